@@ -1,0 +1,1 @@
+"""What exists: frozen values, ids, enums with the field's numbers, errors.  Pure."""

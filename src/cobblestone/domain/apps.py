@@ -1,0 +1,105 @@
+"""Apps, their versions, and the files of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+
+ANY_PLATFORM = "any"
+"""Pseudo platform of versions that run wherever their interpreter does; sent as the host's own platform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRule:
+    """How two outputs are compared.
+
+    ``kind`` is ``bitwise``, ``numeric``, ``trivial`` or ``python``; options depend on it (``rtol``, ``atol``, ``function``).
+    """
+
+    kind: str = "bitwise"
+    options: Mapping[str, str | float] = field(default_factory=dict[str, str | float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """A named computation and the defaults of its jobs."""
+
+    id: AppId
+    name: str
+    user_friendly_name: str = ""
+    deprecated: bool = False
+    beta: bool = False
+    comparison: ComparisonRule = ComparisonRule()
+    assimilator: str = ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
+    credit_system: str = "benchmark"
+    limits: JobLimits = JobLimits()
+    rules: ReplicationRules = ReplicationRules()
+    output_specs: tuple[OutputSpec, ...] = (OutputSpec(open_name="output"),)
+    create_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppFile:
+    """A file of an app version."""
+
+    name: str  #: physical name
+    open_name: str
+    nbytes: int
+    md5: str
+    executable: bool = False
+    main_program: bool = False
+    copy_file: bool = False
+    signature: str = ""  #: signature text in the family's form; empty = not signed yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppVersion:
+    """The files of an app for one platform, version number and plan class."""
+
+    id: AppVersionId
+    app_id: AppId
+    platform: str
+    version_num: int  #: 100 * major + minor
+    plan_class: str = ""
+    deprecated: bool = False
+    beta: bool = False
+    api_version: str = "7.20.5"
+    command_line: str = ""
+    files: tuple[AppFile, ...] = ()
+    min_client_version: int = 0  #: 10000 * major + 100 * minor + release
+    max_client_version: int = 0  #: 0 = no limit
+
+    @property
+    def signed(self) -> bool:
+        """Whether every file carries a signature, so that clients accept it."""
+        return all(file.signature for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanClass:
+    """Which hosts may run a version, and with how much of which processor.
+
+    The fields are the most used ones of the family's ``plan_class_spec.xml``; 0 or empty means "no condition".
+    """
+
+    name: str
+    gpu_type: str = ""  #: ``NVIDIA``, ``ATI``, ``intel_gpu`` or ``apple_gpu``; empty = CPU only
+    cpu_features: tuple[str, ...] = ()
+    min_ncpus: float = 0
+    max_threads: int = 1
+    nthreads_command_line: bool = False  #: append ``--nthreads N``
+    avg_ncpus: float = 0  #: CPUs used by a GPU version; 0 = computed
+    min_gpu_ram_mb: float = 0
+    min_driver_version: int = 0
+    ngpus: float = 1
+    projected_flops_scale: float = 1.0
+    gpu_peak_flops_scale: float = 1.0
+    cpu_frac: float = 0.1
+    os_regex: str = ""
+    cpu_vendor_regex: str = ""
+    min_memory_mb: float = 0
+    virtualbox: bool = False
+    docker: bool = False

@@ -1,0 +1,79 @@
+"""Exceptions of the whole package.
+
+::
+
+    CobblestoneError
+    ├── ProtocolError
+    │   ├── RemoteProtocolError    the peer sent something that cannot be read
+    │   └── LocalProtocolError     we tried to write something that the protocol cannot carry
+    ├── PolicyViolation            a rule was asked to do what it forbids
+    │   └── IllegalTransition
+    ├── StoreError
+    │   ├── NotFound
+    │   ├── Conflict               the row changed, or a name is taken
+    │   └── Busy                   another process holds the project
+    ├── ConfigError                a settings file, folder or command line is wrong
+    └── JobError                   a project's own function failed, or a job description is wrong
+
+Expected outcomes (no work, quota reached) are values, not exceptions.
+"""
+
+from __future__ import annotations
+
+
+class CobblestoneError(Exception):
+    """Something went wrong.  The text says what, where, and what to do."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+
+
+class ProtocolError(CobblestoneError):
+    """A message does not follow the protocol."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent a message that cannot be read.
+
+    ``reply_hint`` is a sentence that may be sent back to the peer.
+    """
+
+    def __init__(self, message: str | None = None, *, reply_hint: str = "The request could not be read.") -> None:
+        super().__init__(message)
+        self.reply_hint = reply_hint
+
+
+class LocalProtocolError(ProtocolError):
+    """We tried to write a message that the protocol cannot carry."""
+
+
+class PolicyViolation(CobblestoneError):
+    """A rule was asked to do what it forbids."""
+
+
+class IllegalTransition(PolicyViolation):
+    """A state machine was asked for a step that does not exist."""
+
+
+class StoreError(CobblestoneError):
+    """The database or the file store refused."""
+
+
+class NotFound(StoreError):
+    """There is no such thing."""
+
+
+class Conflict(StoreError):
+    """The thing exists already, or changed meanwhile."""
+
+
+class Busy(StoreError):
+    """Another process is using this project."""
+
+
+class ConfigError(CobblestoneError):
+    """A setting, folder or argument is wrong."""
+
+
+class JobError(CobblestoneError):
+    """A job description is wrong, or a project's own function failed."""

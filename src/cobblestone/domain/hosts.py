@@ -1,0 +1,92 @@
+"""Hosts and what they say of themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.ids import AppVersionId, HostId, UserId
+from cobblestone.domain.statistics import CreditStatement
+
+CPU = "CPU"
+"""Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coprocessor:
+    """GPUs of one type on a host, as the client reports them."""
+
+    type: str
+    count: int = 1
+    name: str = ""
+    peak_flops: float = 0.0  #: of one instance
+    ram: float = 0.0  #: bytes
+    driver_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDescription:
+    """Hardware, software and availability of a computer, as its client describes them."""
+
+    domain_name: str = ""
+    ip_addr: str = ""
+    timezone: int = 0  #: seconds east of UTC
+    p_ncpus: int = 1
+    p_vendor: str = ""
+    p_model: str = ""
+    p_features: str = ""
+    p_fpops: float = 0.0  #: floating-point operations per second of one CPU (Whetstone)
+    p_iops: float = 0.0
+    p_membw: float = 0.0
+    m_nbytes: float = 0.0
+    m_cache: float = 0.0
+    m_swap: float = 0.0
+    d_total: float = 0.0
+    d_free: float = 0.0
+    d_boinc_used_total: float = 0.0
+    d_boinc_used_project: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    product_name: str = ""
+    virtualbox_version: str = ""
+    docker_version: str = ""
+    on_frac: float = 1.0
+    connected_frac: float = 1.0
+    active_frac: float = 1.0
+    gpu_active_frac: float = 1.0
+    n_bwup: float = 0.0  #: bytes per second
+    n_bwdown: float = 0.0
+    client_version: int = 0  #: 10000 * major + 100 * minor + release
+    coprocessors: tuple[Coprocessor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A computer attached to the project."""
+
+    id: HostId
+    user_id: UserId
+    host_cpid: str = ""  #: MD5 of the client's id and the e-mail address
+    rpc_seqno: int = 0
+    rpc_time: float = 0.0
+    create_time: float = 0.0
+    venue: str = ""
+    description: HostDescription = HostDescription()
+    credit: CreditStatement = CreditStatement()
+    blocked_reason: str = ""  #: not empty: gets no work
+    avg_turnaround: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAppVersion:
+    """Record of one app version on one host: quota and reliability."""
+
+    host_id: HostId
+    app_version_id: AppVersionId
+    max_jobs_per_day: int = 0  #: 0 = not initialised
+    n_jobs_today: int = 0
+    quota_day: int = 0  #: day number that ``n_jobs_today`` belongs to
+    consecutive_valid: int = 0
+    et_n: int = 0  #: samples of elapsed time / rsc_fpops_est
+    et_avg: float = 0.0  #: seconds per FLOP, mean
+    turnaround_n: int = 0
+    turnaround_avg: float = 0.0  #: seconds from sending to receipt, mean

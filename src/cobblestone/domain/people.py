@@ -1,0 +1,42 @@
+"""Users and teams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.statistics import CreditStatement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A volunteer's account."""
+
+    id: UserId
+    name: str
+    email_addr: str
+    authenticator: str
+    weak_authenticator: str = ""
+    cross_project_id: str = ""
+    create_time: float = 0.0
+    team_id: TeamId | None = None
+    venue: str = ""
+    country: str = ""
+    url: str = ""
+    global_prefs: str = ""
+    project_prefs: str = ""
+    show_hosts: bool = True
+    credit: CreditStatement = CreditStatement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """A group of users whose credit is also counted together."""
+
+    id: TeamId
+    name: str
+    founder_id: UserId
+    create_time: float = 0.0
+    description: str = ""
+    url: str = ""
+    credit: CreditStatement = CreditStatement()

@@ -1,0 +1,36 @@
+"""Reasons as data: why something happened or did not.
+
+A reason is a code with named values.  ``text()`` gives the sentence that people read; codes are stable, sentences are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+Value = str | int | float | bool | None
+
+_EMPTY: Mapping[str, Value] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: a stable code, a sentence with ``{names}``, and the values that fill it."""
+
+    code: str
+    sentence: str
+    values: Mapping[str, Value] = field(default=_EMPTY)
+
+    def text(self) -> str:
+        """The sentence with its values filled in."""
+        return self.sentence.format_map(dict(self.values))
+
+    def as_json(self) -> dict[str, object]:
+        """A JSON-ready form: code, values and the finished sentence."""
+        return {"code": self.code, "text": self.text(), "values": dict(self.values)}
+
+
+def reason(code: str, sentence: str, **values: Value) -> Reason:
+    """Make a reason; ``sentence`` may name any of ``values`` in braces."""
+    return Reason(code, sentence, MappingProxyType(values))

@@ -1,0 +1,133 @@
+"""Workunits, results, their files and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.states import (
+    AssimilateState,
+    ClientState,
+    FileDeleteState,
+    Outcome,
+    ServerState,
+    ValidateState,
+    WorkunitError,
+)
+
+GIGAFLOPS = 1e9
+DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """An input of a workunit: a stored file and the name under which the program opens it."""
+
+    name: str  #: physical name in the file store; content never changes
+    open_name: str  #: name in the program's working directory
+    nbytes: int
+    md5: str
+    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` twin, when there is one
+    sticky: bool = False
+    copy_file: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSpec:
+    """An output that a result must (or, when optional, may) produce."""
+
+    open_name: str
+    max_nbytes: int = 50_000_000
+    gzip: bool = False  #: the client compresses it before the upload
+    optional: bool = False
+    copy_file: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLimits:
+    """Estimates and hard limits of one job."""
+
+    rsc_fpops_est: float = 3600 * GIGAFLOPS  #: floating-point operations, estimate
+    rsc_fpops_bound: float = 10 * DAY * GIGAFLOPS  #: hard limit: beyond it the client aborts
+    rsc_memory_bound: float = 500e6  #: bytes
+    rsc_disk_bound: float = 1e9  #: bytes
+    delay_bound: float = 7 * DAY  #: seconds from sending to deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationRules:
+    """How many results of a workunit are made, needed and allowed."""
+
+    min_quorum: int = 1
+    target_nresults: int = 1
+    max_error_results: int = 3
+    max_total_results: int = 10
+    max_success_results: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workunit:
+    """One job: what to compute, how often, and where it stands.
+
+    A workunit has no single state; canonical result, errors, assimilation and file deletion together are its state.
+    """
+
+    id: WorkunitId
+    name: str
+    app_id: AppId
+    batch_id: BatchId | None = None
+    create_time: float = 0.0
+    priority: int = 0
+    command_line: str = ""
+    input_files: tuple[InputFile, ...] = ()
+    output_specs: tuple[OutputSpec, ...] = ()
+    limits: JobLimits = JobLimits()
+    rules: ReplicationRules = ReplicationRules()
+    need_validate: bool = False
+    canonical_result_id: ResultId | None = None
+    canonical_credit: float = 0.0
+    transition_time: float | None = None  #: when to look again; None = never
+    error_mask: WorkunitError = WorkunitError.NONE
+    assimilate_state: AssimilateState = AssimilateState.INIT
+    file_delete_state: FileDeleteState = FileDeleteState.INIT
+    hr_class: int = 0
+    app_version_id: AppVersionId | None = None  #: version the job is committed to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One instance of a workunit, sent to one host."""
+
+    id: ResultId
+    name: str
+    workunit_id: WorkunitId
+    app_id: AppId
+    server_state: ServerState = ServerState.UNSENT
+    outcome: Outcome = Outcome.INIT
+    client_state: ClientState = ClientState.NEW
+    validate_state: ValidateState = ValidateState.INIT
+    file_delete_state: FileDeleteState = FileDeleteState.INIT
+    host_id: HostId | None = None
+    user_id: UserId | None = None
+    app_version_id: AppVersionId | None = None
+    priority: int = 0
+    create_time: float = 0.0
+    sent_time: float | None = None
+    report_deadline: float | None = None  #: Unix seconds, grace period included
+    received_time: float | None = None
+    cpu_time: float = 0.0
+    elapsed_time: float = 0.0
+    exit_status: int = 0
+    claimed_credit: float = 0.0
+    granted_credit: float = 0.0
+    peak_flops: float = 0.0  #: peak FLOPS of the devices used
+
+
+def output_file_name(result_name: str, index: int) -> str:
+    """Physical name of the ``index``-th output of a result; unique, since result names are."""
+    return f"{result_name}_{index}"
+
+
+def result_name(workunit_name: str, number: int) -> str:
+    """Name of the ``number``-th result of a workunit, as the family builds it."""
+    return f"{workunit_name}_{number}"

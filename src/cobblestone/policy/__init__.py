@@ -1,0 +1,1 @@
+"""What should happen: functions on domain values.  Pure: time and randomness are arguments."""
