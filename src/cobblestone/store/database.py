@@ -53,9 +53,7 @@ class Database:
         row = self.one(sql, parameters)
         return None if row is None else row[0]
 
-    def query_in(
-        self, sql: str, values: Sequence[object], parameters: Parameters = ()
-    ) -> list[Row]:
+    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
         """Rows of a query that holds ``(??)`` for a list of values, placed after ``parameters``."""
         rows: list[Row] = []
         for start in range(0, len(values), 500):
@@ -180,9 +178,7 @@ class Writer:
 
     def _put(self, job: _Job) -> None:
         if self._closed:
-            raise StoreError(
-                "The project is shutting down; nothing more is written. Try again when it runs."
-            )
+            raise StoreError("The project is shutting down; nothing more is written. Try again when it runs.")
         self._queue.put(job)
 
     def _run(self) -> None:
@@ -218,9 +214,7 @@ class Writer:
                 connection.execute("ROLLBACK")
             self._rolled_back()
             log.error("commit_failed", error=str(error), writes=len(batch))
-            failure = StoreError(
-                f"The database could not store this: {error}. Nothing was changed."
-            )
+            failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
             for job in batch:
                 job.error = failure
         else:
@@ -238,9 +232,7 @@ class Writer:
             job.answer = job.operation(transaction)
         except sqlite3.OperationalError:
             raise  # disk full, locked, broken: the whole batch fails
-        except (
-            Exception
-        ) as error:  # the caller's own error: only its own changes are undone
+        except Exception as error:  # the caller's own error: only its own changes are undone
             job.error = error
             connection.execute("ROLLBACK TO job")
             del transaction.after_commit[n_actions:]

@@ -29,9 +29,7 @@ def _text(name: str, default: str = "", **options: object) -> sa.Column[object]:
 
 
 def _int(name: str, default: int = 0) -> sa.Column[object]:
-    return sa.Column(
-        name, INTEGER, nullable=False, server_default=sa.text(str(default))
-    )
+    return sa.Column(name, INTEGER, nullable=False, server_default=sa.text(str(default)))
 
 
 def _real(name: str, default: float = 0) -> sa.Column[object]:
@@ -119,9 +117,7 @@ app = _table(
     _text("limits", "{}"),
     _text("rules", "{}"),
     _text("output_specs", "[]"),
-    _text(
-        "command", "[]"
-    ),  # the scientist's command line with placeholders, as JSON; [] for native programs
+    _text("command", "[]"),  # the scientist's command line with placeholders, as JSON; [] for native programs
     _real("create_time"),
 )
 
@@ -166,9 +162,7 @@ batch = _table(
     _text("name"),
     _int("app_id"),
     _maybe_int("token_id"),
-    sa.Column(
-        "request_key", sa.Text, unique=True
-    ),  # makes a repeated submission harmless
+    sa.Column("request_key", sa.Text, unique=True),  # makes a repeated submission harmless
     _int("state"),
     _real("create_time"),
     _maybe_real("complete_time"),
@@ -301,9 +295,7 @@ result_text = _table(
     "result_text",
     sa.Column("result_id", INTEGER, primary_key=True, autoincrement=False),
     sa.Column("stderr", sa.LargeBinary),  # zlib
-    _text(
-        "report", "{}"
-    ),  # JSON: reasons, peak memory and disk, counted FLOPs, files as reported
+    _text("report", "{}"),  # JSON: reasons, peak memory and disk, counted FLOPs, files as reported
 )
 
 upload = _table(

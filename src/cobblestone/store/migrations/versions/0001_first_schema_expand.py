@@ -24,12 +24,8 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "expire_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True
-        ),
-        sa.Column(
-            "revoke_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True
-        ),
+        sa.Column("expire_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("revoke_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("token_hash"),
         sqlite_autoincrement=True,
@@ -548,9 +544,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True
-        ),
+        sa.Column("sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
         sqlite_strict=True,
@@ -652,9 +646,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True
-        ),
+        sa.Column("sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "report_deadline",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -709,9 +701,7 @@ def upgrade() -> None:
     with op.batch_alter_table("result", schema=None) as batch_op:
         batch_op.create_index("result_by_host", ["host_id", "id"], unique=False)
         batch_op.create_index("result_by_user", ["user_id", "id"], unique=False)
-        batch_op.create_index(
-            "result_by_workunit", ["workunit_id", "user_id"], unique=False
-        )
+        batch_op.create_index("result_by_workunit", ["workunit_id", "user_id"], unique=False)
         batch_op.create_index(
             "result_delete",
             ["id"],
@@ -1079,9 +1069,7 @@ def upgrade() -> None:
             sqlite_where=sa.text("assimilate_state = 1"),
             postgresql_where=sa.text("assimilate_state = 1"),
         )
-        batch_op.create_index(
-            "wu_by_batch", ["batch_id", "completed_seq"], unique=False
-        )
+        batch_op.create_index("wu_by_batch", ["batch_id", "completed_seq"], unique=False)
         batch_op.create_index(
             "wu_delete",
             ["id"],
