@@ -141,7 +141,7 @@ class ClaimInput:
     trickle_credit: float = 0.0  #: already granted for this result while it ran
     outlier: bool = False  #: the validator asks to keep its run time out of the statistics
     claimed_credit: float = 0.0  #: what the project's own validator put there (granted after assimilation)
-    host_version: HostVersionStatistics | None = None  #: None: no record yet
+    host_version: HostVersionStatistics | None = HostVersionStatistics()  #: None: the record is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
