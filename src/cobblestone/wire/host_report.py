@@ -1,7 +1,7 @@
 """What a client says of its computer: hardware, availability, network, disk and GPUs.
 
-Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp`` (facts only).
-Defaults are what an absent or unusable element becomes.
+Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp``
+(facts only). Defaults are what an absent or unusable element becomes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEGABYTE = 1024.0 * 1024.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStats:
-    """Availability of the computer: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
+    """Availability: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
 
     on_frac: float = 1.0
     connected_frac: float = -1.0
@@ -107,14 +107,7 @@ class CoprocRequest:
     estimated_delay: float = 0.0
 
 
-_FRACTIONS = (
-    "on_frac",
-    "connected_frac",
-    "cpu_and_network_available_frac",
-    "active_frac",
-    "gpu_active_frac",
-)
-_FRACTION_DEFAULTS = {"connected_frac": -1.0}
+_FRACTIONS = ("on_frac", "cpu_and_network_available_frac", "active_frac", "gpu_active_frac")
 _TIMES = (
     "client_start_time",
     "total_start_time",
@@ -127,26 +120,28 @@ _TIMES = (
     "session_gpu_active_duration",
 )
 _NET = ("bwup", "avg_up", "avg_time_up", "bwdown", "avg_down", "avg_time_down")
+_SPEEDS = ("p_fpops", "p_iops", "p_membw")
+_SIZES = ("m_nbytes", "m_swap", "d_total", "d_free")
 _DISK = ("d_boinc_used_total", "d_boinc_used_project", "d_project_share")
 
 
 def read_time_stats(reader: FieldReader) -> TimeStats:
     """Read ``<time_stats>``; -1 is the family's "unknown" in any of the fractions."""
-    number = reader.number
-    values = {name: number(name, _FRACTION_DEFAULTS.get(name, 1.0), -1.0, 1.0) for name in _FRACTIONS}
-    for name in _TIMES:
-        values[name] = number(name, 0.0, 0.0, MAX_TIME)
-    return TimeStats(**values)
+    return TimeStats(
+        connected_frac=reader.number("connected_frac", -1.0, -1.0, 1.0),
+        **reader.numbers(_FRACTIONS, 1.0, -1.0, 1.0),
+        **reader.numbers(_TIMES, high=MAX_TIME),
+    )
 
 
 def read_net_stats(reader: FieldReader) -> NetStats:
     """Read ``<net_stats>``."""
-    return NetStats(**{name: reader.number(name) for name in _NET})
+    return NetStats(**reader.numbers(_NET))
 
 
 def read_disk_usage(reader: FieldReader) -> DiskUsage:
     """Read ``<disk_usage>``."""
-    return DiskUsage(**{name: reader.number(name) for name in _DISK})
+    return DiskUsage(**reader.numbers(_DISK))
 
 
 def read_host_info(reader: FieldReader) -> HostInfo:
@@ -161,17 +156,10 @@ def read_host_info(reader: FieldReader) -> HostInfo:
         p_vendor=text("p_vendor", 255),
         p_model=text("p_model", 255),
         p_features=text("p_features", 4096),
-        p_fpops=number("p_fpops", 1e9),
-        p_iops=number("p_iops", 1e9),
-        p_membw=number("p_membw", 1e9),
         p_calculated=number("p_calculated", 0.0, 0.0, MAX_TIME),
         p_vm_extensions_disabled=flag("p_vm_extensions_disabled"),
-        m_nbytes=number("m_nbytes"),
         # BOINC's client starts with -1 and keeps it when the system does not tell
         m_cache=max(0.0, number("m_cache", 0.0, -1.0)),
-        m_swap=number("m_swap"),
-        d_total=number("d_total"),
-        d_free=number("d_free"),
         os_name=text("os_name", 255),
         os_version=text("os_version", 255),
         n_usable_coprocs=reader.integer("n_usable_coprocs", 0, 0, MAX_COUNT),
@@ -179,11 +167,13 @@ def read_host_info(reader: FieldReader) -> HostInfo:
         product_name=text("product_name", 255),
         virtualbox_version=text("virtualbox_version", 255),
         docker_version=text("docker_version", 255),
+        **reader.numbers(_SPEEDS, 1e9),
+        **reader.numbers(_SIZES),
     )
 
 
 def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
-    """Read one GPU element; ``element_type`` is empty for the generic element, which names its type itself."""
+    """Read one GPU element; an empty ``element_type`` means that the element names its type itself."""
     number = reader.number
     ram = (
         number("totalGlobalMem") or MEGABYTE * number("localRAM", 0.0, 0.0, 1e9) or number("global_mem_size")

@@ -31,10 +31,11 @@ from cobblestone.wire.request_layout import COPROC_TYPES, RequestParts, take_apa
 from cobblestone.wire.xml_reader import MAX_NAME, MAX_REQUEST_BYTES, MAX_TEXT, FieldReader, Fields, note
 
 MAX_ID = 2**62
-MAX_TRICKLES = 1000
 MAX_KEY_CHARS = 4096
 MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
+_FRACTIONS = ("resource_share_fraction", "rrs_fraction", "prrs_fraction")
+_WORK_REQUESTS = ("work_req_seconds", "cpu_req_secs")
 NO_EXIT_STATUS = 2**31 - 1
 """Stands for an absent or unreadable exit status within this module; no program ends with it."""
 
@@ -211,8 +212,8 @@ class SchedulerRequest:
 def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) -> SchedulerRequest:
     """Read a scheduler request.
 
-    Raises RemoteProtocolError, and nothing else, when the body is longer than ``max_bytes``, is no request, or ends
-    before its closing tag: half a list of jobs would look like lost jobs.
+    Raises RemoteProtocolError, and nothing else, when the body is longer than ``max_bytes``, is no request,
+    or ends before its closing tag: half a list of jobs would look like lost jobs.
     """
     if len(body) > max_bytes:
         raise RemoteProtocolError(
@@ -221,7 +222,6 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     notes: list[Lenience] = []
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
-    pieces = parts.pieces
     version, version_text = _client_version(top)
     results, transfers = _results(parts, notes)
     trickles = _trickles(parts, notes)
@@ -232,19 +232,14 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         rpc_seqno=top.integer("rpc_seqno"),
         client_version=version,
         client_version_text=version_text,
-        resource_share_fraction=number("resource_share_fraction", 1.0, 0.0, 1.0),
-        rrs_fraction=number("rrs_fraction", 1.0, 0.0, 1.0),
-        prrs_fraction=number("prrs_fraction", 1.0, 0.0, 1.0),
         duration_correction_factor=number("duration_correction_factor", 1.0, 0.0, 1e6),
         allow_multiple_clients=flag("allow_multiple_clients"),
         sandbox=flag("sandbox"),
         dont_send_work=flag("dont_send_work"),
-        work_req_seconds=number("work_req_seconds", high=MAX_TIME),
-        cpu_req_secs=number("cpu_req_secs", high=MAX_TIME),
         cpu_req_instances=number("cpu_req_instances", high=MAX_COUNT),
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
-        platforms=_platforms(parts, notes),
+        platforms=_platforms(top, parts, notes),
         code_sign_key=parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS].strip(),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
@@ -258,19 +253,21 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         results_truncated=parts.results_truncated,
         file_transfer_results=transfers,
         trickles=trickles,
-        trickles_truncated=len(parts.trickles) > len(trickles),
+        trickles_truncated=parts.trickles_truncated,
         sticky_files=_sticky_files(parts, notes) if parts.files else (),
         app_versions=_app_versions(parts, notes),
         other_results=_other_results(parts, notes),
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
         in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
-        client_opaque=_verbatim(pieces, parts.top.get("client_opaque", ""), "client_opaque", notes),
+        client_opaque=read_verbatim(parts.free_texts.get("client_opaque", ""), "client_opaque", notes),
         client_brand=top.text("client_brand", 255),
+        **top.numbers(_FRACTIONS, 1.0, 0.0, 1.0),
+        **top.numbers(_WORK_REQUESTS, high=MAX_TIME),
         leniences=tuple(notes),
     )
 
 
-# -- from parts to values -------------------------------------------------------------------------------------------
+# -- from parts to values -------------------------------------------------------------------------------
 
 
 def _block(parts: RequestParts, name: str, notes: list[Lenience]) -> FieldReader:
@@ -288,22 +285,15 @@ def _client_version(top: FieldReader) -> tuple[int, str]:
     return 10000 * major + 100 * minor + release, f"{major}.{minor}.{release}"
 
 
-def _platforms(parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:
-    names = [parts.top.get("platform_name", ""), *parts.platforms]
-    read = (
-        FieldReader({"name": name}, "platform_name", notes).text("name", MAX_NAME).strip() for name in names
-    )
-    return tuple(dict.fromkeys(name for name in read if name))
+def _platforms(top: FieldReader, parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:
+    names = [top.name("platform_name")]
+    names += [FieldReader(fields, "alt_platform", notes).name() for fields in parts.platforms]
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _preferences(parts: RequestParts, name: str, notes: list[Lenience]) -> GlobalPreferences | None:
-    data = parts.pieces.get(parts.top.get(name, ""))
-    return read_global_preferences(data, notes) if data is not None else None
-
-
-def _verbatim(pieces: dict[str, bytes], key: str, where: str, notes: list[Lenience]) -> str:
-    data = pieces.get(key)
-    return read_verbatim(data, where, notes) if data else ""
+    content = parts.free_texts.get(name)
+    return read_global_preferences(content, notes) if content is not None else None
 
 
 def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
@@ -326,17 +316,17 @@ def _results(
         elif name in results:
             note(notes, LenienceKind.DUPLICATE, "result", name)
         else:
-            results[name] = _result(name, reader, files, parts.pieces)
+            results[name] = _result(name, reader, files)
     transfers = [r for r in results.values() if r.name.startswith(("upload_", "download_"))]
     if not transfers:
         return tuple(results.values()), ()
     return tuple(r for r in results.values() if r not in transfers), tuple(transfers)
 
 
-def _result(name: str, reader: FieldReader, files: list[Fields], pieces: dict[str, bytes]) -> ReportedResult:
+def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResult:
     number, integer = reader.number, reader.integer
-    stderr_out = pieces.get(reader.fields.get("stderr_out", ""))
-    stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr("", "")
+    stderr_out = reader.fields.get("stderr_out")
+    stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr()
     exit_status = integer("exit_status", NO_EXIT_STATUS, -(2**31))
     if "exit_status" not in reader.fields:
         note(reader.notes, LenienceKind.MISSING, "result/exit_status", name)
@@ -360,13 +350,11 @@ def _result(name: str, reader: FieldReader, files: list[Fields], pieces: dict[st
         intops_cumulative=number("intops_cumulative", high=MAX_OPERATIONS),
         stderr=stderr.program,
         error_message=stderr.message,
-        files=tuple(_reported_files(files, reader.notes, pieces)) if files else (),
+        files=tuple(_reported_files(files, reader.notes)) if files else (),
     )
 
 
-def _reported_files(
-    files: list[Fields], notes: list[Lenience], pieces: dict[str, bytes]
-) -> Iterator[ReportedFile]:
+def _reported_files(files: list[Fields], notes: list[Lenience]) -> Iterator[ReportedFile]:
     for fields in files:
         reader = FieldReader(fields, "file_info", notes)
         error = fields.get("error_msg")
@@ -379,14 +367,14 @@ def _reported_files(
             # An empty element is an error too: the client writes it only after a failure.
             error_msg=""
             if error is None
-            else _verbatim(pieces, error, "error_msg", notes)[:MAX_TEXT] or "error without text",
+            else read_verbatim(error, "error_msg", notes)[:MAX_TEXT] or "error without text",
         )
 
 
 def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, ...]:
     trickles: list[MsgFromHost] = []
-    for key in parts.trickles[:MAX_TRICKLES]:
-        trickle = read_trickle(parts.pieces.get(key, b""), notes)
+    for content in parts.trickles:
+        trickle = read_trickle(content, notes)
         reader = FieldReader({"time": trickle.time}, "msg_from_host", notes)
         trickles.append(
             MsgFromHost(
@@ -396,8 +384,6 @@ def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, 
                 text=trickle.text,
             )
         )
-    if len(parts.trickles) > MAX_TRICKLES:
-        note(notes, LenienceKind.TOO_MANY, "msg_from_host", f"{len(parts.trickles)}")
     return tuple(trickles)
 
 

@@ -1,6 +1,7 @@
 """Exact writing: one element on a line, numbers as C prints them, one escape function for everything.
 
-Clients read line by line and look for exact tags, and signatures cover exact bytes, hence strings and no XML library.
+Clients read line by line and look for exact tags, and signatures cover exact bytes, hence strings and no
+XML library.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ def escape(text: str) -> str:
 
 
 def cdata(text: str) -> str:
-    """Wrap a text in CDATA; a ``]]>`` within is split by a space, for the client's scanner knows no other way."""
+    """Wrap a text in CDATA; a ``]]>`` within is split by a space: the client's scanner knows no other way."""
     return f"<![CDATA[{_NOT_IN_XML.sub('', text).replace(']]>', ']] >')}]]>"
 
 
 def decimal(value: float) -> str:
-    """A number with six decimals, as C's ``%f`` prints it.  Raises LocalProtocolError for NaN and infinity."""
+    """A number with six decimals, as C's ``%f`` prints it; LocalProtocolError for NaN and infinity."""
     if not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
     return f"{value:.6f}"
 
 
 def whole(value: float) -> str:
-    """A number without decimals, as C's ``%.0f`` prints it.  Raises LocalProtocolError for NaN and infinity."""
+    """A number without decimals, as C's ``%.0f`` prints it; LocalProtocolError for NaN and infinity."""
     if not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
     return f"{value:.0f}"
@@ -45,7 +46,7 @@ def one_line(text: str) -> str:
 
 
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
-    """One element on a line of its own: booleans as 0 or 1, integers plain, other numbers with six decimals."""
+    """One element on its own line: booleans as 0 or 1, integers plain, other numbers with six decimals."""
     if isinstance(value, str):
         text = escape(one_line(value))
     elif isinstance(value, int):
