@@ -50,7 +50,10 @@ def find_lost(
     *,
     reported: AbstractSet[str] = frozenset(),
 ) -> tuple[Result, ...]:
-    """Results in progress on the host that are neither in the client's list nor reported.  ``listed`` is ``None`` when it sent no list."""
+    """Results in progress on the host that are neither in the client's list nor reported.
+
+    ``listed`` is ``None`` when it sent no list.
+    """
     raise NotImplementedError
 
 
