@@ -94,16 +94,23 @@ install_packages() {
             "Run this yourself, then make again:" "sudo $command_line"
     fi
 
-    say "Installing Debian packages:$packages"
+    say "Installing Debian packages:$packages (a minute or two)"
     forbid_service_starts
-    $become_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null || say "apt-get update failed; going on"
+    apt_get update || say "apt-get update failed; going on with the package lists that are here"
     # shellcheck disable=SC2086  # a list of words
-    $become_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages ||
+    apt_get install -y --no-install-recommends $packages ||
         fail "apt-get could not install:$packages" "Its messages are above. Mend that, or run:" "$command_line"
     allow_service_starts
     for service in boinc-client postgresql; do
         case "$packages " in *" $service "*) keep_off "$service" ;; esac
     done
+}
+
+apt_get() { # its many messages are shown when it fails
+    messages=$($become_root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" 2>&1) || {
+        printf '%s\n' "$messages" >&2
+        return 1
+    }
 }
 
 # Packages that bring a service start it at once, unless this script of Debian's forbids it.
@@ -164,7 +171,7 @@ install_requirements() { # install_requirements SET
     if installed "$1"; then return; fi
     if [ "$1" = core ] && installed dev; then return; fi # dev contains core, in the same versions
     say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
-    pip install --quiet --require-hashes --requirement "requirements/$1.txt" ||
+    pip install -qq --require-hashes --requirement "requirements/$1.txt" ||
         fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?"
     key_of "requirements/$1.txt" >".venv/.installed-$1"
 }
@@ -172,7 +179,7 @@ install_requirements() { # install_requirements SET
 install_cobblestone() {
     key=$(key_of pyproject.toml src/cobblestone/__init__.py)
     if [ -e .venv/.installed-self ] && [ "$(cat .venv/.installed-self)" = "$key" ]; then return; fi
-    pip install --quiet --no-build-isolation --no-deps --editable . ||
+    pip install -qq --no-build-isolation --no-deps --editable . ||
         fail "pip could not install cobblestone itself from $(pwd)" "Its message is above."
     printf '%s\n' "$key" >.venv/.installed-self
 }
