@@ -11,6 +11,7 @@ import msgspec
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.store import files
 from cobblestone.store.database import Database, Row, Transaction
@@ -76,14 +77,19 @@ def app_by_id(db: Database, app_id: AppId) -> App | None:
     return None if row is None else _app(row)
 
 
-def app_command(db: Database, app_id: AppId) -> str:
-    """The scientist's command line with placeholders; empty for native programs."""
+def job_form(db: Database, app_id: AppId) -> JobForm:
+    """What the jobs of an app look like.
+
+    Raises:
+        NotFound: there is no such app.
+    """
     text = db.value("SELECT command FROM app WHERE id = ?", (app_id,))
-    command = msgspec.json.decode(text) if text else ""
-    return command if isinstance(command, str) else ""
+    if text is None:
+        raise NotFound(f"There is no app {app_id}.")
+    return _from_json(text, JobForm)
 
 
-def create_app(tx: Transaction, app: App, *, command: str = "", now: float) -> App:
+def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
     """Create an app (``app.id`` is ignored).
 
     Raises:
@@ -96,14 +102,14 @@ def create_app(tx: Transaction, app: App, *, command: str = "", now: float) -> A
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
         " limits, rules, output_specs, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*_app_values(app), to_json(command), now),
+        (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
     return replace(app, id=AppId(app_id), create_time=now)
 
 
-def update_app(tx: Transaction, app: App, *, command: str | None = None) -> App:
-    """Store changed properties of an app; existing jobs keep theirs.  ``command`` None: unchanged.
+def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App:
+    """Store changed properties of an app; existing jobs keep theirs.  ``form`` None: unchanged.
 
     Raises:
         NotFound: there is no such app.
@@ -115,8 +121,8 @@ def update_app(tx: Transaction, app: App, *, command: str | None = None) -> App:
     )
     if changed == 0:
         raise NotFound(f"There is no app {app.id}.")
-    if command is not None:
-        tx.execute("UPDATE app SET command = ? WHERE id = ?", (to_json(command), app.id))
+    if form is not None:
+        tx.execute("UPDATE app SET command = ? WHERE id = ?", (to_json(form), app.id))
     tx.wake(CATALOGUE_CHANGED)
     return app
 
