@@ -20,8 +20,10 @@ MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
 CANCEL_CHUNK = 1000
 
-_COLUMNS = "id, name, app_id, token_id, request_key, state, create_time, complete_time, njobs, n_success, n_error,"
-    " priority"
+_COLUMNS = (
+    "id, name, app_id, token_id, request_key, state, create_time, complete_time, njobs, n_success,"
+    " n_error, priority"
+)
 _encode = msgspec.json.Encoder().encode
 _UNFINISHED = "assimilate_state = 0 AND canonical_result_id IS NULL AND error_mask = 0"
 
@@ -147,7 +149,8 @@ def add_jobs(tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob
     tx.execute_many(
         "INSERT INTO workunit (name, app_id, batch_id, label, create_time, priority, command_line,"
         " input_files, output_specs, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,"
-        " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results, max_success_results, transition_time)"
+        " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,"
+        " max_success_results, transition_time)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         _workunit_rows(batch, app_name, jobs, now),
     )
@@ -233,8 +236,10 @@ class Job:
     output_specs: tuple[OutputSpec, ...]
 
 
-_JOB_COLUMNS = "w.id, w.name, w.label, w.completed_seq, w.completed_time, w.error_mask, w.canonical_result_id,"
+_JOB_COLUMNS = (
+    "w.id, w.name, w.label, w.completed_seq, w.completed_time, w.error_mask, w.canonical_result_id,"
     " w.output_specs"
+)
 _RUNNING = "EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.server_state = 4)"
 
 
