@@ -44,9 +44,7 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
     return [
         view.workunit.id
         for view in lifecycle.views(db, list(state_of))
-        if why_not_purge(
-            view, now=now, min_age_seconds=min_age, batch_state=state_of[view.workunit.id]
-        )
+        if why_not_purge(view, now=now, min_age_seconds=min_age, batch_state=state_of[view.workunit.id])
         is None
     ]
 

@@ -72,8 +72,7 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
     """
     users = sorted({entry.user_id for entry in entries})
     team_of = {
-        row[0]: row[1]
-        for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
+        row[0]: row[1] for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
     }
     fresh: list[CreditEntry] = []
     for entry in entries:
@@ -112,7 +111,9 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
     return len(fresh)
 
 
-def _add(tx: Transaction, table: str, shares: Iterable[tuple[int | None, CreditEntry]], *, now: float) -> None:
+def _add(
+    tx: Transaction, table: str, shares: Iterable[tuple[int | None, CreditEntry]], *, now: float
+) -> None:
     """Add entries to the rows of one table, each row read and written once."""
     by_row: dict[int, list[CreditEntry]] = {}
     for row_id, entry in shares:
@@ -135,7 +136,8 @@ def _add(tx: Transaction, table: str, shares: Iterable[tuple[int | None, CreditE
 def set_canonical_credit(tx: Transaction, credits: Mapping[WorkunitId, float]) -> None:
     """Note what the canonical result got: later results of the workunit get the same."""
     tx.execute_many(
-        "UPDATE workunit SET canonical_credit = ? WHERE id = ?", [(amount, id_) for id_, amount in credits.items()]
+        "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
+        [(amount, id_) for id_, amount in credits.items()],
     )
 
 
@@ -168,5 +170,7 @@ def _line(row: Row) -> LedgerLine:
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:
     """The ledger of one result, oldest first."""
-    rows = db.query(f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,))
+    rows = db.query(
+        f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,)
+    )
     return [_line(row) for row in rows]

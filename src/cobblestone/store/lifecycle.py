@@ -264,8 +264,11 @@ def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> N
     released: Counter[str] = Counter()
     for id_, names in gone.workunits:
         if tx.execute(
-            "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?", (done, id_, done)
+            "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?",
+            (done, id_, done),
         ):
             released.update(set(names))
     files.release_references(tx, released, now=now)
-    tx.execute_many("UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results])
+    tx.execute_many(
+        "UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results]
+    )

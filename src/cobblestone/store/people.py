@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict, NotFound
@@ -91,14 +92,15 @@ class NewUser:
     email_addr: str
     passwd_hash: str  #: strong hash of the family's MD5 of password and address
     authenticator: str
-    weak_secret: str  #: from it the weak authenticator is made, once the id is known
     cross_project_id: str
     country: str = ""
     team_name: str = ""
 
 
-def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, now: float) -> User:
-    """Create an account.  ``weak_authenticator_of`` is the weak authenticator without the leading ``<id>_``.
+def create_user(
+    tx: Transaction, new: NewUser, *, weak_authenticator_of: Callable[[int], str], now: float
+) -> User:
+    """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which holds the id.
 
     Raises:
         Conflict: the address is taken.
@@ -112,7 +114,7 @@ def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, no
             new.name,
             new.email_addr.lower(),
             new.authenticator,
-            weak_authenticator_of,  # unique until the next statement completes it
+            new.authenticator,  # unique until the next statement sets it right
             new.passwd_hash,
             new.cross_project_id,
             now,
@@ -122,14 +124,13 @@ def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, no
     )
     tx.execute(
         "UPDATE user_account SET weak_authenticator = ? WHERE id = ?",
-        (f"{user_id}_{weak_authenticator_of}", user_id),
+        (weak_authenticator_of(user_id), user_id),
     )
+    team = team_by_name(tx, new.team_name) if new.team_name else None
+    if team is not None:
+        join_team(tx, UserId(user_id), team.id)
     user = user_by_id(tx, UserId(user_id))
     assert user is not None
-    if new.team_name:
-        team = team_by_name(tx, new.team_name)
-        if team is not None:
-            join_team(tx, user.id, team.id)
     return user
 
 

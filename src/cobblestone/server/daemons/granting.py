@@ -84,7 +84,9 @@ def _outcomes(
         rsc_fpops_est=workunit.limits.rsc_fpops_est, rsc_fpops_bound=workunit.limits.rsc_fpops_bound
     )
     inputs = [
-        _claim_input(result, descriptions, now) for result in view.results if result.id in decision.newly_valid
+        _claim_input(result, descriptions, now)
+        for result in view.results
+        if result.id in decision.newly_valid
     ]
     unit = CreditUnit(settings.per_gflops_day)
     if decision.newly_canonical:
@@ -109,7 +111,9 @@ def _outcomes(
 
 
 def _claim_input(result: Result, descriptions: dict[HostId, HostDescription], now: float) -> ClaimInput:
-    assert result.host_id is not None and result.app_version_id is not None  # a valid result was sent to a host
+    assert (
+        result.host_id is not None and result.app_version_id is not None
+    )  # a valid result was sent to a host
     description = descriptions.get(result.host_id, HostDescription())
     return ClaimInput(
         result_id=result.id,

@@ -188,7 +188,9 @@ class _Comparison:
         if task.rule.kind != "python":
             agreement = compare(task.rule, self._files[one], self._files[other])
             return (
-                None if agreement.match else "; ".join(reason.text() for reason in agreement.reasons) or "differ"
+                None
+                if agreement.match
+                else "; ".join(reason.text() for reason in agreement.reasons) or "differ"
             )
         function = project_function(task.project_folder, str(task.rule.options["function"]))
         outcome = _call(function, self._paths(one), self._paths(other))
@@ -237,7 +239,9 @@ def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Pat
     return paths
 
 
-def _call(function: Callable[..., Any], *arguments: object) -> Any:  # the project's function may return anything
+def _call(
+    function: Callable[..., Any], *arguments: object
+) -> Any:  # the project's function may return anything
     """Call a project's function; its prints go nowhere, its errors become ours."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -97,8 +97,7 @@ class Validator:
         now = self._ctx.clock()
         # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
         current = {
-            view.workunit.id: view
-            for view in lifecycle.views(tx, [view.workunit.id for view, _ in reports])
+            view.workunit.id: view for view in lifecycle.views(tx, [view.workunit.id for view, _ in reports])
         }
         decided = [
             (current[view.workunit.id], judge(current[view.workunit.id], report, now=now))
@@ -118,7 +117,9 @@ class Validator:
             pause = min(RETRY_SECONDS * 2**n, LONGEST_RETRY_SECONDS)
             lifecycle.postpone(tx, [view.workunit.id], until=now + pause)
 
-    def _update_records(self, tx: Transaction, decided: list[tuple[WorkunitView, ValidationDecision]]) -> None:
+    def _update_records(
+        self, tx: Transaction, decided: list[tuple[WorkunitView, ValidationDecision]]
+    ) -> None:
         """Reliability of hosts: valid results in a row, turnaround, run time."""
         changes: list[tuple[tuple[HostId, AppVersionId], WorkunitView, Result, bool]] = []
         for view, decision in decided:
@@ -169,9 +170,7 @@ def _quick_report(
     for id_ in ids:
         present = {output.index for output in outputs[id_]}
         missing = [
-            spec.open_name
-            for index, spec in enumerate(specs)
-            if index not in present and not spec.optional
+            spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
         ]
         problem = f"The output {missing[0]} is missing." if missing else ""
         looked_at.append(LookedAt(result_id=id_, usable=not missing, problem=problem))
