@@ -107,41 +107,48 @@ class CoprocRequest:
     estimated_delay: float = 0.0
 
 
-_FRACTIONS = ("on_frac", "cpu_and_network_available_frac", "active_frac", "gpu_active_frac")
-_TIMES = (
-    "client_start_time",
-    "total_start_time",
-    "total_duration",
-    "total_active_duration",
-    "total_gpu_active_duration",
-    "now",
-    "previous_uptime",
-    "session_active_duration",
-    "session_gpu_active_duration",
-)
-_NET = ("bwup", "avg_up", "avg_time_up", "bwdown", "avg_down", "avg_time_down")
-_SPEEDS = ("p_fpops", "p_iops", "p_membw")
-_SIZES = ("m_nbytes", "m_swap", "d_total", "d_free")
-_DISK = ("d_boinc_used_total", "d_boinc_used_project", "d_project_share")
-
-
 def read_time_stats(reader: FieldReader) -> TimeStats:
     """Read ``<time_stats>``; -1 is the family's "unknown" in any of the fractions."""
+    number = reader.number
     return TimeStats(
-        connected_frac=reader.number("connected_frac", -1.0, -1.0, 1.0),
-        **reader.numbers(_FRACTIONS, 1.0, -1.0, 1.0),
-        **reader.numbers(_TIMES, high=MAX_TIME),
+        on_frac=number("on_frac", 1.0, -1.0, 1.0),
+        connected_frac=number("connected_frac", -1.0, -1.0, 1.0),
+        cpu_and_network_available_frac=number("cpu_and_network_available_frac", 1.0, -1.0, 1.0),
+        active_frac=number("active_frac", 1.0, -1.0, 1.0),
+        gpu_active_frac=number("gpu_active_frac", 1.0, -1.0, 1.0),
+        client_start_time=number("client_start_time", high=MAX_TIME),
+        total_start_time=number("total_start_time", high=MAX_TIME),
+        total_duration=number("total_duration", high=MAX_TIME),
+        total_active_duration=number("total_active_duration", high=MAX_TIME),
+        total_gpu_active_duration=number("total_gpu_active_duration", high=MAX_TIME),
+        now=number("now", high=MAX_TIME),
+        previous_uptime=number("previous_uptime", high=MAX_TIME),
+        session_active_duration=number("session_active_duration", high=MAX_TIME),
+        session_gpu_active_duration=number("session_gpu_active_duration", high=MAX_TIME),
     )
 
 
 def read_net_stats(reader: FieldReader) -> NetStats:
     """Read ``<net_stats>``."""
-    return NetStats(**reader.numbers(_NET))
+    number = reader.number
+    return NetStats(
+        bwup=number("bwup"),
+        avg_up=number("avg_up"),
+        avg_time_up=number("avg_time_up", high=MAX_TIME),
+        bwdown=number("bwdown"),
+        avg_down=number("avg_down"),
+        avg_time_down=number("avg_time_down", high=MAX_TIME),
+    )
 
 
 def read_disk_usage(reader: FieldReader) -> DiskUsage:
     """Read ``<disk_usage>``."""
-    return DiskUsage(**reader.numbers(_DISK))
+    number = reader.number
+    return DiskUsage(
+        d_boinc_used_total=number("d_boinc_used_total"),
+        d_boinc_used_project=number("d_boinc_used_project"),
+        d_project_share=number("d_project_share"),
+    )
 
 
 def read_host_info(reader: FieldReader) -> HostInfo:
@@ -156,10 +163,17 @@ def read_host_info(reader: FieldReader) -> HostInfo:
         p_vendor=text("p_vendor", 255),
         p_model=text("p_model", 255),
         p_features=text("p_features", 4096),
+        p_fpops=number("p_fpops", 1e9),
+        p_iops=number("p_iops", 1e9),
+        p_membw=number("p_membw", 1e9),
         p_calculated=number("p_calculated", 0.0, 0.0, MAX_TIME),
         p_vm_extensions_disabled=flag("p_vm_extensions_disabled"),
+        m_nbytes=number("m_nbytes"),
         # BOINC's client starts with -1 and keeps it when the system does not tell
         m_cache=max(0.0, number("m_cache", 0.0, -1.0)),
+        m_swap=number("m_swap"),
+        d_total=number("d_total"),
+        d_free=number("d_free"),
         os_name=text("os_name", 255),
         os_version=text("os_version", 255),
         n_usable_coprocs=reader.integer("n_usable_coprocs", 0, 0, MAX_COUNT),
@@ -167,8 +181,6 @@ def read_host_info(reader: FieldReader) -> HostInfo:
         product_name=text("product_name", 255),
         virtualbox_version=text("virtualbox_version", 255),
         docker_version=text("docker_version", 255),
-        **reader.numbers(_SPEEDS, 1e9),
-        **reader.numbers(_SIZES),
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cobblestone.domain.errors import RemoteProtocolError
@@ -49,7 +48,8 @@ COPROC_TYPES = {
 FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
 _IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")
 _VERBATIM = (*FREE_TEXTS, *_IGNORED, "msg_from_host", "stderr_out", "error_msg")
-_PLAIN = ("time_stats", "net_stats", "host_info", "disk_usage")
+PLAIN_BLOCKS = ("time_stats", "net_stats", "host_info", "disk_usage")
+"""Blocks of scalars whose names occur nowhere else: read together with the scalars at the top."""
 _FLAGS = (
     "allow_multiple_clients",
     "sandbox",
@@ -61,24 +61,24 @@ _FLAGS = (
 )
 
 
-@dataclass(slots=True)
 class RequestParts:
     """A request taken apart; nothing in it has been decoded or converted yet."""
 
-    top: Fields = field(default_factory=dict[str, str])
-    blocks: dict[str, Fields] = field(default_factory=dict[str, Fields])  #: by name, see ``_PLAIN``
-    free_texts: dict[str, str] = field(default_factory=dict[str, str])  #: by name, see ``FREE_TEXTS``
-    platforms: list[Fields] = field(default_factory=list[Fields])  #: alternates only
-    coprocs: list[tuple[str, Fields]] = field(default_factory=list[tuple[str, Fields]])
-    results: list[tuple[Fields, list[Fields]]] = field(default_factory=list[tuple[Fields, list[Fields]]])
-    trickles: list[str] = field(default_factory=list[str])
-    files: list[Fields] = field(default_factory=list[Fields])
-    app_versions: list[tuple[Fields, Fields]] = field(default_factory=list[tuple[Fields, Fields]])
-    other_results: list[Fields] | None = None
-    in_progress: list[Fields] = field(default_factory=list[Fields])
-    results_truncated: bool = False
-    trickles_truncated: bool = False
-    others_truncated: bool = False
+    def __init__(self) -> None:
+        self.top: Fields = {}  #: with those of ``PLAIN_BLOCKS``
+        self.blocks: set[str] = set()  #: which of ``PLAIN_BLOCKS`` there were
+        self.free_texts: dict[str, str] = {}  #: by name, see ``FREE_TEXTS``
+        self.platforms: list[Fields] = []  #: alternates only
+        self.coprocs: list[tuple[str, Fields]] = []
+        self.results: list[tuple[Fields, list[Fields]]] = []
+        self.trickles: list[str] = []
+        self.files: list[Fields] = []
+        self.app_versions: list[tuple[Fields, Fields]] = []
+        self.other_results: list[Fields] | None = None
+        self.in_progress: list[Fields] = []
+        self.results_truncated = False
+        self.trickles_truncated = False
+        self.others_truncated = False
 
 
 def take_apart(body: bytes, notes: list[Lenience]) -> RequestParts:
@@ -113,7 +113,6 @@ def _opening(*tags: str) -> re.Pattern[str]:
 _TOP = _opening(
     *FREE_TEXTS,
     *_IGNORED,
-    *_PLAIN,
     "alt_platform",
     "coprocs",
     "result",
@@ -144,10 +143,7 @@ class _Scan:
         while match := search(text, position, end):
             between.append(text[position : match.start()])
             tag, inside = match[1], match.end()
-            if tag in _PLAIN:
-                stop = self._close(tag, inside)
-                parts.blocks[tag] = scan_fields(text[inside:stop], tag)
-            elif tag == "result":
+            if tag == "result":
                 stop = self._result(inside, parts)
             elif tag in _VERBATIM:
                 stop = end_of_verbatim(text, tag, inside)
@@ -162,7 +158,14 @@ class _Scan:
         if position > end:
             raise UnusualLayout(ROOT)
         between.append(text[position:end])
-        parts.top = scan_fields("".join(between), ROOT)
+        top = "".join(between)
+        at = 0
+        for name in PLAIN_BLOCKS:
+            found = top.find(f"</{name}>", at)
+            if found >= 0:  # in another order than the client's they stay unfound, and the layout is unusual
+                at = found
+                parts.blocks.add(name)
+        parts.top = scan_fields(top, ROOT, 2 * len(parts.blocks))
         return parts
 
     def _close(self, tag: str, begin: int) -> int:
@@ -322,11 +325,13 @@ def _read_tree(text: str, notes: list[Lenience]) -> RequestParts:
     def fields_of(found: Sequence[Element] | None) -> list[Fields]:
         return [_resolved(element_fields(element), pieces) for element in found or ()]
 
-    parts = RequestParts(top=top)
+    parts = RequestParts()
+    parts.top = top
     parts.free_texts = {tag: pieces[top[tag]] for tag in FREE_TEXTS if top.get(tag) in pieces}
-    for name in _PLAIN:
+    for name in PLAIN_BLOCKS:
         for fields in fields_of(below(root, name, 1)[0]):
-            parts.blocks[name] = fields
+            parts.blocks.add(name)
+            parts.top |= fields
     parts.platforms = fields_of(below(root, "alt_platform", MAX_PLATFORMS)[0])
     for tag in COPROC_TYPES:
         for element in (in_list("coprocs", tag, MAX_COPROCS)[0] or ())[:MAX_COPROCS]:

@@ -27,15 +27,13 @@ from cobblestone.wire.host_report import (
 )
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.preferences import GlobalPreferences, read_global_preferences
-from cobblestone.wire.request_layout import COPROC_TYPES, RequestParts, take_apart
+from cobblestone.wire.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
 from cobblestone.wire.xml_reader import MAX_NAME, MAX_REQUEST_BYTES, MAX_TEXT, FieldReader, Fields, note
 
 MAX_ID = 2**62
 MAX_KEY_CHARS = 4096
 MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
-_FRACTIONS = ("resource_share_fraction", "rrs_fraction", "prrs_fraction")
-_WORK_REQUESTS = ("work_req_seconds", "cpu_req_secs")
 NO_EXIT_STATUS = 2**31 - 1
 """Stands for an absent or unreadable exit status within this module; no program ends with it."""
 
@@ -223,6 +221,9 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
     version, version_text = _client_version(top)
+    for name in PLAIN_BLOCKS:
+        if name not in parts.blocks:
+            note(notes, LenienceKind.MISSING, name)
     results, transfers = _results(parts, notes)
     trickles = _trickles(parts, notes)
     number, flag = top.number, top.flag
@@ -232,10 +233,15 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         rpc_seqno=top.integer("rpc_seqno"),
         client_version=version,
         client_version_text=version_text,
+        resource_share_fraction=number("resource_share_fraction", 1.0, 0.0, 1.0),
+        rrs_fraction=number("rrs_fraction", 1.0, 0.0, 1.0),
+        prrs_fraction=number("prrs_fraction", 1.0, 0.0, 1.0),
         duration_correction_factor=number("duration_correction_factor", 1.0, 0.0, 1e6),
         allow_multiple_clients=flag("allow_multiple_clients"),
         sandbox=flag("sandbox"),
         dont_send_work=flag("dont_send_work"),
+        work_req_seconds=number("work_req_seconds", high=MAX_TIME),
+        cpu_req_secs=number("cpu_req_secs", high=MAX_TIME),
         cpu_req_instances=number("cpu_req_instances", high=MAX_COUNT),
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
@@ -244,10 +250,10 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
         cross_project_id=top.text("cross_project_id", 64),
-        time_stats=read_time_stats(_block(parts, "time_stats", notes)),
-        net_stats=read_net_stats(_block(parts, "net_stats", notes)),
-        host_info=read_host_info(_block(parts, "host_info", notes)),
-        disk_usage=read_disk_usage(_block(parts, "disk_usage", notes)),
+        time_stats=read_time_stats(top),
+        net_stats=read_net_stats(top),
+        host_info=read_host_info(top),
+        disk_usage=read_disk_usage(top),
         coprocs=_coprocs(parts, notes) if parts.coprocs else (),
         results=results,
         results_truncated=parts.results_truncated,
@@ -261,21 +267,11 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
         client_opaque=read_verbatim(parts.free_texts.get("client_opaque", ""), "client_opaque", notes),
         client_brand=top.text("client_brand", 255),
-        **top.numbers(_FRACTIONS, 1.0, 0.0, 1.0),
-        **top.numbers(_WORK_REQUESTS, high=MAX_TIME),
         leniences=tuple(notes),
     )
 
 
 # -- from parts to values -------------------------------------------------------------------------------
-
-
-def _block(parts: RequestParts, name: str, notes: list[Lenience]) -> FieldReader:
-    fields = parts.blocks.get(name)
-    if fields is None:
-        note(notes, LenienceKind.MISSING, name)
-        fields = {}
-    return FieldReader(fields, name, notes)
 
 
 def _client_version(top: FieldReader) -> tuple[int, str]:

@@ -16,7 +16,6 @@ Nothing here takes more than linear time: what comes in may be written to hurt.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -41,7 +40,7 @@ Fields = dict[str, str]
 
 Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for this type
 
-_SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>")
+_SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>", re.ASCII)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _CONTROL_CODES = [code for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A, 0x0D)]
@@ -66,17 +65,17 @@ def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = ""
 # -- the usual layout -----------------------------------------------------------------------------------
 
 
-def scan_fields(block: str, where: str) -> Fields:
+def scan_fields(block: str, where: str, other_tags: int = 0) -> Fields:
     """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
 
-    Raises UnusualLayout when the block holds any other tag.
+    Raises UnusualLayout when the block holds any tag besides ``other_tags`` known ones.
     """
     if len(block) > MAX_BLOCK_CHARS:
         raise RemoteProtocolError(
             f"<{where}> has {len(block)} characters, at most {MAX_BLOCK_CHARS} are read"
         )
     found = _SCALAR.findall(block)
-    if block.count("<") != 2 * len(found):
+    if block.count("<") != 2 * len(found) + other_tags:
         raise UnusualLayout(where)
     return dict(found)
 
@@ -251,21 +250,6 @@ class FieldReader:
             pass
         note(self.notes, LenienceKind.BAD_NUMBER, f"{self.where}/{name}", value)
         return default
-
-    def numbers(
-        self, names: Sequence[str], default: float = 0.0, low: float = 0.0, high: float = HUGE
-    ) -> dict[str, float]:
-        """Several numbers of the same kind by name; the same as `number` for each, but quicker."""
-        fields = self.fields
-        try:
-            values = [float(fields[name]) for name in names]
-        except (KeyError, ValueError):
-            values = [math.nan]
-        total = sum(values)
-        # A NaN hides from min and max, but not in the sum.
-        if not math.isnan(total) and min(values) >= low and max(values) <= high:
-            return dict(zip(names, values, strict=True))
-        return {name: self.number(name, default, low, high) for name in names}
 
     def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
         """A whole number within the bounds, else the default; a fraction is cut off, as C does."""
