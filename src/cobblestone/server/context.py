@@ -61,6 +61,7 @@ class ServerContext:
     secret: bytes
     clock: Clock = system_clock
     bell: Bell = field(default_factory=Bell)
+    started: float = 0.0  #: Unix seconds
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
 

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,7 +38,9 @@ STATISTICS_SWEEP_SECONDS = 3600.0
 
 
 @contextlib.contextmanager
-def open_project(root: Path, *, clock: Clock = system_clock, settings: Settings | None = None):  # noqa: ANN201  # a generator; contextmanager gives it its type
+def open_project(
+    root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
+) -> Generator[ServerContext, None, None]:
     """Open a project's folder exclusively: settings, lock, database.
 
     Raises:
@@ -66,7 +67,7 @@ def open_project(root: Path, *, clock: Clock = system_clock, settings: Settings 
 
 
 @asynccontextmanager
-async def run_daemons(ctx: ServerContext) -> AsyncIterator[None]:
+async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
     """Run all daemons while the block runs."""
     ctx.bell.bind(asyncio.get_running_loop())
     workers = Workers(ctx.settings.checks)
@@ -76,7 +77,7 @@ async def run_daemons(ctx: ServerContext) -> AsyncIterator[None]:
         for name, coroutine in (
             (
                 "transitioner",
-                run_daemon(ctx, "transitioner", transitioner.step, sweep_seconds=transitioner.until_next),
+                run_daemon(ctx, "transitioner", transitioner.step, pause=transitioner.until_next),
             ),
             ("validator", run_daemon(ctx, "validator", Validator(ctx, workers).step)),
             ("assimilator", run_daemon(ctx, "assimilator", Assimilator(ctx, workers).step)),
@@ -153,7 +154,7 @@ async def _serve(
     )
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started and not serving.done():
+        while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
         write_durably(ctx.folder.run_file, json.dumps({"url": ctx.master_url, "pid": os.getpid()}).encode())
         log.info("project_running", url=ctx.master_url, folder=str(ctx.folder.root))
@@ -164,8 +165,3 @@ async def _serve(
         finally:
             ctx.folder.run_file.unlink(missing_ok=True)
     log.info("project_stopped", folder=str(ctx.folder.root))
-
-
-def stop_signals() -> tuple[signal.Signals, ...]:
-    """Signals that end a project in good order."""
-    return signal.SIGINT, signal.SIGTERM

@@ -133,11 +133,11 @@ def _add(
     )
 
 
-def set_canonical_credit(tx: Transaction, credits: Mapping[WorkunitId, float]) -> None:
+def set_canonical_credit(tx: Transaction, amounts: Mapping[WorkunitId, float]) -> None:
     """Note what the canonical result got: later results of the workunit get the same."""
     tx.execute_many(
         "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
-        [(amount, id_) for id_, amount in credits.items()],
+        [(amount, id_) for id_, amount in amounts.items()],
     )
 
 

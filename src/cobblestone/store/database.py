@@ -237,7 +237,7 @@ class Writer:
             job.answer = job.operation(transaction)
         except sqlite3.OperationalError:
             raise  # disk full, locked, broken: the whole batch fails
-        except Exception as error:  # the caller's own error: only its own changes are undone
+        except Exception as error:  # noqa: BLE001  # the caller gets it; only its own changes are undone
             job.error = error
             connection.execute("ROLLBACK TO job")
             del transaction.after_commit[n_actions:]

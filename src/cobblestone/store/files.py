@@ -25,8 +25,8 @@ from typing import IO
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
 from cobblestone.store.database import Database, Row, Store, Transaction
+from cobblestone.wire.identity import fanout_directory
 
-FAN_OUT = 1024
 CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed twin
 GZIP_GAIN = 0.9  #: keep the twin if it is smaller than this part of the file
@@ -62,15 +62,9 @@ class StagedFile:
 # -- names and places ----------------------------------------------------------
 
 
-def fan_out(name: str) -> str:
-    """Sub-folder of a file in the download and upload hierarchies, as the family computes it."""
-    digest = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
-    return format(int(digest[1:8], 16) % FAN_OUT, "x")
-
-
 def place_of(root: Path, name: str) -> Path:
     """Where a file of a hierarchy lies."""
-    return root / fan_out(name) / name
+    return root / fanout_directory(name) / name
 
 
 def twin_of(path: Path) -> Path:

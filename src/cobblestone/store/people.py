@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict, NotFound, StoreError
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.store.database import Database, Row, Transaction
+
+T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
@@ -50,6 +53,12 @@ def _team(row: Row) -> Team:
         url=row[5],
         credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
     )
+
+
+def _must_be_there(row: T | None) -> T:
+    if row is None:  # it was written a statement ago
+        raise StoreError("A row vanished inside its own transaction.")
+    return row
 
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
@@ -129,9 +138,7 @@ def create_user(
     team = team_by_name(tx, new.team_name) if new.team_name else None
     if team is not None:
         join_team(tx, UserId(user_id), team.id)
-    user = user_by_id(tx, UserId(user_id))
-    assert user is not None
-    return user
+    return _must_be_there(user_by_id(tx, UserId(user_id)))
 
 
 def set_password(
@@ -192,9 +199,7 @@ def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -
         (name.strip(), name.strip().lower(), founder_id, now, now),
     )
     join_team(tx, founder_id, TeamId(team_id))
-    team = team_by_id(tx, TeamId(team_id))
-    assert team is not None
-    return team
+    return _must_be_there(team_by_id(tx, TeamId(team_id)))
 
 
 def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, PolicyViolation
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.ids import HostId, ResultId, WorkunitId
 from cobblestone.domain.work import Result
@@ -111,14 +111,14 @@ def _outcomes(
 
 
 def _claim_input(result: Result, descriptions: dict[HostId, HostDescription], now: float) -> ClaimInput:
-    assert (
-        result.host_id is not None and result.app_version_id is not None
-    )  # a valid result was sent to a host
-    description = descriptions.get(result.host_id, HostDescription())
+    host_id, app_version_id = result.host_id, result.app_version_id
+    if host_id is None or app_version_id is None:
+        raise PolicyViolation(f"{result.name} is valid but was never sent to a host.")
+    description = descriptions.get(host_id, HostDescription())
     return ClaimInput(
         result_id=result.id,
-        host_id=result.host_id,
-        app_version_id=result.app_version_id,
+        host_id=host_id,
+        app_version_id=app_version_id,
         elapsed_time=result.elapsed_time,
         cpu_time=result.cpu_time,
         sent_time=result.sent_time or now,
@@ -135,7 +135,8 @@ def _entries(view: WorkunitView, outcome: GrantOutcome) -> list[credit.CreditEnt
     entries: list[credit.CreditEntry] = []
     for share in outcome.results:
         result = results[share.result_id]
-        assert result.host_id is not None and result.user_id is not None  # as above
+        if result.host_id is None or result.user_id is None:
+            raise PolicyViolation(f"{result.name} is valid but belongs to nobody.")
         entries.append(
             credit.CreditEntry(
                 result_id=result.id,

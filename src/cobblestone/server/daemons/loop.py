@@ -21,22 +21,26 @@ async def run_daemon(
     name: str,
     step: Callable[[], Awaitable[int]],
     *,
-    sweep_seconds: Callable[[], Awaitable[float]] | float = SWEEP_SECONDS,
+    pause: Callable[[], Awaitable[float]] | None = None,
+    sweep_seconds: float = SWEEP_SECONDS,
 ) -> None:
     """Call ``step`` until it says that nothing was left to do (0), then wait for the bell or the next sweep.
 
-    An error is logged and the loop goes on: one bad workunit must not stop a project.
+    ``pause`` says how long to wait at most; else it is ``sweep_seconds``.  An error is logged and the loop goes on: one bad
+    workunit must not stop a project.
     """
     while True:
+        wait = sweep_seconds
         try:
             while await step():
                 pass
-            pause = sweep_seconds if isinstance(sweep_seconds, float) else await sweep_seconds()
+            if pause is not None:
+                wait = await pause()
         except StoreError as error:
             log.error("daemon_step_failed", daemon=name, error=str(error))
-            pause = ERROR_PAUSE_SECONDS
+            wait = ERROR_PAUSE_SECONDS
         except Exception:
             log.exception("daemon_step_failed", daemon=name)
-            pause = ERROR_PAUSE_SECONDS
-            await asyncio.sleep(pause)
-        await ctx.bell.wait(name, at_most=pause)
+            wait = ERROR_PAUSE_SECONDS
+            await asyncio.sleep(wait)
+        await ctx.bell.wait(name, at_most=wait)
