@@ -27,6 +27,7 @@ from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
 from cobblestone.store.database import Database, Row, Store, Transaction
 from cobblestone.wire.identity import fanout_directory
 
+FAN_OUT = 1024  #: sub-folders of the download and upload hierarchies, as the family has them
 CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed twin
 GZIP_GAIN = 0.9  #: keep the twin if it is smaller than this part of the file
@@ -64,7 +65,7 @@ class StagedFile:
 
 def place_of(root: Path, name: str) -> Path:
     """Where a file of a hierarchy lies."""
-    return root / fanout_directory(name) / name
+    return root / fanout_directory(name, FAN_OUT) / name
 
 
 def twin_of(path: Path) -> Path:
