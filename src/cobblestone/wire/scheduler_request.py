@@ -28,7 +28,15 @@ from cobblestone.wire.host_report import (
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.preferences import GlobalPreferences, read_global_preferences
 from cobblestone.wire.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
-from cobblestone.wire.xml_reader import MAX_NAME, MAX_REQUEST_BYTES, MAX_TEXT, FieldReader, Fields, note
+from cobblestone.wire.xml_reader import (
+    MAX_NAME,
+    MAX_REQUEST_BYTES,
+    MAX_TEXT,
+    FieldReader,
+    Fields,
+    client_version,
+    note,
+)
 
 MAX_ID = 2**62
 MAX_KEY_CHARS = 4096
@@ -220,7 +228,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     notes: list[Lenience] = []
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
-    version, version_text = _client_version(top)
+    version = client_version(top)
     for name in PLAIN_BLOCKS:
         if name not in parts.blocks:
             note(notes, LenienceKind.MISSING, name)
@@ -232,7 +240,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         hostid=top.integer("hostid", high=MAX_ID),
         rpc_seqno=top.integer("rpc_seqno"),
         client_version=version,
-        client_version_text=version_text,
+        client_version_text=f"{version // 10000}.{version // 100 % 100}.{version % 100}",
         resource_share_fraction=number("resource_share_fraction", 1.0, 0.0, 1.0),
         rrs_fraction=number("rrs_fraction", 1.0, 0.0, 1.0),
         prrs_fraction=number("prrs_fraction", 1.0, 0.0, 1.0),
@@ -272,13 +280,6 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
 
 
 # -- from parts to values -------------------------------------------------------------------------------
-
-
-def _client_version(top: FieldReader) -> tuple[int, str]:
-    major = top.integer("core_client_major_version", high=9999)
-    minor = top.integer("core_client_minor_version", high=99)
-    release = top.integer("core_client_release", high=99)
-    return 10000 * major + 100 * minor + release, f"{major}.{minor}.{release}"
 
 
 def _platforms(top: FieldReader, parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:

@@ -298,3 +298,10 @@ class FieldReader:
         if cleaned != value:
             note(self.notes, LenienceKind.CONTROL_CHARACTERS, f"{self.where}/{name}")
         return " ".join(cleaned.split()) if "\n" in cleaned or "\r" in cleaned else cleaned
+
+
+def client_version(reader: FieldReader) -> int:
+    """The client's version, 10000 * major + 100 * minor + release; 0 if it does not say."""
+    major = reader.integer("core_client_major_version", high=9999)
+    minor = reader.integer("core_client_minor_version", high=99)
+    return 10000 * major + 100 * minor + reader.integer("core_client_release", high=99)
