@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from cobblestone.server.context import ServerContext
-from cobblestone.wire.identity import fanout_directory
+from cobblestone.store.files import fan_out
 from cobblestone.wire.upload import legal_file_name
 
 
@@ -24,11 +24,11 @@ class DownloadHandler:
         name = request.path_params["name"]
         base = name.removesuffix(".gz")
         if not legal_file_name(name) or request.path_params["fanout"] not in {
-            fanout_directory(name),
-            fanout_directory(base),
+            fan_out(name),
+            fan_out(base),
         }:
             raise HTTPException(404, "There is no such file.")
-        for folder in {fanout_directory(base), fanout_directory(name)}:
+        for folder in {fan_out(base), fan_out(name)}:
             path = self._root / folder / name
             if await asyncio.to_thread(path.is_file):
                 # A name never changes its content, so caches may keep it for ever.

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from cobblestone.server.context import ServerContext
 from cobblestone.store import people
-from cobblestone.wire.rss import RssItem, write_rss
+from cobblestone.wire.rss import RssChannel, RssItem, write_rss
 
 
 class Feeds:
@@ -20,19 +20,19 @@ class Feeds:
         """``rss_main.php``."""
         ctx = self._ctx
         items = await ctx.store.aread(people.list_news)
-        body = write_rss(
+        channel = RssChannel(
             title=ctx.settings.project.name,
             link=ctx.master_url,
             description=f"News of {ctx.settings.project.name}",
-            items=[
+            items=tuple(
                 RssItem(
                     title=item.title,
                     guid=ctx.url(f"news.php?id={item.id}"),
                     link=ctx.url(f"news.php?id={item.id}"),
-                    time=item.time,
+                    published=item.time,
                     description=item.text,
                 )
                 for item in items
-            ],
+            ),
         )
-        return Response(body, media_type="application/rss+xml")
+        return Response(write_rss(channel, built=ctx.clock()), media_type="application/rss+xml")

@@ -10,7 +10,7 @@ from cobblestone.domain.work import InputFile, output_file_name
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.server.context import ServerContext
-from cobblestone.wire.identity import fanout_directory
+from cobblestone.store.files import fan_out
 from cobblestone.wire.scheduler_reply import (
     AppBlock,
     AppVersionBlock,
@@ -28,7 +28,7 @@ UPLOAD_PATH = "cgi-bin/file_upload_handler"
 
 def download_url(ctx: ServerContext, name: str) -> str:
     """Address of a file in the download hierarchy."""
-    return ctx.url(f"download/{fanout_directory(name)}/{name}")
+    return ctx.url(f"download/{fan_out(name)}/{name}")
 
 
 def add_jobs(

@@ -23,12 +23,12 @@ from starlette.responses import Response
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
 from cobblestone.server.context import ServerContext
 from cobblestone.server.project import sync_folder
+from cobblestone.store.files import place_of
 from cobblestone.store.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
     expected_upload,
     record_upload,
-    upload_path,
 )
 from cobblestone.wire.signatures import verify_upload_signature
 from cobblestone.wire.upload import (
@@ -192,7 +192,7 @@ class UploadHandler:
         except UploadPutOff:
             path.unlink(missing_ok=True)  # resuming it would never help
             raise
-        target = upload_path(self._ctx.folder.upload, upload.name)
+        target = place_of(self._ctx.folder.upload, upload.name)
         await asyncio.to_thread(_move, path, target)
         await self._record(upload, expected, md5=md5, data=None, head=head)
 

@@ -70,4 +70,4 @@ class Purger:
 def _unlink_outputs(ctx: ServerContext, names: list[str]) -> None:
     for name in names:
         # A crash before this leaves a file that nothing refers to; it is found by its age.
-        uploads.upload_path(ctx.folder.upload, name).unlink(missing_ok=True)
+        files.place_of(ctx.folder.upload, name).unlink(missing_ok=True)
