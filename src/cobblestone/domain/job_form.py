@@ -35,6 +35,8 @@ class InputSlot:
 
     name: str
     open_name: str = ""  #: name in the program's folder; empty: ``name`` and the suffix of the given file
+    copy_file: bool = True  #: a copy lies there; False: a link that only the BOINC API can follow
+    sticky: bool = False  #: the client keeps it for further jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,9 +63,14 @@ class StagedFile:
 # -- names and places ----------------------------------------------------------
 
 
+def fan_out(name: str) -> str:
+    """Sub-folder of a file in the download and upload hierarchies."""
+    return fanout_directory(name, FAN_OUT)
+
+
 def place_of(root: Path, name: str) -> Path:
     """Where a file of a hierarchy lies."""
-    return root / fanout_directory(name, FAN_OUT) / name
+    return root / fan_out(name) / name
 
 
 def twin_of(path: Path) -> Path:

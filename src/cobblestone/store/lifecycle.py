@@ -267,7 +267,7 @@ def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> N
             "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?",
             (done, id_, done),
         ):
-            released.update(set(names))
+            released.update(names)
     files.release_references(tx, released, now=now)
     tx.execute_many(
         "UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results]
