@@ -46,19 +46,11 @@ def _countable(facts: ClaimInput, workunit: WorkunitFacts) -> float:
     return min(max(facts.fpops_counted, facts.intops_counted), workunit.rsc_fpops_bound)
 
 
-def with_counts(app: AppStatistics, increment: AppIncrement) -> AppStatistics:
-    """The app's sums and its scale after an increment; increments add up in any order."""
-    before = app.counted or AppIncrement()
-    counted = AppIncrement(
-        benchmark_credit=before.benchmark_credit + increment.benchmark_credit,
-        counted_credit=before.counted_credit + increment.counted_credit,
-        cpu_seconds=before.cpu_seconds + increment.cpu_seconds,
-        jobs=before.jobs + increment.jobs,
-    )
-    scale = app.flops_scale
-    if counted.jobs >= MIN_COUNTED_JOBS and counted.counted_credit > 0.0 and counted.benchmark_credit > 0.0:
-        scale = min(MAX_SCALE, max(1.0 / MAX_SCALE, counted.benchmark_credit / counted.counted_credit))
-    return replace(app, counted=counted, flops_scale=scale)
+def scale_from(counted: AppIncrement, previous: float) -> float:
+    """The scale that the sums of counting jobs call for; ``previous`` while they are too few."""
+    if counted.jobs < MIN_COUNTED_JOBS or counted.counted_credit <= 0.0 or counted.benchmark_credit <= 0.0:
+        return previous
+    return min(MAX_SCALE, max(1.0 / MAX_SCALE, counted.benchmark_credit / counted.counted_credit))
 
 
 def credit_per_cpu_second(app: AppStatistics) -> float:

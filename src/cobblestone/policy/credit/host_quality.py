@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cobblestone.policy.credit.claims import HostVersionIncrement, HostVersionStatistics
+from cobblestone.policy.credit.claims import HostVersionStatistics
 
 INITIAL_ERROR_RATE = 0.1
 ERROR_WEIGHT = 0.05
@@ -62,17 +62,3 @@ def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: flo
         scale_probation=True,
         host_scale_time=now + delay_bound,
     )
-
-
-def with_increment(record: HostVersionStatistics, increment: HostVersionIncrement) -> HostVersionStatistics:
-    """The record after a workunit's samples, whatever other validators added meanwhile."""
-    rule = increment.rule
-    learned = replace(
-        record,
-        pfc=record.pfc.with_samples(increment.pfc, rule),
-        elapsed=record.elapsed.with_samples(increment.elapsed, rule),
-        turnaround=record.turnaround.with_samples(increment.turnaround, rule),
-    )
-    if not increment.on_probation:
-        return learned
-    return replace(learned, error_rate=max(learned.error_rate, INITIAL_ERROR_RATE), scale_probation=True)

@@ -57,7 +57,7 @@ def update_average(
     """
     _check_half_life(half_life)
     if not math.isfinite(now):
-        now = average.time
+        now = average.time if math.isfinite(average.time) else 0.0
     if not math.isfinite(credit):
         credit = 0.0
     value = _bounded(average.value)
@@ -97,12 +97,14 @@ def correct_average(
 
     What is left of that grant in the average has decayed since; exactly that much is corrected, at most to 0.
     """
-    remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / half_life)
     decayed_now = decayed(average, now, half_life)
+    if not math.isfinite(now):
+        return average
+    remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / half_life)
     change = math.log(2.0) * remaining * (SECONDS_PER_DAY / half_life)
     if not math.isfinite(change):
         change = 0.0
-    return RecentAverage(_bounded(decayed_now + change), now if math.isfinite(now) else average.time)
+    return RecentAverage(_bounded(decayed_now + change), now)
 
 
 def idle_decayed(
