@@ -71,10 +71,16 @@ def app_by_name(db: Database, name: str) -> App | None:
     return None if row is None else _app(row)
 
 
-def app_by_id(db: Database, app_id: AppId) -> App | None:
-    """An app, or None."""
+def app_by_id(db: Database, app_id: AppId) -> App:
+    """An app.
+
+    Raises:
+        NotFound: there is none with this id.
+    """
     row = db.one(f"SELECT {_APP_COLUMNS} FROM app WHERE id = ?", (app_id,))
-    return None if row is None else _app(row)
+    if row is None:
+        raise NotFound(f"There is no app {app_id}.")
+    return _app(row)
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
@@ -237,15 +243,18 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
     return replace(version, id=AppVersionId(version_id), version_num=number)
 
 
-def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> None:
-    """Stop (or resume) giving out a version.
+def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> AppVersion:
+    """Stop (or resume) giving out a version; the version after that.
 
     Raises:
         NotFound: there is no such version.
     """
-    if tx.execute("UPDATE app_version SET deprecated = ? WHERE id = ?", (int(deprecated), version_id)) == 0:
-        raise NotFound(f"There is no app version {version_id}.")
+    tx.execute("UPDATE app_version SET deprecated = ? WHERE id = ?", (int(deprecated), version_id))
     tx.wake(CATALOGUE_CHANGED)
+    version = version_by_id(tx, version_id)
+    if version is None:
+        raise NotFound(f"There is no app version {version_id}.")
+    return version
 
 
 def deprecate_older_versions(tx: Transaction, version: AppVersion) -> int:

@@ -46,7 +46,9 @@ class ComparisonBody(Model):
     """How outputs of two computers are compared."""
 
     kind: Literal["bitwise", "numeric", "trivial", "python"] = "bitwise"
-    options: dict[Annotated[str, msgspec.Meta(max_length=40)], float | Line] = {}
+    options: dict[Annotated[str, msgspec.Meta(max_length=40)], float | Line] = msgspec.field(
+        default_factory=dict[str, float | str]
+    )
 
 
 class OutputBody(Model):
@@ -56,13 +58,16 @@ class OutputBody(Model):
     max_nbytes: Nbytes = 50_000_000
     gzip: bool = False
     optional: bool = False
+    copy_file: bool = True
 
 
 class InputSlotBody(Model):
     """An input file of every job of a native program."""
 
     name: FileName
-    open_name: FileName | Literal[""] = ""
+    open_name: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[A-Za-z0-9_\-.~]*\Z")] = ""
+    copy_file: bool = True
+    sticky: bool = False
 
 
 class VersionFileBody(Model):
@@ -97,9 +102,13 @@ class NewApp(Model, kw_only=True):
 
     name: AppName
     title: Line = ""
-    command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = []  # empty: a native program
+    command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = msgspec.field(
+        default_factory=list[str]
+    )  # empty: a native program
     command_line: CommandLine = ""  # of a native program
-    inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = []  # of a native program
+    inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = msgspec.field(
+        default_factory=list["InputSlotBody"]
+    )  # of a native program
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
     comparison: ComparisonBody = ComparisonBody()
     assimilator: Line = ""

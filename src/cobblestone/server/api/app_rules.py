@@ -19,7 +19,9 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
+from cobblestone.policy.credit.registry import credit_system
 from cobblestone.server.api.app_models import (
+    AppChanges,
     ComparisonBody,
     LimitsBody,
     NewApp,
@@ -144,7 +146,13 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
             what = "occurs twice" if name in names[:index] else "cannot be the name of a file"
             raise JobError(f"outputs[{index}]: {name!r} {what}. Choose another name.")
     return tuple(
-        OutputSpec(open_name=body.name, max_nbytes=body.max_nbytes, gzip=body.gzip, optional=body.optional)
+        OutputSpec(
+            open_name=body.name,
+            max_nbytes=body.max_nbytes,
+            gzip=body.gzip,
+            optional=body.optional,
+            copy_file=body.copy_file,
+        )
         for body in bodies
     )
 
@@ -166,7 +174,10 @@ def form_from(body: NewApp) -> JobForm:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
     return JobForm(
         command_line=body.command_line,
-        inputs=tuple(InputSlot(name=slot.name, open_name=slot.open_name) for slot in body.inputs),
+        inputs=tuple(
+            InputSlot(name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky)
+            for slot in body.inputs
+        ),
     )
 
 
@@ -186,8 +197,10 @@ def app_from(body: NewApp) -> App:
 
     Raises:
         JobError: a value is wrong.
+        ConfigError: there is no such credit system.
     """
     check_assimilator(body.assimilator)
+    credit_system(body.credit_system)
     return App(
         id=AppId(0),
         name=body.name,
@@ -233,8 +246,7 @@ def version_from(
     for index, name in enumerate(names):
         if name in names[:index]:
             raise JobError(f"files: two of them have the open name {name!r}. Rename one.")
-    reserved = RESERVED_OPEN_NAMES - set(names) if form.command else RESERVED_OPEN_NAMES
-    check_open_names(names, form, [spec.open_name for spec in app.output_specs], reserved)
+    check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
     return AppVersion(
         id=AppVersionId(0),
         app_id=app.id,
@@ -260,3 +272,28 @@ def version_from(
         min_client_version=body.min_client_version,
         max_client_version=body.max_client_version,
     )
+
+
+def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobForm]:
+    """An app with changes.
+
+    Raises:
+        JobError: a value is wrong, or the app's kind would change.
+    """
+    if changes.outputs is not None:
+        app = replace(app, output_specs=outputs_from(changes.outputs))
+    if changes.command is not None:
+        if not form.command:
+            raise JobError(f"{app.name} is a native program; it has no command. Create another app.")
+        form = form_of_command(changes.command, [spec.open_name for spec in app.output_specs])
+    if changes.assimilator is not None:
+        check_assimilator(changes.assimilator)
+        app = replace(app, assimilator=changes.assimilator)
+    if changes.comparison is not None:
+        app = replace(app, comparison=comparison_from(changes.comparison))
+    if changes.limits is not None:
+        app = replace(app, limits=limits_with(changes.limits, app.limits))
+    if changes.rules is not None:
+        app = replace(app, rules=rules_from(changes.rules))
+    simple = {"user_friendly_name": changes.title, "deprecated": changes.deprecated, "beta": changes.beta}
+    return replace(app, **{key: value for key, value in simple.items() if value is not None}), form
