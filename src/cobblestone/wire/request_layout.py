@@ -165,7 +165,7 @@ class _Scan:
             if found >= 0:  # in another order than the client's they stay unfound, and the layout is unusual
                 at = found
                 parts.blocks.add(name)
-        parts.top = scan_fields(top, ROOT, 2 * len(parts.blocks))
+        parts.top = scan_fields(top, ROOT, parts.blocks)
         return parts
 
     def _close(self, tag: str, begin: int) -> int:

@@ -65,19 +65,25 @@ def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = ""
 # -- the usual layout -----------------------------------------------------------------------------------
 
 
-def scan_fields(block: str, where: str, other_tags: int = 0) -> Fields:
+def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
     """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
 
-    Raises UnusualLayout when the block holds any tag besides ``other_tags`` known ones.
+    ``wrappers`` are elements that stand around some of them.  Raises UnusualLayout when the block holds any other
+    tag.
     """
     if len(block) > MAX_BLOCK_CHARS:
         raise RemoteProtocolError(
             f"<{where}> has {len(block)} characters, at most {MAX_BLOCK_CHARS} are read"
         )
     found = _SCALAR.findall(block)
-    if block.count("<") != 2 * len(found) + other_tags:
+    fields: Fields = dict(found)
+    tags = 2 * len(found)
+    for wrapper in wrappers:
+        if wrapper not in fields:  # an empty one was taken for a scalar
+            tags += 2
+    if block.count("<") != tags:
         raise UnusualLayout(where)
-    return dict(found)
+    return fields
 
 
 def end_of_verbatim(text: str, tag: str, begin: int) -> int:
