@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 import hypothesis.strategies as st
-from hypothesis import note
+from hypothesis import note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
@@ -106,8 +106,10 @@ class WorkunitLife(RuleBasedStateMachine):
     @rule(data=st.data(), patience=st.sampled_from([1.0, 500.0, DELAY_BOUND]))
     def send(self, data: st.DataObject, patience: float) -> None:
         result = self.some(data, lambda r: r.server_state is ServerState.UNSENT)
-        if result is None or self.view.workunit.error_mask:
-            return
+        if result is not None and not self.view.workunit.error_mask:
+            self.send_to_host(result, patience)
+
+    def send_to_host(self, result: Result, patience: float) -> None:
         sent = application.advance(result, Cause.SENT)
         self.put(replace(sent, host_id=HostId(1), sent_time=self.now, report_deadline=self.now + patience))
 
@@ -120,8 +122,10 @@ class WorkunitLife(RuleBasedStateMachine):
                 r.server_state is ServerState.IN_PROGRESS or (is_over(r) and r.outcome in LATE_OUTCOMES)
             ),
         )
-        if result is None:
-            return
+        if result is not None:
+            self.receive(result, answer, exit_status)
+
+    def receive(self, result: Result, answer: int, exit_status: int) -> None:
         if is_over(result):
             result = application.advance_files(result, Cause.REPORTED_LATE)
         if exit_status:
@@ -132,6 +136,19 @@ class WorkunitLife(RuleBasedStateMachine):
             self.answers[result.id] = answer
         self.wake_transitioner()
         self.put(replace(result, received_time=self.now, exit_status=exit_status))
+
+    @rule(answers=st.lists(st.sampled_from([0, 0, 0, 0, 1, None]), max_size=8), patience=st.just(500.0))
+    def hosts_work(self, answers: list[int | None], patience: float) -> None:
+        """Everything is sent, most is reported, and most of that agrees: leads quickly to late states."""
+        self.transitioner_looks()
+        for result in self.view.results:
+            if result.server_state is ServerState.UNSENT:
+                self.send_to_host(result, patience)
+        running = [r for r in self.view.results if r.server_state is ServerState.IN_PROGRESS]
+        for result, answer in zip(running, answers, strict=False):
+            if answer is not None:
+                self.receive(result, answer, 0)
+        self.transitioner_looks()
 
     @rule(data=st.data())
     def detach_host(self, data: st.DataObject) -> None:
@@ -150,7 +167,7 @@ class WorkunitLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def fail_to_send(self, data: st.DataObject) -> None:
         result = self.some(data, lambda r: r.server_state is ServerState.UNSENT)
-        if result is not None and data.draw(st.booleans()):
+        if result is not None and data.draw(st.integers(0, 7)) == 7:
             self.wake_transitioner()
             self.put(application.advance(result, Cause.COULD_NOT_SEND))
 
@@ -162,7 +179,7 @@ class WorkunitLife(RuleBasedStateMachine):
 
     @rule()
     def transitioner_looks(self) -> None:
-        """It may look at any time, due or not."""
+        """It may look at any time, due or not; asked again at once, it wants nothing more."""
         transition = next_transition(self.view, timing=self.timing, now=self.now)
         self.view = apply_transition(self.view, transition, self.now, self.ids)
         self.check()
@@ -173,9 +190,13 @@ class WorkunitLife(RuleBasedStateMachine):
     @precondition(lambda self: self.view.workunit.need_validate)
     @rule(data=st.data())
     def validator_looks(self, data: st.DataObject) -> None:
-        self.validate(
-            lambda: data.draw(st.sampled_from(["usable"] * 6 + ["malformed", "postponed", "unseen"]))
-        )
+        found = st.sampled_from(["usable"] * 6 + ["malformed", "postponed", "unseen"])
+        self.validate(lambda: data.draw(found))
+
+    @precondition(lambda self: self.view.workunit.need_validate)
+    @rule()
+    def validator_finds_all_usable(self) -> None:
+        self.validate(lambda: "usable")
 
     def validate(self, state_of: Callable[[], str]) -> None:
         states = {each: state_of() for each in results_to_look_at(self.view)}
@@ -219,9 +240,9 @@ class WorkunitLife(RuleBasedStateMachine):
                 self.put(application.advance_files(result, cause))
 
     @precondition(lambda self: self.view.workunit.canonical_result_id is None)
-    @rule(really=st.sampled_from([False, False, False, True]))
-    def operator_cancels(self, really: bool) -> None:
-        if really and not self.view.workunit.error_mask:
+    @rule(whim=st.integers(0, 7))
+    def operator_cancels(self, whim: int) -> None:
+        if whim == 7 and not self.view.workunit.error_mask:
             self.view = application.apply_effect(self.view, FailWorkunit(error_mask=WorkunitError.CANCELLED))
             self.wake_transitioner()
             self.check()
@@ -237,8 +258,10 @@ class WorkunitLife(RuleBasedStateMachine):
         if workunit.assimilate_state is AssimilateState.DONE and not workunit.error_mask:
             canonical = [r for r in results if r.id == workunit.canonical_result_id]
             assert [r.validate_state for r in canonical] == [ValidateState.VALID]
-        answers = {self.answers[r.id] for r in results if r.validate_state is ValidateState.VALID}
-        assert len(answers) <= 1, "two valid results disagree"
+        valid = [r for r in results if r.validate_state is ValidateState.VALID]
+        assert len({self.answers[r.id] for r in valid}) <= 1, "two valid results disagree"
+        if self.canonical_choices:
+            assert len(valid) > workunit.rules.min_quorum // 2
 
     def teardown(self) -> None:
         """From here, with daemons that work and hosts that never report, the workunit comes to its end."""
@@ -269,3 +292,4 @@ class WorkunitLife(RuleBasedStateMachine):
 
 
 TestWorkunitLife = WorkunitLife.TestCase
+TestWorkunitLife.settings = settings(max_examples=6 * settings.default.max_examples)

@@ -221,6 +221,15 @@ def test_a_healthy_workunit_has_no_complaints():
             ),
             "may still need them",
         ),
+        (
+            a_view(
+                with_files(valid(0), FileDeleteState.READY),
+                in_progress(1),
+                canonical_result_id=100,
+                assimilate_state=DONE,
+            ),
+            "its canonical output may go",
+        ),
         (a_view(unsent(0), transition_time=None), "nobody will look at it again"),
         (
             a_view(

@@ -117,10 +117,11 @@ def apply_effects(
 
     """
     for effect in effects:
-        if isinstance(effect, CreateResult):
-            view = _with_new_result(view, effect, now, new_ids)
-        else:
-            view = apply_effect(view, effect)
+        match effect:
+            case CreateResult():
+                view = _with_new_result(view, effect, now, new_ids)
+            case _:
+                view = apply_effect(view, effect)
     return replace(view, workunit=replace(view.workunit, transition_time=next_check))
 
 

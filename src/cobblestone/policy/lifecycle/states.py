@@ -294,8 +294,12 @@ def _wrong_of_canonical(view: WorkunitView) -> Iterator[str]:
     if canonical_id is None:
         if valid:
             yield f"result {valid[0]} is valid, but there is no canonical result"
-    elif canonical_id not in valid:
+        return
+    canonical = [result for result in view.results if result.id == canonical_id]
+    if canonical_id not in valid:
         yield f"canonical result {canonical_id} is not among its valid results {valid}"
+    elif canonical[0].file_delete_state is not FileDeleteState.INIT and not all(map(is_over, view.results)):
+        yield "its canonical output may go, but a result that must be compared with it is not over"
 
 
 # ------------------------------------------------------------------------------------------------ diagrams
