@@ -110,11 +110,11 @@ class NewApp(Model, kw_only=True):
         default_factory=list["InputSlotBody"]
     )  # of a native program
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
-    comparison: ComparisonBody = ComparisonBody()
+    comparison: ComparisonBody = msgspec.field(default_factory=ComparisonBody)
     assimilator: Line = ""
     credit_system: Annotated[str, msgspec.Meta(max_length=40)] = "benchmark"
-    limits: LimitsBody = LimitsBody()
-    rules: RulesBody = RulesBody()
+    limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
+    rules: RulesBody = msgspec.field(default_factory=RulesBody)
     beta: bool = False
     version: NewVersion | None = None
 

@@ -53,7 +53,9 @@ class NewBatch(Model, kw_only=True):
     priority: Priority = 0
     jobs: Jobs = msgspec.field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]  # typed by the annotation
     open: bool = False  # True: more jobs follow; close it afterwards
-    limits: LimitsBody = LimitsBody()  # of all jobs; what is left out is the app's
+    limits: LimitsBody = msgspec.field(
+        default_factory=LimitsBody
+    )  # of all jobs; what is left out is the app's
 
 
 class MoreJobs(Model, kw_only=True):
@@ -63,7 +65,7 @@ class MoreJobs(Model, kw_only=True):
         int, msgspec.Meta(ge=0, le=10**9)
     ]  # how many the batch has already: makes repeats harmless
     jobs: Jobs
-    limits: LimitsBody = LimitsBody()
+    limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
 
 
 class PageQuery(Model):
