@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from email.utils import formatdate
 
-from cobblestone.wire.xml_writer import cdata, scalar
+from cobblestone.wire.xml_writer import html, scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def _items(items: Iterable[RssItem]) -> str:
         f"{scalar('link', item.link) if item.link else ''}"
         f'<guid isPermaLink="false">{scalar("guid", item.guid)[6:]}'
         f"{scalar('pubDate', rfc822_date(item.published))}"
-        f"<description>{cdata(item.description)}</description>\n"
+        f"<description>{html(item.description)}</description>\n"
         "</item>\n"
         for item in items
     )

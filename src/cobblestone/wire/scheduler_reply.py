@@ -29,7 +29,7 @@ from cobblestone.wire.job_description import (
     write_result,
     write_workunit,
 )
-from cobblestone.wire.xml_writer import cdata, decimal, escape, one_line, scalar, whole
+from cobblestone.wire.xml_writer import decimal, escape, html, one_line, scalar, whole
 
 MAX_MESSAGE_BYTES = 1000
 """The client's buffer for a message has 1024 bytes, the end mark included."""
@@ -268,10 +268,9 @@ def _gui_url(url: GuiUrl) -> str:
 
 
 def _message(message: Message) -> str:
-    """HTML goes into CDATA: client 7.20.5 drops an element with a raw ``<`` in it."""
+    """Client 7.20.5 drops a message with a raw ``<`` in it."""
     text = one_line(message.text).strip()
-    write = cdata if "<" in text or ">" in text else escape
-    while len(written := write(text).encode()) > MAX_MESSAGE_BYTES:
+    while len(written := html(text).encode()) > MAX_MESSAGE_BYTES:
         # Characters take one to six bytes, so this ends after a few rounds, and never within a character.
         text = text[: min(len(text) - 1, len(text) * MAX_MESSAGE_BYTES // len(written) + 1)]
     return f'<message priority="{message.priority}">{written.decode()}</message>\n'
@@ -322,6 +321,6 @@ def _named(element: str, name: str) -> str:
 def _raw_element(element: str, text: str) -> str:
     text = text.strip()
     closing = f"</{element}>"
-    if not text.startswith(f"<{element}>") or text.find(closing) != len(text) - len(closing):
+    if not (text.startswith(f"<{element}>") and text.endswith(closing) and text.count(closing) == 1):
         raise LocalProtocolError(f"stored preferences are not exactly one <{element}> element")
     return f"{text}\n"

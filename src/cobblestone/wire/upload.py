@@ -120,7 +120,8 @@ class UploadHeaderParser:
         notes: list[Lenience] = []
         reader = FieldReader(dict(_SCALAR.findall(header)), "data_server_request", notes)
         query = "get_file_size" in reader.fields
-        name = reader.text("get_file_size" if query else "name").strip()
+        # Not `reader.text`, which mends: a name that is not legal as it came is refused.
+        name = reader.fields.get("get_file_size" if query else "name", "").strip()
         if not legal_file_name(name):
             raise RemoteProtocolError(f"{name[:80]!r} is no legal file name", reply_hint="Bad file name.")
         version = client_version(reader)
