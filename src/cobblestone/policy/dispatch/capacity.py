@@ -14,6 +14,7 @@ from cobblestone.policy.dispatch.request import ProjectPreferences
 
 GIGABYTE = 1e9
 UNKNOWN_RAM = 1e9  #: bytes, of a host that does not tell
+MAX_CLAIMED_NCPUS = 1_000_000
 DEFAULT_MIN_FREE = 1e9  #: bytes of disk that stay free when preferences do not say
 
 
@@ -59,7 +60,9 @@ def usable_capacity(
     if 0 < ram_percent <= 100:
         ram *= ram_percent / 100.0
     return Capacity(
-        ncpus=bounded_ncpus(description.p_ncpus * percent / 100.0, limits, preferences),
+        ncpus=bounded_ncpus(
+            min(description.p_ncpus, MAX_CLAIMED_NCPUS) * percent / 100.0, limits, preferences
+        ),
         ram_bytes=ram,
         disk_bytes=usable_disk(description, computing),
     )

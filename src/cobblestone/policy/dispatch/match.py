@@ -19,7 +19,7 @@ from cobblestone.policy.dispatch.decision import ResourceUsage
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
-from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
 from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
 
 NEVER_WORKED_SCALE = 0.01  #: speed of a version that only ever failed on the host …
@@ -70,6 +70,9 @@ class VersionChooser:
         self._budget = budget
         self._rng = rng
         self._limited = limited
+        # A client with its own app versions has no platform to serve ours under.
+        primary = request.platforms[0] if request.platforms else ANONYMOUS_PLATFORM
+        self._primary = None if primary == ANONYMOUS_PLATFORM else primary
         description = request.host.description
         self._cpu_available = availability(description)
         self._gpu_available = availability(description, gpu=True)
@@ -107,14 +110,16 @@ class VersionChooser:
         if matches:
             return matches[0] if len(matches) == 1 else max(matches, key=self._selection_speed)
         if not refusals and not usable:
-            return (explain(Code.APP_PLATFORM, app=_name(app), platform=self._request.platforms[0]),)
+            return (explain(Code.APP_PLATFORM, app=_name(app), platform=self._primary or ANONYMOUS_PLATFORM),)
         return tuple(refusals)
 
     def _platform(self, version: AppVersion) -> str | None:
-        platforms = self._request.platforms
-        if version.platform in platforms:
+        """The platform under which the host gets this version; None when it is not for the host."""
+        if self._primary is None:
+            return None
+        if version.platform in self._request.platforms:
             return version.platform
-        return platforms[0] if version.platform == ANY_PLATFORM else None
+        return self._primary if version.platform == ANY_PLATFORM else None
 
     def _refuse_client(
         self, version: AppVersion, platform: str, app: App, committed: AppVersionId | None, needs_64_bit: bool
