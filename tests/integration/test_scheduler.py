@@ -17,7 +17,8 @@ def test_a_new_host_gets_its_id_the_key_and_work_in_its_first_contact(world: Wor
     host = world.host(world.user("alice"))
     reply = host.rpc(ask=1)
     assert host.id == 1
-    assert "-----" not in host.key and host.key.startswith("1024")
+    assert "-----" not in host.key
+    assert host.key.startswith("1024")
     assert host.new_results() == ["demo_1_0_0"]
     assert reply.get("user_name") == "Alice"
     assert reply.path("app").get("name") == "demo"
@@ -57,7 +58,8 @@ def test_two_users_complete_a_quorum_and_both_are_credited_equally(world: World)
     assert world.value("SELECT n_success FROM batch WHERE id = ?", batch.id) == 1
     replies = [host.rpc() for host in hosts]
     totals = {reply.get("user_total_credit") for reply in replies}
-    assert len(totals) == 1 and float(totals.pop()) > 0
+    assert len(totals) == 1
+    assert float(totals.pop()) > 0
     ledger = world.value("SELECT SUM(granted) FROM credit_entry")
     for table in ("host", "user_account", "app_version"):
         assert world.value(f"SELECT SUM(total_credit) FROM {table}") == pytest.approx(ledger, rel=1e-12)
@@ -279,7 +281,8 @@ def test_a_blocked_host_gets_no_work_but_may_report(world: World):
     world.write(lambda tx: hosts.set_blocked(tx, HostId(host.id), "it returns nonsense"))
     report = host.finish(name, b"x")
     reply = host.rpc(ask=1, reports=[report])
-    assert reply.has("result_ack") and host.new_results() == []
+    assert reply.has("result_ack")
+    assert host.new_results() == []
     assert any("nonsense" in text for text in host.messages())
 
 
@@ -332,7 +335,8 @@ def test_preferences_changed_on_the_site_reach_the_client_once(world: World):
 def test_what_cannot_be_read_gets_a_reply_of_the_protocol(world: World, body: bytes):
     reply = world.post("/cgi-bin/cgi", content=body)
     assert reply.status_code == 200
-    assert "<scheduler_reply>" in reply.text and "<message" in reply.text
+    assert "<scheduler_reply>" in reply.text
+    assert "<message" in reply.text
 
 
 def test_a_huge_request_is_refused_without_reading_it(make_world):

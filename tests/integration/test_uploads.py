@@ -275,5 +275,6 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
         "SELECT r.name, r.granted_credit, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id",
     )
     assert columns == ["name", "granted_credit", "t.stderr IS NOT NULL"]
-    assert rows[0][0] == name and rows[0][1] > 0
+    assert rows[0][0] == name
+    assert rows[0][1] > 0
     assert world.value("SELECT COUNT(*) FROM credit_entry") == 1
