@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -60,6 +60,12 @@ def empty_database() -> bytes:
         path = Path(folder) / "project.sqlite"
         upgrade(path)
         return path.read_bytes()
+
+
+class Poster(Protocol):
+    """Something that carries a host's requests to a server."""
+
+    def post(self, path: str, **options: Any) -> httpx.Response: ...
 
 
 class World:
@@ -215,9 +221,10 @@ class World:
 class SimHost:
     """A host that speaks the protocol as the stock client does."""
 
-    def __init__(self, world: World, authenticator: str, cpid: str, info: Mapping[str, Any]) -> None:
+    def __init__(self, world: Poster, authenticator: str, cpid: str, info: Mapping[str, Any]) -> None:
         self.world = world
         self.held: dict[str, Element] = {}  #: results that it has, by name
+        self.outputs: dict[str, Element] = {}  #: descriptions of the output files that it may upload
         self.key = ""  #: the code signing key that it holds
         self.reply = Element("")
         defaults: dict[str, Any] = {
@@ -286,6 +293,8 @@ class SimHost:
             self.held.pop(ack.get("name"), None)
         for result in reply.all("result"):
             self.held[result.get("name")] = result
+        for info in reply.all("file_info"):
+            self.outputs[info.get("name")] = info
         return reply
 
     def new_results(self) -> list[str]:
@@ -298,8 +307,8 @@ class SimHost:
     # -- outputs ------------------------------------------------------------------------------------------
 
     def file_info(self, name: str) -> Element:
-        """The description of an output in the last reply."""
-        return next(info for info in self.reply.all("file_info") if info.get("name") == name)
+        """The description of a file that came in a reply."""
+        return self.outputs[name]
 
     def upload(self, name: str, content: bytes, **options: Any) -> Element:
         info = self.file_info(name)
@@ -365,14 +374,14 @@ def upload_body(
     return head.encode() + content[offset:]
 
 
-def post_upload(world: World, name: str, content: bytes, **options: Any) -> Element:
+def post_upload(world: Poster, name: str, content: bytes, **options: Any) -> Element:
     """Upload; the reply."""
     response = world.post("/cgi-bin/file_upload_handler", content=upload_body(name, content, **options))
     assert response.status_code == 200, response.text
     return read_elements(response.content)
 
 
-def file_size(world: World, name: str) -> int:
+def file_size(world: Poster, name: str) -> int:
     """Ask how much of a file is there."""
     body = f"<data_server_request>\n<get_file_size>{name}</get_file_size>\n</data_server_request>\n"
     reply = read_elements(world.post("/cgi-bin/file_upload_handler", content=body.encode()).content)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.helpers.project_world import World
+
 from cobblestone.store import apps, keys
 from cobblestone.wire.signatures import (
     decode_public_key,
@@ -11,7 +13,6 @@ from cobblestone.wire.signatures import (
     sign_md5,
     verify_bytes,
 )
-from tests.helpers.project_world import World
 
 
 def rotate(world: World, *, with_signature: bool) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
-from tests.helpers.project_world import World
 
 QUICK = {"checks": {"timeout": 2, "memory_bytes": 300_000_000}}
 
@@ -70,7 +70,9 @@ def test_numeric_comparison_accepts_what_is_near_and_says_where_the_rest_differs
     app = world.add_app(quorum=2, comparison=rule, outputs=(OutputSpec(open_name="out.json"),))
     world.add_jobs(app, n=2)
     hosts = [world.host(world.user(name)) for name in ("alice", "bob")]
-    for host, answers in zip(hosts, ((b'{"x": 1.0}', b'{"x": 1.0}'), (b'{"x": 1.0000001}', b'{"x": 2.0}')), strict=True):
+    for host, answers in zip(
+        hosts, ((b'{"x": 1.0}', b'{"x": 1.0}'), (b'{"x": 1.0000001}', b'{"x": 2.0}')), strict=True
+    ):
         host.rpc(ask=1e6)
         names = sorted(host.new_results())
         world.now += 100

@@ -114,9 +114,6 @@ class SchedulerSection(Section):
     grace_period: Seconds = Field(
         0, description="Seconds after the deadline before a job is given to another host."
     )
-    delay_after_finished: Seconds = Field(
-        0, description="Ask clients to call this many seconds after a reply with work (0: they decide)."
-    )
 
 
 class FilesSection(Section):

@@ -148,7 +148,6 @@ async def _serve(
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
-            h11_max_incomplete_event_size=64 * 1024,
             lifespan="off",
         )
     )

@@ -101,10 +101,27 @@ def apply_effects(
                     )
                 case fx.RaiseTarget(target_nresults=target):
                     tx.execute("UPDATE workunit SET target_nresults = ? WHERE id = ?", (target, workunit.id))
-                case _ if kind in _WORKUNIT_STATEMENTS:
+                case (
+                    fx.TimeOutResult(result_id=result_id)
+                    | fx.DropResult(result_id=result_id)
+                    | fx.MarkTooLate(result_id=result_id)
+                    | fx.SkipValidation(result_id=result_id)
+                    | fx.MarkValid(result_id=result_id)
+                    | fx.MarkInvalid(result_id=result_id)
+                    | fx.MarkInconclusive(result_id=result_id)
+                    | fx.MarkUnusable(result_id=result_id)
+                    | fx.PostponeValidation(result_id=result_id)
+                    | fx.DeleteOutputs(result_id=result_id)
+                ):
+                    by_result[kind].append((result_id,))
+                case (
+                    fx.RequestValidation()
+                    | fx.ClearNeedValidate()
+                    | fx.ReadyToAssimilate()
+                    | fx.DeleteInputs()
+                    | fx.ReleaseCommitment()
+                ):
                     by_workunit[kind].append((workunit.id,))
-                case _:
-                    by_result[kind].append((effect.result_id,))  # pyright: ignore[reportAttributeAccessIssue]  # the kinds left all have it
     for kind, rows in by_result.items():
         tx.execute_many(_RESULT_STATEMENTS[kind], rows)
     for kind, rows in by_workunit.items():

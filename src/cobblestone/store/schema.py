@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
-INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-REAL = sa.Double().with_variant(sa.REAL(), "sqlite")
+INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+REAL: sa.types.TypeEngine[Any] = sa.Double().with_variant(sa.REAL(), "sqlite")
 
 
 def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
