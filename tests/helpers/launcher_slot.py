@@ -26,6 +26,7 @@ INIT_DATA = """<app_init_data>
 <authenticator>secret-of-the-user</authenticator>
 <wu_name>wu_1</wu_name>
 <result_name>wu_1_0</result_name>
+<shm_key>-1</shm_key>
 <client_pid>{client_pid}</client_pid>
 <wu_cpu_time>{cpu_time:f}</wu_cpu_time>
 <checkpoint_period>{checkpoint_period:f}</checkpoint_period>

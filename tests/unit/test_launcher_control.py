@@ -47,9 +47,9 @@ while True: time.sleep(60)
 )
 #: Saves a state whenever it is time to.
 CHECKPOINTS = (
-    FOREVER
+    "import cobblestone_runtime as runtime\nruntime.time_to_checkpoint()\n"  # from here SIGTERM is heard
+    + FOREVER
     + """
-import cobblestone_runtime as runtime
 step = int(open("state").read()) if os.path.exists("state") else 0
 while True:
     sum(range(100000))
