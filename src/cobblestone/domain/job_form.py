@@ -44,6 +44,7 @@ class JobForm:
     """What a job of the app consists of."""
 
     command: tuple[str, ...] = ()  #: words with placeholders; empty: a native program
+    stdout: str = ""  #: name of the output that receives what the command prints
     command_line: str = ""  #: options of a native program, before the job's own
     inputs: tuple[InputSlot, ...] = ()  #: what every job must have, in order
 

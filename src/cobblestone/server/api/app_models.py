@@ -81,6 +81,21 @@ class VersionFileBody(Model):
     signature: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
+class AppChanges(Model):
+    """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
+
+    title: Line | None = None
+    deprecated: bool | None = None
+    beta: bool | None = None
+    command: Annotated[list[Word], msgspec.Meta(min_length=1, max_length=MAX_WORDS)] | None = None
+    stdout: Annotated[str, msgspec.Meta(max_length=60)] | None = None
+    outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)] | None = None
+    comparison: ComparisonBody | None = None
+    assimilator: Line | None = None
+    limits: LimitsBody | None = None
+    rules: RulesBody | None = None
+
+
 class NewVersion(Model, kw_only=True):
     """An app version."""
 
@@ -95,6 +110,7 @@ class NewVersion(Model, kw_only=True):
     beta: bool = False
     min_client_version: ClientVersion = 0
     max_client_version: ClientVersion = 0
+    app_changes: AppChanges | None = None  # made together with the version, or not at all
 
 
 class NewApp(Model, kw_only=True):
@@ -105,6 +121,7 @@ class NewApp(Model, kw_only=True):
     command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = msgspec.field(
         default_factory=list[str]
     )  # empty: a native program
+    stdout: Annotated[str, msgspec.Meta(max_length=60)] = ""  # output that receives what the command prints
     command_line: CommandLine = ""  # of a native program
     inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = msgspec.field(
         default_factory=list["InputSlotBody"]
@@ -117,20 +134,6 @@ class NewApp(Model, kw_only=True):
     rules: RulesBody = msgspec.field(default_factory=RulesBody)
     beta: bool = False
     version: NewVersion | None = None
-
-
-class AppChanges(Model):
-    """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
-
-    title: Line | None = None
-    deprecated: bool | None = None
-    beta: bool | None = None
-    command: Annotated[list[Word], msgspec.Meta(min_length=1, max_length=MAX_WORDS)] | None = None
-    outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)] | None = None
-    comparison: ComparisonBody | None = None
-    assimilator: Line | None = None
-    limits: LimitsBody | None = None
-    rules: RulesBody | None = None
 
 
 class LimitsReply(Reply):
@@ -213,6 +216,7 @@ class AppReply(Reply):
     deprecated: bool
     beta: bool
     command: list[str]
+    stdout: str
     command_line: str
     inputs: list[SlotReply]
     outputs: list[OutputReply]
@@ -274,6 +278,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
         deprecated=app.deprecated,
         beta=app.beta,
         command=list(form.command),
+        stdout=form.stdout,
         command_line=form.command_line,
         inputs=[SlotReply(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
         outputs=[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -168,7 +168,7 @@ def form_from(body: NewApp) -> JobForm:
             raise JobError(
                 "command and inputs (or command_line) exclude each other: the inputs follow from the command."
             )
-        return form_of_command(body.command, [output.name for output in body.outputs])
+        return form_of_command(body.command, [output.name for output in body.outputs], body.stdout)
     for index, slot in enumerate(body.inputs):
         if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
@@ -181,15 +181,16 @@ def form_from(body: NewApp) -> JobForm:
     )
 
 
-def form_of_command(command: list[str], outputs: list[str]) -> JobForm:
+def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
     """What jobs of a command look like; raises JobError if it names an output that is not declared."""
     found = find_placeholders(command)
-    for name in found.outputs:
+    for name in (*found.outputs, *([stdout] if stdout else [])):
         if name not in outputs:
             raise JobError(
-                f"The command has {{output:{name}}}, but outputs has no {name!r} (it has: {', '.join(outputs)})."
+                f"The command refers to the output {name!r}, which outputs does not have ({', '.join(outputs)})."
             )
-    return JobForm(command=tuple(command), inputs=tuple(InputSlot(name=name) for name in found.inputs))
+    slots = tuple(InputSlot(name=name) for name in found.inputs)
+    return JobForm(command=tuple(command), stdout=stdout, inputs=slots)
 
 
 def app_from(body: NewApp) -> App:
@@ -282,10 +283,14 @@ def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobF
     """
     if changes.outputs is not None:
         app = replace(app, output_specs=outputs_from(changes.outputs))
-    if changes.command is not None:
-        if not form.command:
-            raise JobError(f"{app.name} is a native program; it has no command. Create another app.")
-        form = form_of_command(changes.command, [spec.open_name for spec in app.output_specs])
+    if changes.command is not None and not form.command:
+        raise JobError(f"{app.name} is a native program; it has no command. Create another app.")
+    if form.command:
+        form = form_of_command(
+            changes.command or form.command,
+            [spec.open_name for spec in app.output_specs],
+            form.stdout if changes.stdout is None else changes.stdout,
+        )
     if changes.assimilator is not None:
         check_assimilator(changes.assimilator)
         app = replace(app, assimilator=changes.assimilator)

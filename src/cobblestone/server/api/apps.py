@@ -121,7 +121,11 @@ async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
 
     def add(tx: Transaction) -> VersionReply:
         app = app_named(tx, name)
-        return version_reply(adder.add(tx, call.body, app, apps.job_form(tx, app.id)), app.name)
+        form = apps.job_form(tx, app.id)
+        if call.body.app_changes is not None:
+            app, form = app_rules.changed_app(app, form, call.body.app_changes)
+            apps.update_app(tx, app, form=form)
+        return version_reply(adder.add(tx, call.body, app, form), app.name)
 
     return await call.write_once(add, VersionReply)
 
