@@ -46,7 +46,7 @@ LATE_OUTCOMES = (Outcome.NO_REPLY, Outcome.CLIENT_DETACHED)
 @st.composite
 def replication_rules(draw: st.DrawFn) -> ReplicationRules:
     """Rules that a job may have: quorum <= target <= successes <= total."""
-    quorum = draw(st.integers(1, 4))
+    quorum = draw(st.integers(1, 5))
     target = draw(st.integers(quorum, quorum + 2))
     success = draw(st.integers(target, target + 3))
     return ReplicationRules(
@@ -200,6 +200,8 @@ class WorkunitLife(RuleBasedStateMachine):
 
     def validate(self, state_of: Callable[[], str]) -> None:
         states = {each: state_of() for each in results_to_look_at(self.view)}
+        files = {r.id: r.file_delete_state for r in self.view.results}
+        assert all(files[each] is FileDeleteState.INIT for each in states), "outputs are gone too early"
         note(f"validator finds {states}")
         looked_at = tuple(
             LookedAt(result_id=each, usable=state == "usable", problem=state, transient=state == "postponed")
@@ -262,6 +264,7 @@ class WorkunitLife(RuleBasedStateMachine):
         assert len({self.answers[r.id] for r in valid}) <= 1, "two valid results disagree"
         if self.canonical_choices:
             assert len(valid) > workunit.rules.min_quorum // 2
+            assert not workunit.error_mask, "a workunit with an answer failed"
 
     def teardown(self) -> None:
         """From here, with daemons that work and hosts that never report, the workunit comes to its end."""
