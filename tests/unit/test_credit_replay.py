@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.helpers.job_logs import random_job_log
 
+from cobblestone.credit_lab import joblog
 from cobblestone.credit_lab.joblog import FIGURES, JobLog, job_log, read_job_log
 from cobblestone.credit_lab.replay import MODES, ReplayOptions, groups, replay, replay_fast
 from cobblestone.domain.errors import ConfigError
@@ -146,6 +147,17 @@ def test_a_csv_and_a_parquet_file_give_the_same_figures(tmp_path: Path) -> None:
         assert list(replay_fast(read, "creditnew-deployed").granted) == pytest.approx(expected, rel=1e-12)
 
 
+def test_both_readers_of_csv_give_the_same_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = random_job_log(random.Random(6), 100, hostile=0.1)
+    write_csv(tmp_path / "log.csv", log)
+    fast = read_job_log(tmp_path / "log.csv")
+    monkeypatch.setattr(joblog, "_read_csv_fast", lambda path: None)
+    plain = read_job_log(tmp_path / "log.csv")
+    assert set(fast.columns) == set(plain.columns)
+    for name in plain.columns:
+        assert fast.column(name) == pytest.approx(plain.column(name), rel=0, abs=0, nan_ok=True)
+
+
 def test_text_where_a_number_belongs_is_refused_by_the_systems_only(tmp_path: Path, run: Any) -> None:
     (tmp_path / "log.csv").write_text(
         "workunit_id,host_id,cpu_time,p_fpops,comment\n1,1,many,1e9,x\n2,1,864,1e9,y\n3,1,,1e9,z\n"
@@ -218,6 +230,7 @@ import sys
 for name in ("numpy", "numba", "pyarrow"):
     sys.modules[name] = None
 from pathlib import Path
+from cobblestone.credit_lab import joblog
 from cobblestone.credit_lab.joblog import job_log, read_job_log
 from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.domain.errors import ConfigError
@@ -242,7 +255,5 @@ def test_logs_are_replayed_by_the_policy_where_the_extra_is_not_installed(tmp_pa
 
 
 def test_every_figure_of_a_log_is_documented() -> None:
-    from cobblestone.credit_lab import joblog
-
     assert joblog.__doc__ is not None
     assert [name for name in FIGURES if name not in joblog.__doc__] == []

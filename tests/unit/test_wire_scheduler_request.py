@@ -267,6 +267,8 @@ def report_with_stderr(text: bytes) -> bytes:
         (b"forged </stderr_out> end", "forged </stderr_out> end"),
         (b"caf&#195;&#169;", "café"),
         (b"caf&#233;", "caf\ufffd"),
+        (b"voil\xc3\xa0", "voilà"),  # whose last byte is white space in Latin-1
+        (b"\xe2\x80\xa6 and \xc3\x85", "… and Å"),
         (b"caf\xc3\xa9 raw", "café raw"),
         (b"bad \xff byte", "bad \ufffd byte"),
         (b"nul \x00 bell \x07 tab \t", "nul  bell  tab \t"),

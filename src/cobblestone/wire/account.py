@@ -13,7 +13,7 @@ from enum import IntEnum
 from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.xml_writer import decimal, one_line, scalar, whole
+from cobblestone.wire.xml_writer import decimal, one_line, printable, scalar, whole
 
 MAX_QUERY = 8192
 MAX_QUERY_FIELDS = 40
@@ -229,15 +229,15 @@ def write_am_get_info_reply(account: AccountInfo) -> bytes:
     return (
         f"{_DECLARATION}<am_get_info_reply>\n    <success/>\n"
         f"    <id>{account.id:d}</id>\n"
-        f"<name>{quote_plus(account.name)}</name>\n"
-        f"<country>{quote_plus(account.country)}</country>\n"
+        f"<name>{quote_plus(printable(account.name))}</name>\n"
+        f"<country>{quote_plus(printable(account.country))}</country>\n"
         f"{scalar('weak_auth', account.weak_auth)}"
         f"{scalar('cpid', account.cpid)}"
         f"{scalar('has_profile', account.has_profile)}"
         f"<create_time>{whole(account.create_time)}</create_time>\n"
         f"<global_prefs>\n{account.global_prefs}\n</global_prefs>\n"
         f"<project_prefs>\n{account.project_prefs}\n</project_prefs>\n"
-        f"<url>{quote_plus(account.url)}</url>\n"
+        f"<url>{quote_plus(printable(account.url))}</url>\n"
         f"{scalar('send_email', account.send_email)}"
         f"{scalar('show_hosts', account.show_hosts)}"
         f"<teamid>{account.teamid:d}</teamid>\n"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from cobblestone.wire.lenience import Lenience, LenienceKind
-from cobblestone.wire.xml_reader import decode, note, strip_control_bytes, unescape
+from cobblestone.wire.xml_reader import WHITE_SPACE, decode, note, strip_control_bytes, unescape
 
 MAX_STDERR = 64 * 1024
 MAX_ERROR_MESSAGE = 8 * 1024
@@ -17,9 +17,9 @@ MAX_TRICKLE = 64 * 1024
 MAX_VERBATIM = 64 * 1024
 
 _HIGH_BYTE = re.compile(r"&#(1(?:2[89]|[3-9]\d)|2(?:[0-4]\d|5[0-5]));")
-_CLIENT_VERSION = re.compile(r"\s*<core_client_version>[^<]{0,40}</core_client_version>\s*")
-_RESULT_NAME = re.compile(r"\s*<result_name>([^<]{0,300})</result_name>")
-_TIME = re.compile(r"\s*<time>([^<]{0,40})</time>[ \t]*\n?")
+_CLIENT_VERSION = re.compile(r"\s*<core_client_version>[^<]{0,40}</core_client_version>\s*", re.ASCII)
+_RESULT_NAME = re.compile(r"\s*<result_name>([^<]{0,300})</result_name>", re.ASCII)
+_TIME = re.compile(r"\s*<time>([^<]{0,40})</time>[ \t]*\n?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def read_stderr(text: str, notes: list[Lenience]) -> Stderr:
     version = _CLIENT_VERSION.match(text)
     if version:
         text = text[version.end() :]
-    text = text.strip().removeprefix("<![CDATA[").removesuffix("]]>")
+    text = text.strip(WHITE_SPACE).removeprefix("<![CDATA[").removesuffix("]]>")
     head, opened, rest = text.partition("<stderr_txt>")
     if not opened:
         if "<message>" in head:
@@ -62,7 +62,7 @@ def _message(head: str, tail: str, notes: list[Lenience]) -> str:
 
 def _inside_message(text: str) -> str:
     _, opened, rest = text.partition("<message>")
-    return rest.rpartition("</message>")[0].strip() if opened else ""
+    return rest.rpartition("</message>")[0].strip(WHITE_SPACE) if opened else ""
 
 
 def _program_text(text: str, notes: list[Lenience]) -> str:

@@ -254,7 +254,9 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
         platforms=_platforms(top, parts, notes),
-        code_sign_key=parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS].strip(),
+        code_sign_key=read_verbatim(
+            parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS], "code_sign_key", notes
+        ),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
         cross_project_id=top.text("cross_project_id", 64),

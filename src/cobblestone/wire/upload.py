@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.lenience import Lenience
-from cobblestone.wire.xml_reader import FieldReader, client_version
+from cobblestone.wire.xml_reader import WHITE_SPACE, FieldReader, client_version
 from cobblestone.wire.xml_writer import escape, one_line
 
 MAX_HEADER_BYTES = 16 * 1024
@@ -121,7 +121,7 @@ class UploadHeaderParser:
         reader = FieldReader(dict(_SCALAR.findall(header)), "data_server_request", notes)
         query = "get_file_size" in reader.fields
         # Not `reader.text`, which mends: a name that is not legal as it came is refused.
-        name = reader.fields.get("get_file_size" if query else "name", "").strip()
+        name = reader.fields.get("get_file_size" if query else "name", "").strip(WHITE_SPACE)
         if not legal_file_name(name):
             raise RemoteProtocolError(f"{name[:80]!r} is no legal file name", reply_hint="Bad file name.")
         version = client_version(reader)
@@ -129,7 +129,7 @@ class UploadHeaderParser:
             return FileSizeQuery(name=name, client_version=version)
         upload = FileUpload(
             name=name,
-            xml_signature=reader.fields.get("xml_signature", "").strip(),
+            xml_signature=reader.fields.get("xml_signature", "").strip(WHITE_SPACE),
             max_nbytes=_size(reader, "max_nbytes"),
             nbytes=_size(reader, "nbytes"),
             md5_cksum=reader.text("md5_cksum", 64).strip().lower(),

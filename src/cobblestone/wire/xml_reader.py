@@ -40,6 +40,9 @@ Fields = dict[str, str]
 
 Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for this type
 
+WHITE_SPACE = " \t\r\n"
+"""What may be stripped from bytes in a str: `str.strip` alone would also take the last bytes of some UTF-8 letters."""
+
 _SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>", re.ASCII)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -49,7 +52,7 @@ _CONTROL_CHARACTERS = dict.fromkeys(_CONTROL_CODES)
 _DECLARATION = re.compile(r"<\?xml[^<>]{0,200}\?>")
 _SPACED_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}(\w{1,64})\s{0,8}(/?)\s{0,8}>")
 _STRAY = re.compile(r"&(?!#\d{1,7};|#x[0-9a-fA-F]{1,6};|\w{1,20};)|<(?![/\w!])")
-_CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>")
+_CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>", re.ASCII)
 
 
 class UnusualLayout(Exception):
@@ -91,7 +94,7 @@ def end_of_verbatim(text: str, tag: str, begin: int) -> int:
     end = text.find(f"</{tag}>", begin)
     if end < 0:
         raise UnusualLayout(tag)
-    if tag == "stderr_out" and not text[begin:end].rstrip().endswith("]]>"):
+    if tag == "stderr_out" and not text[begin:end].rstrip(WHITE_SPACE).endswith("]]>"):
         # A program may print the closing tag itself: within CDATA only the one behind "]]>" counts, unless
         # another stderr_out begins before it.
         if text.find("<![CDATA[", begin, end) < 0:

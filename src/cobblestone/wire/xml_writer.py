@@ -16,19 +16,25 @@ _LINE_ENDS = re.compile("[\r\n\t\x85\u2028\u2029]+")
 _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufffe\uffff]')
 
 
+def printable(text: str) -> str:
+    """The text without the characters that no XML document may hold."""
+    return _NOT_IN_XML.sub("", text)
+
+
 def escape(text: str) -> str:
     """Escape a text for an element or attribute, and drop what no XML document may hold."""
     if not _SPECIAL.search(text):
         return text
-    text = _NOT_IN_XML.sub("", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    return (
+        printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    )
 
 
 def html(text: str) -> str:
     """A text that may hold HTML: in CDATA, which every reader of the family knows, or escaped where that ends early."""
     if "<" not in text or "]]>" in text:
         return escape(text)
-    return f"<![CDATA[{_NOT_IN_XML.sub('', text)}]]>"
+    return f"<![CDATA[{printable(text)}]]>"
 
 
 def decimal(value: float) -> str:
