@@ -9,7 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.server.api import apps, batches, errors, files, outputs, people, signing, status, tokens
+from cobblestone.server.api import (
+    apps,
+    batches,
+    errors,
+    files,
+    outputs,
+    people,
+    signing,
+    status,
+    tokens,
+    trickles,
+)
 from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.openapi import openapi_document
 from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
@@ -23,6 +34,7 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *signing.ENDPOINTS,
     *tokens.ENDPOINTS,
     *people.ENDPOINTS,
+    *trickles.ENDPOINTS,
     *status.ENDPOINTS,
 )
 
