@@ -101,7 +101,7 @@ def credit_plot(days: Sequence[DayCredit], *, now: float) -> CreditPlot | None:
         levels=tuple(Tick(round(y(step * n), 1), _level(step * n)) for n in range(round(ceiling / step) + 1)),
         dates=tuple(
             Tick(round(x(place + 0.5), 1), day(shown[place][0] * SECONDS_PER_DAY).rsplit(" ", 1)[0])
-            for place in range(1, DAYS_SHOWN, 7)
+            for place in range(2, DAYS_SHOWN - 3, 7)
         ),
     )
 

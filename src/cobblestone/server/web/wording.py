@@ -106,18 +106,22 @@ def _utc(time: float) -> datetime:
     return datetime.fromtimestamp(bounded, UTC)
 
 
-_LONG_NUMBER = re.compile(r"\b\d+\.\d{3,}(?:e[+-]?\d+)?\b|\b\d{7,}\.\d+\b|\b\d+(?:\.\d+)?e[+-]?\d+\b")
+_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?![\w.])|(?<![\w.])\d+e[+-]?\d+(?!\w)")
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def tidy_numbers(text: str) -> str:
     """A reason's sentence with its long decimals cut to what a reader needs."""
-    return _LONG_NUMBER.sub(lambda found: _tidy(float(found[0])), text)
+    return _DECIMAL.sub(lambda found: _tidy(float(found[0])), text)
 
 
 def _tidy(value: float) -> str:
-    if value >= 1e9 or (value and value < 1e-3):
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    if not math.isfinite(value):
+        return str(value)
+    if value >= 1e7 or 0 < value < 1e-3:
+        digits, _, exponent = f"{value:.3e}".partition("e")
+        return f"{float(digits):g} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    return f"{value:,.0f}" if value >= 1000 or value.is_integer() else f"{value:.4g}"
 
 
 # -- states --------------------------------------------------------------------

@@ -194,7 +194,16 @@ class WorkPages:
         user = found["user"]
         if not sees_computers(visit.viewer, user):
             raise private()
-        return visit.show("computer.html", own=is_owner(visit.viewer, user), states=TASK_STATES, **found)
+        records = [item.record for item in found["versions"]]
+        samples = sum(record.turnaround_n for record in records)
+        turnaround = sum(record.turnaround_avg * record.turnaround_n for record in records) / max(samples, 1)
+        return visit.show(
+            "computer.html",
+            turnaround=turnaround,
+            own=is_owner(visit.viewer, user),
+            states=TASK_STATES,
+            **found,
+        )
 
 
 def _state(text: str) -> TaskState | None:
