@@ -1,4 +1,4 @@
-"""Reading Parquet into NumPy arrays.  Needs the extra ``lab``; imported only when a Parquet file is read."""
+"""Reading Parquet and large CSV files into NumPy arrays.  Needs the extra ``lab``; imported only when a file is read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,39 @@ def read_parquet(
             table = file.read(columns=names, use_threads=False)
     except (arrow.ArrowException, OSError) as error:
         raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+    return _columns(table, path, figures, arrow)
+
+
+def read_csv(
+    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str]
+) -> dict[str, Any]:  # Any: NumPy arrays
+    """The known columns of a CSV file, as `read_parquet` gives them.
+
+    Raises `ConfigError` when anything is out of order; a slower reader can then say where.
+    """
+    arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
+    csv: Any = import_module("pyarrow.csv")  # Any: PyArrow has no types
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(use_threads=False),
+            convert_options=csv.ConvertOptions(
+                column_types={name: arrow.int64() for name in whole_numbers}, strings_can_be_null=True
+            ),
+        )
+    except (arrow.ArrowException, OSError) as error:
+        raise ConfigError(f"{path}: not a readable CSV file ({error})") from error
+    known = [name for name in table.column_names if name in (*whole_numbers, *figures)]
+    if len(set(known)) != len(known):
+        raise ConfigError(f"{path}: a column occurs twice")
+    return _columns(table.select(known), path, figures, arrow)
+
+
+def _columns(
+    table: Any, path: Path, figures: Sequence[str], arrow: Any
+) -> dict[str, Any]:  # Any: PyArrow, NumPy
     columns: dict[str, Any] = {}  # Any: NumPy arrays
-    for name in names:
+    for name in table.column_names:
         column = table.column(name)
         if name in figures:
             columns[name] = _figures(column, arrow)

@@ -116,7 +116,7 @@ def read_job_log(path: Path) -> JobLog:
         return job_log(_read_parquet(path), str(path))
     if path.suffix != ".csv":
         raise ConfigError(f"{path}: a job log is a .csv or a .parquet file")
-    return job_log(_read_csv(path), str(path))
+    return job_log(_read_csv_fast(path) or _read_csv(path), str(path))
 
 
 def _known(name: str) -> bool:
@@ -128,6 +128,16 @@ def _figure(text: str) -> float:
         return float(text)
     except ValueError:
         return float("nan")
+
+
+def _read_csv_fast(path: Path) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
+    """A CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
+    try:
+        from cobblestone.credit_lab.arrow import read_csv
+
+        return read_csv(path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(FIGURES))
+    except (ImportError, ConfigError):
+        return None
 
 
 def _read_csv(path: Path) -> dict[str, Sequence[Any]]:  # Any: int or float, by column
