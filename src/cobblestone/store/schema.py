@@ -13,7 +13,7 @@ import sqlalchemy as sa
 metadata = sa.MetaData()
 
 INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-REAL: sa.types.TypeEngine[Any] = sa.Double().with_variant(sa.REAL(), "sqlite")
+REAL: sa.types.TypeEngine[Any] = sa.Double[float]().with_variant(sa.REAL(), "sqlite")
 
 
 def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
