@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -164,6 +165,24 @@ os._exit(0)
 def test_a_file_that_differs_from_the_signed_one_is_refused(slot: Slot) -> None:
     assert slot.run("print(1)", files={"program.py": "0" * 64}) == 206
     assert "program.py differs from the one that the project signed" in slot.read("stderr.txt")
+
+
+def test_an_app_may_change_its_own_copy_of_a_file_and_be_continued(slot: Slot) -> None:
+    program = "import os\nopen(__file__, 'a').write('#')\nif not os.path.exists('again'):\n    "
+    program += "open('again', 'w')\n    os.kill(os.getpid(), 9)\n"
+    files = {"program.py": hashlib.sha256(program.encode()).hexdigest()}
+    slot.start(program, files=files)
+    assert slot.wait() == 0
+    assert not slot.exists("boinc_finish_called")
+    assert slot.run(slot.read("program.py"), files=files) == 0
+    assert slot.exists("boinc_finish_called")
+
+
+def test_an_empty_description_of_the_client_is_not_taken_for_stand_alone(slot: Slot) -> None:
+    slot.write("init_data.xml", "")
+    assert slot.run("pass", ["--input", "a=/etc/passwd"]) == 206
+    assert slot.run("pass") == 0
+    assert slot.exists("boinc_finish_called")
 
 
 def test_a_missing_file_of_the_app_is_named(slot: Slot) -> None:

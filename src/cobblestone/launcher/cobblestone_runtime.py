@@ -1,5 +1,6 @@
 #!/bin/sh
 """:"
+# length: one file on purpose, since it is sent to volunteers' computers as it is.
 # The shell reads these lines, Python takes them for a string: so it starts wherever Python is.
 for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
   if "$python" -c "import sys; sys.exit(sys.version_info < (3, 6))" >/dev/null 2>&1; then
@@ -331,9 +332,9 @@ class App(NamedTuple):
 
 def read_init_data(path: str) -> Optional[InitData]:
     """Read the client's description of the job; None without one (stand-alone)."""
-    text = _read_text(path)
-    if not text:
+    if not os.path.exists(path):
         return None
+    text = _read_text(path)
 
     def word(tag: str) -> str:
         found = re.search("<%s>(.*?)</%s>" % (tag, tag), text, re.DOTALL)
@@ -470,7 +471,7 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
                 return table[name]
             raise LauncherError("the command uses %s, but the job has no such %s" % (whole, kind))
         if kind in ("ncpus", "checkpoint_period") and name is None:
-            return "%g" % description[kind]
+            return "%.15g" % description[kind]
         raise LauncherError("the command has %r, which is no placeholder; write {{ and }} for braces" % word)
 
     return _PLACEHOLDER.sub(value, word)
@@ -765,6 +766,7 @@ class Launcher:
             with open(own, "rb") as file:
                 _write_atomically(self._path(RUNTIME_FILE), file.read())
         self._describe()
+        self._save_state()
         description = _describe_job(self.info, self.job.arguments)
         words = expand_command(self.app.command, self.job, description)
         for path in self.job.outputs.values():
@@ -997,15 +999,19 @@ class Launcher:
         self._note_checkpoint()
         self._send_last_trickles()
         self._close_outputs()
+        killed = status < 0
         if status == 0:
             status = self._check_outputs()
-        elif status < 0:
+        elif killed:
             status = self._killed(-status)
         else:
             say("the command ended with exit status %d" % status)
-        if status == 0 and self.info is None:
-            say("finished in %.1f s, %.1f s CPU" % (time.monotonic() - self.started, self.cpu))
         self._report(final=True)
+        if status == 0 and not killed:
+            if self.info:
+                _write_atomically("boinc_finish_called", "0\n")  # last: it says that all is done
+            else:
+                say("finished in %.1f s, %.1f s CPU" % (time.monotonic() - self.started, self.cpu))
         return status
 
     def _check_outputs(self) -> int:
@@ -1017,8 +1023,6 @@ class Launcher:
         if missing:
             say("the command ended with exit status 0 but did not write its output %s" % ", ".join(missing))
             return EXIT_OUTPUT_MISSING
-        if self.info:
-            _write_atomically("boinc_finish_called", "0\n")
         return 0
 
     def _killed(self, number: int) -> int:
@@ -1133,7 +1137,8 @@ def _run_under_client(words: Sequence[str], info: InitData) -> int:
     if not os.path.isfile(APP_FILE):
         raise LauncherError("%s is missing in the slot; was it registered with copy_file?" % APP_FILE)
     app = read_app(_read_text(APP_FILE))
-    check_files(app)
+    if not os.path.exists(STATE_FILE):  # an app may change its own copies while it runs
+        check_files(app)
     return Launcher(app, parse_job(words, under_client=True), info, os.getcwd()).run()
 
 
