@@ -232,4 +232,5 @@ def test_the_order_of_files_in_an_archive_does_not_matter():
             for name in names:
                 archive.writestr(name, name)
         contents.append(buffer.getvalue())
-    assert agree(*contents, "r.zip")
+    first, second = contents
+    assert agree(first, second, "r.zip")

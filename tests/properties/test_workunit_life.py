@@ -295,4 +295,4 @@ class WorkunitLife(RuleBasedStateMachine):
 
 
 TestWorkunitLife = WorkunitLife.TestCase
-TestWorkunitLife.settings = settings(max_examples=6 * settings.default.max_examples)
+TestWorkunitLife.settings = settings(max_examples=6 * settings().max_examples)

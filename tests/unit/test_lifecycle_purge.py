@@ -49,7 +49,7 @@ def test_a_finished_workunit_without_files_may_be_purged():
     ],
 )
 def test_a_workunit_with_work_or_files_left_stays(changes: dict[str, object], refusal: str):
-    assert code(replace(FINISHED, workunit=replace(FINISHED.workunit, **changes))) == refusal  # type: ignore[arg-type]
+    assert code(replace(FINISHED, workunit=replace(FINISHED.workunit, **changes))) == refusal
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_zip_that_was_streamed_and_has_a_comment_is_read():
             return len(data)
 
     stream = Stream()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", b"streamed " * 9)
         archive.comment = b"comment"
     assert unzip(stream.data, LIMITS) == {"a": b"streamed " * 9}
