@@ -128,6 +128,10 @@ def deadline_of(result: Result, workunit: Workunit) -> float:
     return sent + workunit.limits.delay_bound
 
 
+_LOOKED_AT_LATER = (TimeOutResult, MarkTooLate, SkipValidation, DropResult, FailWorkunit)
+"""Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
+
+
 @dataclass(slots=True)
 class _Draft:
     """The view as it will be after the effects so far."""
@@ -143,7 +147,7 @@ class _Draft:
     def add(self, effect: LifecycleEffect, code: str, sentence: str, **values: Value) -> None:
         self.effects.append(effect)
         self.reasons.append(reason(code, sentence, **values))
-        if not isinstance(effect, CreateResult):  # needs an id; nothing below looks at new results
+        if isinstance(effect, _LOOKED_AT_LATER):
             self.view = apply_effect(self.view, effect)
 
 

@@ -50,6 +50,9 @@ class Tolerance:
         """Whether two numbers agree."""
         if a == b:
             return True
+        # The usual case, quickly: if this holds, the full rule does.  Two infinities are not below each other.
+        if type(a) is float and type(b) is float and abs(a - b) < self.atol + self.rtol * abs(a):
+            return True
         if a != a or b != b:
             return self.nan_equal and a != a and b != b
         if isinstance(a, int) and isinstance(b, int) and max(abs(a), abs(b)) > EXACT:
@@ -255,6 +258,8 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 def _leaves_agree(a: Json, b: Json, tolerance: Tolerance) -> bool:
     """Whether two JSON values are leaves that agree; False for lists and objects, which must be walked."""
+    if type(a) is float and type(b) is float:
+        return tolerance.agree(a, b)
     if _is_number(a) and _is_number(b):
         return tolerance.agree(a, b)
     return type(a) is type(b) and not isinstance(a, dict | list) and a == b
