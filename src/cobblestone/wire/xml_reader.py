@@ -161,7 +161,7 @@ def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenien
         repaired = True
         note(notes, LenienceKind.RECOVERED, root, str(error))
         try:
-            tree = _parse(_STRAY.sub(_escape_stray, text), recover=True)
+            tree = _parse(_repair(text), recover=True)
         except etree.XMLSyntaxError:
             tree = None
     if tree is not None and tree.tag != root:
@@ -185,8 +185,15 @@ def _parse(text: str, *, recover: bool) -> Element | None:
     return etree.fromstring(text.encode(), parser)
 
 
-def _escape_stray(match: re.Match[str]) -> str:
-    return "&amp;" if match.group() == "&" else "&lt;"
+def _repair(text: str) -> str:
+    """Escape stray ``&`` and ``<``, and resolve numeric references: lxml gives back invalid UTF-8 for surrogates."""
+    text = _STRAY.sub(lambda match: "&amp;" if match.group() == "&" else "&lt;", text)
+    return _REFERENCE.sub(_resolve_number, text).translate(_CONTROL_CHARACTERS)
+
+
+def _resolve_number(match: re.Match[str]) -> str:
+    character = _resolve(match)
+    return match.group() if character in "<>&\"'" else character
 
 
 def element_fields(element: Element) -> Fields:
