@@ -11,7 +11,6 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 from typer.main import get_command
 
@@ -84,21 +83,16 @@ def run_command(arguments: Sequence[str]) -> int:
 
     connection_defaults()  # takes its variables out of the environment before settings look there
     try:
-        command = get_command(build())
-        outcome = command.main(spread_lists(arguments), prog_name="cobblestone", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+        get_command(build()).main(spread_lists(arguments), prog_name="cobblestone")
+    except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
+        return exit_.code if isinstance(exit_.code, int) else 0
+    except KeyboardInterrupt:
         print_error("Interrupted.")
         return EXIT_INTERRUPTED
-    except CobblestoneError as error:
+    except (CobblestoneError, TimeoutError) as error:
         print_error("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]))
         return EXIT_FAILED
-    except (TimeoutError, BrokenPipeError) as error:
-        print_error(f"Error: {error}")
-        return EXIT_FAILED
-    return outcome if isinstance(outcome, int) else 0
+    return 0
 
 
 def main() -> None:

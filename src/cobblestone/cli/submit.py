@@ -25,7 +25,7 @@ def submit(
     name: o.NameArgument,
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[INPUT]…", help="Input files: one job for each.", show_default=False),
+        typer.Argument(metavar="INPUT", help="Input files: one job for each.", show_default=False),
     ] = None,
     jobs: Annotated[
         Path | None,

@@ -15,7 +15,7 @@ import msgspec
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound
 from cobblestone.sdk.errors import RequestRefused, Unreachable
-from cobblestone.sdk.in_process import InProcessTransport
+from cobblestone.sdk.in_process import open_in_process
 from cobblestone.sdk.locate import Target
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ def open_connection(target: Target) -> Connection:
     """
     headers = {"Authorization": f"Bearer {target.token}", "Accept": "application/json"}
     if not target.urls and target.folder is not None:
-        transport = InProcessTransport(target.folder)
+        transport = open_in_process(target.folder)
         client = httpx.Client(
             transport=transport, base_url=transport.url, headers=headers, timeout=TIMEOUT_SECONDS
         )
