@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.e2e.conftest import LiveProject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

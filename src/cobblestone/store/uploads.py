@@ -45,6 +45,11 @@ class StoredOutput:
     index: int
 
 
+def partial_folder(folder: Path) -> Path:
+    """Where the beginnings of large output files lie until they are complete."""
+    return folder / "partial"
+
+
 def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
     """What an upload name stands for, or None if no result has such an output."""
     result_name, _, index_text = name.rpartition("_")
