@@ -290,6 +290,16 @@ def deprecate(
     )
 
 
+@commands.command("runtime")
+def runtime() -> None:
+    """Print the launcher, which is also the runtime module, to try a program without a client."""
+    import sys
+
+    from cobblestone.launcher import launcher_bytes
+
+    sys.stdout.buffer.write(launcher_bytes())
+
+
 @commands.command("plan-classes")
 def plan_classes(
     project: ProjectOption = None,
