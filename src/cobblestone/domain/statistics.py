@@ -1,7 +1,9 @@
-"""Averages as values: recent average (RAC and the like) and credit totals."""
+"""Averages as values: recent average (RAC and the like), credit totals, running mean and variance."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SECONDS_PER_DAY = 86400.0
@@ -21,3 +23,58 @@ class CreditStatement:
 
     total: float = 0.0
     recent: RecentAverage = RecentAverage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AveragingRule:
+    """How a `RunningAverage` takes samples: a straight mean first, an exponential one after.
+
+    Source: BOINC's ``lib/average.h`` and the CreditNew page.
+    """
+
+    threshold: int  #: number of the first sample that is weighted exponentially
+    weight: float  #: weight of each sample from then on
+    limit: float = 10.0  #: later samples count as at most this multiple of the mean
+
+
+HOST_VERSION_RULE = AveragingRule(threshold=20, weight=0.01)
+"""Averages of one app version on one host."""
+
+VERSION_RULE = AveragingRule(threshold=100, weight=0.001)
+"""Averages of one app version over all hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAverage:
+    """Mean and variance of samples, with their number; no sample can move the mean arbitrarily far.
+
+    An *increment* is a tuple of samples: increments merge by concatenation and are applied to whatever the average is
+    by then (`with_samples`), so that several validators add theirs without losing any.
+    """
+
+    n: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+    q: float = 0.0  #: sum of squared deviations, while the mean is a straight one
+
+    def updated(self, sample: float, rule: AveragingRule) -> RunningAverage:
+        """The average with one sample more; negative and non-finite samples are ignored."""
+        if not 0.0 <= sample < math.inf:
+            return self
+        if self.n > 0 and self.mean != 0.0:
+            sample = min(sample, rule.limit * self.mean)
+        n = self.n + 1
+        delta = sample - self.mean
+        if n < rule.threshold:
+            mean = self.mean + delta / n
+            q = self.q + delta * (sample - mean)
+            return RunningAverage(n, mean, q / n, q)
+        mean = self.mean + rule.weight * delta
+        return RunningAverage(n, mean, self.variance + rule.weight * (delta * delta - self.variance), self.q)
+
+    def with_samples(self, samples: Iterable[float], rule: AveragingRule) -> RunningAverage:
+        """The average after an increment, sample by sample."""
+        average = self
+        for sample in samples:
+            average = average.updated(sample, rule)
+        return average

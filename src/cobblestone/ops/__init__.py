@@ -1,0 +1,1 @@
+"""Settings, clock, logging: what every shell needs."""

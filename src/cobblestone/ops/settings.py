@@ -1,0 +1,254 @@
+"""The project's settings: one typed TOML file with comments, overridden by environment variables.
+
+Every key is described here once; the file written for a new project and the table in the documentation come from these
+descriptions.  Unknown keys are refused with the nearest known one as a hint.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from cobblestone.domain.errors import ConfigError
+
+FILE_NAME = "cobblestone.toml"
+ENVIRONMENT_PREFIX = "COBBLESTONE_"
+
+Seconds = Annotated[float, Field(ge=0, le=10 * 365 * 86400, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Bytes = Annotated[int, Field(ge=0, le=10**15)]
+
+
+class Section(BaseModel):
+    """A table of the settings file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProjectSection(Section):
+    """What volunteers see of the project."""
+
+    name: str = Field("My project", min_length=1, max_length=100, description="Shown to volunteers.")
+    description: str = Field("", max_length=2000, description="One paragraph on the home page: what is computed, why.")
+    url: str = Field(
+        "http://127.0.0.1:8080/",
+        description=(
+            "Master URL, exactly as volunteers attach to it. Clients keep it for ever; "
+            "the host part needs a dot (127.0.0.1, not localhost)."
+        ),
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        url = TypeAdapter(HttpUrl).validate_python(value)
+        if "." not in (url.host or "") and ":" not in (url.host or ""):
+            raise ValueError(
+                f"BOINC clients refuse a host without a dot ({url.host!r}): write 127.0.0.1 or a full name"
+            )
+        if url.query or url.fragment or len(value) > 120:
+            raise ValueError("must be a plain address of at most 120 characters, without ? or #")
+        return value if value.endswith("/") else value + "/"
+
+
+class ServerSection(Section):
+    """Where the server listens and what it accepts."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
+    port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
+    max_request_bytes: Bytes = Field(8_000_000, ge=10_000, description="Largest scheduler request that is read.")
+    max_upload_bytes: Bytes = Field(2_000_000_000, description="Largest output file, whatever the job allows.")
+    min_free_disk_bytes: Bytes = Field(
+        500_000_000, description="Uploads and submissions are put off when less than this is free."
+    )
+    small_upload_bytes: Bytes = Field(
+        65_536, le=1_000_000, description="Outputs up to this size are stored in the database instead of in files."
+    )
+
+
+class AccountsSection(Section):
+    """Who may create accounts."""
+
+    creation: Literal["open", "closed", "invitation"] = Field(
+        "open", description="open, closed, or invitation (then invitation_code is asked for)."
+    )
+    invitation_code: str = Field("", max_length=100, description="Code that newcomers must give.")
+    min_password_length: int = Field(6, ge=6, le=100, description="Shortest password.")
+
+
+class SchedulerSection(Section):
+    """How work is given out."""
+
+    min_sendwork_interval: Seconds = Field(
+        0, description="Seconds that must lie between two requests of a host that get work."
+    )
+    next_rpc_delay: Seconds = Field(
+        0, description="Ask clients to call at least this often, in seconds; 0: when they like."
+    )
+    max_jobs_per_rpc: Count = Field(50, description="Most jobs in one reply, per CPU of the host; 0: no limit.")
+    max_jobs_in_progress: Count = Field(0, description="Most jobs on a host at a time, per CPU; 0: no limit.")
+    daily_result_quota: int = Field(
+        500, ge=1, le=1_000_000, description="Jobs per day, CPU and app version for a host in good standing."
+    )
+    one_result_per_user: bool = Field(
+        True, description="Never give two results of a workunit to the same user, so that nobody checks himself."
+    )
+    resend_lost_results: bool = Field(True, description="Send a job again that its host has lost.")
+    grace_period: Seconds = Field(0, description="Seconds after the deadline before a job is given to another host.")
+    delay_after_finished: Seconds = Field(
+        0, description="Ask clients to call this many seconds after a reply with work (0: they decide)."
+    )
+
+
+class FilesSection(Section):
+    """How long files and rows are kept."""
+
+    delete_delay: Seconds = Field(
+        0, description="Keep files of a finished job this many seconds after its last result came in."
+    )
+    unused_file_grace: Seconds = Field(
+        86400, description="Delete uploaded input files that no job refers to after this many seconds."
+    )
+    purge_after: Seconds = Field(
+        30 * 86400, description="Move finished jobs whose files are gone into the archive after this many seconds."
+    )
+
+
+class ChecksSection(Section):
+    """Limits for the project's own functions (validators and assimilators)."""
+
+    workers: int = Field(1, ge=1, le=64, description="Processes that run validators and assimilators.")
+    timeout: Seconds = Field(60, gt=0, description="Seconds that one call may take.")
+    memory_bytes: Bytes = Field(1_000_000_000, ge=50_000_000, description="Memory that a worker process may use.")
+    max_attempts: int = Field(5, ge=1, le=1000, description="Calls of a failing function before the job waits for you.")
+
+
+class CreditSection(Section):
+    """The unit and size of credit."""
+
+    per_gflops_day: float = Field(
+        200, gt=0, le=1e6, allow_inf_nan=False, description="Credit for a day of one GFLOPS (the family: 200)."
+    )
+    max_granted: float = Field(
+        73_000_000, gt=0, le=1e12, allow_inf_nan=False, description="Most credit that one job can earn."
+    )
+
+
+class LogSection(Section):
+    """What is logged."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="debug, info, warning or error.")
+    json_lines: bool = Field(False, description="Write JSON, one object per line.")
+
+
+class Settings(BaseSettings):
+    """All settings of a project."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__"
+    )
+
+    project: ProjectSection = ProjectSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
+    server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
+    scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
+    files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
+    checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
+    credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
+    log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file (which arrives as init arguments)."""
+        return env_settings, init_settings
+
+
+def sections() -> dict[str, type[Section]]:
+    """The tables of the settings file, in order."""
+    found: dict[str, type[Section]] = {}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            found[name] = field.annotation
+    return found
+
+
+def load_settings(folder: Path) -> Settings:
+    """Read a project's settings.
+
+    Raises:
+        ConfigError: the file is missing, is not TOML, or has an unknown key or a bad value; the text names file, key, value and what is allowed.
+    """
+    path = folder / FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{folder} is not a cobblestone project: it has no {FILE_NAME}. "
+            f"Create one with: cobblestone project create {folder}"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line and try again.") from error
+    return parse_settings(values, source=str(path))
+
+
+def parse_settings(values: dict[str, Any], *, source: str) -> Settings:
+    """Check settings that were read from somewhere.
+
+    Raises:
+        ConfigError: see :func:`load_settings`.
+    """
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(item, source) for item in error.errors())) from error
+    except TypeError as error:
+        raise ConfigError(f"{source}: {error}.") from error
+
+
+def _explain(item: Any, source: str) -> str:  # pydantic's error item: a dict of mixed values
+    location = [str(part) for part in item["loc"]]
+    key = ".".join(location)
+    if item["type"] == "extra_forbidden":
+        known = list(sections()) if len(location) == 1 else list(sections()[location[0]].model_fields)
+        close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known here: {', '.join(known)}."
+        return f"{source}: unknown setting {key!r}. {hint}"
+    value = item.get("input")
+    return f"{source}: {key} = {value!r} is not allowed: {item['msg']}."
+
+
+def settings_template(**overrides: dict[str, object]) -> str:
+    """The text of a new settings file: every key with its description and default; ``overrides`` by section."""
+    lines = ["# Settings of this project. Every key is optional; what stands here is the default unless you change it.", ""]
+    for name, section in sections().items():
+        summary = (section.__doc__ or "").strip()
+        lines += [f"# {summary}", f"[{name}]"]
+        given = overrides.get(name, {})
+        for key, field in section.model_fields.items():
+            value = given.get(key, field.default)
+            lines += [f"# {field.description}", f"{key} = {_toml(value)}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans look alike in TOML and JSON

@@ -1,0 +1,90 @@
+"""Recent average credit (RAC): an exponentially decaying rate in credit per day, half-life one week.
+
+Source: BOINC's ``update_average`` (``lib/util.cpp``, ``sched/credit.cpp``; wiki page *Computation credit*).  With old
+average A at time t0, new credit C at ``now``, d = max(0, now - t0) and w = 2^(-d / half-life):
+
+* first sample (t0 = 0, C > 0):  A' = C per day of (now - work start)
+* normal:                        A' = w A + (1 - w) C per day of d
+* no measurable time (1 - w <= 1e-6, where the normal form divides by almost nothing), its first-order limit:
+  A' = w A + ln 2 * C * (one day / half-life)
+
+Known differences: a first sample without measurable time takes the limit instead of dividing by zero; what is not a
+finite number counts as nothing; the average is kept within 0 … `LARGEST`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cobblestone.domain.errors import PolicyViolation
+from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+
+HALF_LIFE = 7 * SECONDS_PER_DAY
+"""Half-life of credit averages, seconds."""
+
+LARGEST = 1e30
+"""No total or average grows beyond this; far above any project, far below what a sum of floats can bear."""
+
+_SMALLEST_WEIGHT = 1e-6
+
+
+def _bounded(value: float) -> float:
+    """The value within 0 … `LARGEST`; 0 when it is not a number."""
+    if not value > 0.0:  # NaN too
+        return 0.0
+    return value if value < LARGEST else LARGEST
+
+
+def _elapsed(since: float, now: float) -> float:
+    """Seconds from ``since`` to ``now``; 0 when the clock went back or either is not a finite number."""
+    seconds = now - since
+    return seconds if 0.0 < seconds < math.inf else 0.0
+
+
+def _check_half_life(half_life: float) -> None:
+    if not 0.0 < half_life < math.inf:
+        raise PolicyViolation(f"half-life: {half_life!r} seconds; give a positive number such as 604800")
+
+
+def update_average(
+    average: RecentAverage, *, credit: float, work_start: float, now: float, half_life: float = HALF_LIFE
+) -> RecentAverage:
+    """Add ``credit``, earned since ``work_start``, to an average, or only decay it (``credit`` 0).
+
+    Times are Unix seconds.  The new time stamp is ``now``, also when the clock went back: a stamp once set in the future
+    would otherwise stop the decay until then.  Negative credit (a correction) lowers the average, at most to 0.
+    Raises `PolicyViolation` for a half-life that is not positive.
+    """
+    _check_half_life(half_life)
+    if not math.isfinite(now):
+        now = average.time
+    if not math.isfinite(credit):
+        credit = 0.0
+    value = _bounded(average.value)
+    first = average.time == 0.0 and credit > 0.0
+    seconds = _elapsed(work_start if first else average.time, now)
+    weight = math.exp(-seconds * math.log(2.0) / half_life)
+    if 1.0 - weight <= _SMALLEST_WEIGHT:
+        value = value * weight + math.log(2.0) * credit * (SECONDS_PER_DAY / half_life)
+    elif first:
+        value = credit / (seconds / SECONDS_PER_DAY)
+    else:
+        value = value * weight + (1.0 - weight) * credit / (seconds / SECONDS_PER_DAY)
+    return RecentAverage(_bounded(value), now)
+
+
+def decayed(average: RecentAverage, now: float, half_life: float = HALF_LIFE) -> float:
+    """The average as it stands at ``now``, in units per day: what every reader must show."""
+    _check_half_life(half_life)
+    return _bounded(average.value) * math.exp(-_elapsed(average.time, now) * math.log(2.0) / half_life)
+
+
+def credited(
+    statement: CreditStatement, *, credit: float, work_start: float, now: float, half_life: float = HALF_LIFE
+) -> CreditStatement:
+    """Add granted credit to a total and its recent average (host, user, team or app version)."""
+    recent = update_average(
+        statement.recent, credit=credit, work_start=work_start, now=now, half_life=half_life
+    )
+    added = credit if math.isfinite(credit) else 0.0
+    return CreditStatement(_bounded(statement.total + added), recent)

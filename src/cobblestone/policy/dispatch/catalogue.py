@@ -1,0 +1,46 @@
+"""What the project has to offer: apps, versions, plan classes, and unsent results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cobblestone.domain.apps import App, AppVersion, PlanClass
+from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, TeamId, UserId, WorkunitId
+from cobblestone.domain.work import InputFile, JobLimits, OutputSpec
+from cobblestone.policy.estimate.speed import PeakFlopCount, SpeedPopulation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One unsent result with what is needed of its workunit to judge it and to describe it in a reply."""
+
+    result_id: ResultId
+    result_name: str
+    workunit_id: WorkunitId
+    workunit_name: str
+    app_id: AppId
+    limits: JobLimits = JobLimits()
+    priority: int = 0
+    batch_id: BatchId | None = None
+    hr_class: int = 0  #: class that the workunit is committed to; 0 = none
+    app_version_id: AppVersionId | None = None  #: version that the workunit is committed to
+    target_host_id: HostId | None = None  #: only for this host …
+    target_user_id: UserId | None = None  #: … or this user
+    target_team_id: TeamId | None = None  #: … or this team
+    command_line: str = ""
+    input_files: tuple[InputFile, ...] = ()
+    output_specs: tuple[OutputSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Apps, their versions and plan classes; built once and used until something of it changes."""
+
+    apps: Mapping[AppId, App]
+    versions: Mapping[AppId, tuple[AppVersion, ...]]
+    plan_classes: Mapping[str, PlanClass] = field(default_factory=dict[str, PlanClass])
+    population: SpeedPopulation = SpeedPopulation()
+    peak_flop_counts: Mapping[AppVersionId, PeakFlopCount] = field(
+        default_factory=dict[AppVersionId, PeakFlopCount]
+    )

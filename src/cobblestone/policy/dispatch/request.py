@@ -1,0 +1,57 @@
+"""A request for work, as far as the dispatch rule may look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cobblestone.domain.hosts import Host, HostAppVersion
+from cobblestone.domain.ids import AppId, AppVersionId, TeamId
+
+ANONYMOUS_PLATFORM = "anonymous"
+"""Platform name of a client that brings its own app versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRequest:
+    """What the client wants for one type of processor.  A type is wanted when seconds or instances are above zero."""
+
+    seconds: float = 0.0  #: instance-seconds of work to fill
+    instances: float = 0.0  #: instances that are idle now
+    estimated_delay: float = 0.0  #: seconds until an instance would be idle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPreferences:
+    """What the volunteer chose on the project's preferences page."""
+
+    selected_apps: frozenset[AppId] = frozenset()  #: empty = all
+    allow_non_preferred: bool = False  #: other apps too when the selected ones have no work
+    allow_beta: bool = False
+    no_cpu: bool = False
+    no_gpu_types: frozenset[str] = frozenset()  #: GPU types that must not be used
+    max_jobs: int = 0  #: jobs in progress on a host; 0 = no limit
+    max_cpus: int = 0  #: 0 = no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRequest:
+    """All that the rule may know of one request for work."""
+
+    host: Host  #: the stored record with the description that came with this request
+    platforms: tuple[str, ...]  #: primary platform first
+    client_version: int  #: 10000 * major + 100 * minor + release
+    resources: Mapping[str, ResourceRequest]  #: by ``CPU``, ``NVIDIA`` …
+    usable_ncpus: float = 1.0  #: after the volunteer's percentage (see ``capacity``)
+    ram_bytes: float = 0.0  #: usable memory
+    disk_bytes: float = 0.0  #: usable disk that is still free
+    knows_plan_classes: bool = True
+    in_progress: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
+    """Jobs the host holds: those the client lists and those it was sent and did not report (ghosts count too)."""
+    in_progress_gpu: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
+    """The part of ``in_progress`` that uses a GPU."""
+    preferences: ProjectPreferences = ProjectPreferences()
+    records: Mapping[AppVersionId, HostAppVersion] = field(default_factory=dict[AppVersionId, HostAppVersion])
+    team_id: TeamId | None = None
+    hr_class: int = 0  #: homogeneous-redundancy class of the host; 0 = unknown
+    previous_request_time: float = 0.0  #: Unix seconds of the host's previous request for work; 0 = none

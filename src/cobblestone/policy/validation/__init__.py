@@ -1,0 +1,1 @@
+"""Agreement of outputs, the canonical result, adaptive replication."""

@@ -1,0 +1,1 @@
+"""The project server: thin shells around policy, and the daemons."""

@@ -1,0 +1,74 @@
+"""What every part of a running server shares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.settings import Settings
+from cobblestone.server.project import ProjectFolder
+from cobblestone.store.database import Store
+
+
+class Bell:
+    """Wakes daemons by name.  A ring while nobody listens is kept."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Rings from other threads are delivered to ``loop``."""
+        self._loop = loop
+
+    def ring_from_thread(self, names: set[str]) -> None:
+        """Wake daemons from any thread (the writer calls this after a commit)."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.ring, *names)
+
+    def ring(self, *names: str) -> None:
+        """Wake daemons from the event loop."""
+        for name in names:
+            self._event(name).set()
+
+    async def wait(self, name: str, timeout: float) -> bool:
+        """Wait for a ring, at most ``timeout`` seconds; whether it rang."""
+        event = self._event(name)
+        try:
+            async with asyncio.timeout(timeout):
+                await event.wait()
+        except TimeoutError:
+            return False
+        event.clear()
+        return True
+
+    def _event(self, name: str) -> asyncio.Event:
+        return self._events.setdefault(name, asyncio.Event())
+
+
+@dataclass(slots=True)
+class ServerContext:
+    """The open project: settings, folder, database, secrets, clock, bell."""
+
+    folder: ProjectFolder
+    settings: Settings
+    store: Store
+    secret: bytes
+    clock: Clock = system_clock
+    bell: Bell = field(default_factory=Bell)
+    started: float = 0.0
+
+    @property
+    def master_url(self) -> str:
+        """The address that volunteers attach to; ends in a slash."""
+        return self.settings.project.url
+
+    def url(self, path: str) -> str:
+        """An address below the master URL."""
+        return self.master_url + path.lstrip("/")
+
+    def gui_urls(self) -> Mapping[str, str]:
+        """Pages that clients show as buttons: path by title."""
+        return {"Your account": "home.php", "Your tasks": "results.php", "Server status": "server_status.php"}

@@ -1,0 +1,112 @@
+"""The unsent results that the scheduler looks at, kept in memory.
+
+The truth stays in the database: a candidate is only handed out by a conditional update (see ``dispatching.claim``).  The queue
+belongs to the writer's thread.  A crash loses it, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.policy.dispatch.catalogue import Candidate
+from cobblestone.store.database import Database, Row
+from cobblestone.store.work import decode_inputs, decode_outputs, limits_from
+
+PAGE = 2000
+MAX_HELD = 20_000
+
+_COLUMNS = (
+    "r.id, r.name, r.workunit_id, w.name, r.app_id, r.priority, w.batch_id, w.hr_class, w.app_version_id,"
+    " w.target_host_id, w.target_user_id, w.command_line, w.input_files, w.output_specs, w.rsc_fpops_est,"
+    " w.rsc_fpops_bound, w.rsc_memory_bound, w.rsc_disk_bound, w.delay_bound"
+)
+
+
+def candidate_from(row: Row) -> Candidate:
+    """A candidate from a row of result and workunit."""
+    return Candidate(
+        result_id=ResultId(row[0]),
+        result_name=row[1],
+        workunit_id=WorkunitId(row[2]),
+        workunit_name=row[3],
+        app_id=AppId(row[4]),
+        priority=row[5],
+        batch_id=None if row[6] is None else BatchId(row[6]),
+        hr_class=row[7],
+        app_version_id=None if row[8] is None else AppVersionId(row[8]),
+        target_host_id=None if row[9] is None else HostId(row[9]),
+        target_user_id=None if row[10] is None else UserId(row[10]),
+        command_line=row[11],
+        input_files=decode_inputs(row[12]),
+        output_specs=decode_outputs(row[13]),
+        limits=limits_from(row[14:19]),
+    )
+
+
+def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
+    """Candidates for given results, whatever their state (to send lost ones again)."""
+    rows = db.query_in(
+        f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
+        result_ids,
+    )
+    return {ResultId(row[0]): candidate_from(row) for row in rows}
+
+
+class CandidateQueue:
+    """Unsent results by priority and age."""
+
+    def __init__(self) -> None:
+        self._held: dict[ResultId, Candidate] = {}
+        self._last: tuple[int, int] | None = None  # priority and id of the last one read
+        self._complete = False  # whether all unsent results are held
+        self._dropped = False  # whether some that nobody wanted were let go
+        self._stale = True  # whether unsent results were made since the last full read
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def invalidate(self) -> None:
+        """New results were made, or a write was undone: read again before the next look."""
+        self._stale = True
+
+    def remove(self, result_id: ResultId) -> None:
+        """A result was claimed or is gone."""
+        self._held.pop(result_id, None)
+
+    def scan(self, db: Database) -> Iterator[Candidate]:
+        """All unsent results, best first; reads more from the database as far as the caller looks.
+
+        Do not change the queue before the iterator is done with.
+        """
+        if self._stale:
+            self._held.clear()
+            self._last = None
+            self._complete = self._dropped = self._stale = False
+        yield from self._held.values()
+        while not self._complete and len(self._held) < MAX_HELD:
+            yield from self._read_page(db)
+        # Nobody wanted what is held.  Go on behind it next time, and start over after the end, so that no job waits for
+        # ever behind unwanted ones and memory stays bounded.
+        if not self._complete:
+            self._held.clear()
+            self._dropped = True
+        elif self._dropped:
+            self._stale = True
+
+    def _read_page(self, db: Database) -> list[Candidate]:
+        where, parameters = "", list[object]()
+        if self._last is not None:
+            where = " AND (r.priority < ? OR (r.priority = ? AND r.id > ?))"
+            parameters = [self._last[0], self._last[0], self._last[1]]
+        rows = db.query(
+            f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.server_state = 2{where}"
+            f" ORDER BY r.priority DESC, r.id LIMIT {PAGE}",
+            parameters,
+        )
+        if rows:
+            self._last = (rows[-1][5], rows[-1][0])
+        self._complete = len(rows) < PAGE
+        page = [candidate_from(row) for row in rows]
+        self._held.update((candidate.result_id, candidate) for candidate in page)
+        return page

@@ -1,0 +1,347 @@
+"""The thin layer over a driver that the verbs use, and the group-committing writer.
+
+One thread owns the writing connection.  It takes whatever writes have arrived (never waiting for more), gives each a savepoint,
+commits them together, and answers after the commit: the price of a flush is shared, and nothing is acknowledged before it
+is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from cobblestone.domain.errors import Busy, StoreError
+
+T = TypeVar("T")
+Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
+Parameters = Sequence[object]
+
+MAX_BATCH = 200
+BUSY_TIMEOUT_SECONDS = 10.0
+CACHE_KIB = 32_000
+
+log = structlog.get_logger(__name__)
+
+
+class Database:
+    """Runs SQL with ``?`` placeholders and returns rows as tuples."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """All rows of a query."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """The first row of a query, or None."""
+        return self._connection.execute(sql, parameters).fetchone()
+
+    def value(
+        self, sql: str, parameters: Parameters = ()
+    ) -> Any:  # a driver's value: the caller knows its type
+        """The first column of the first row, or None."""
+        row = self.one(sql, parameters)
+        return None if row is None else row[0]
+
+    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
+        """Rows of a query that holds ``(??)`` for a list of values, placed after ``parameters``."""
+        rows: list[Row] = []
+        for start in range(0, len(values), 500):
+            part = values[start : start + 500]
+            rows += self.query(
+                sql.replace("(??)", f"({','.join('?' * len(part))})"),
+                [*parameters, *part],
+            )
+        return rows
+
+
+class Transaction(Database):
+    """A database inside a write.  ``wake`` names the daemons to be woken after the commit."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self.wakeups: set[str] = set()
+        self.after_commit: list[Callable[[], None]] = []
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run a statement; the number of changed rows."""
+        return self._connection.execute(sql, parameters).rowcount
+
+    def execute_many(self, sql: str, rows: Iterable[Parameters]) -> int:
+        """Run a statement once per row of parameters; the number of changed rows."""
+        return self._connection.executemany(sql, rows).rowcount
+
+    def insert(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run an INSERT and return the new row's id."""
+        row = self._connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        return int(row[0])
+
+    def wake(self, *names: str) -> None:
+        """Wake these daemons when this write is durable."""
+        self.wakeups.update(names)
+
+
+Operation = Callable[[Transaction], T]
+
+
+class _Job:
+    """A queued write and where its answer goes."""
+
+    __slots__ = ("answer", "error", "future", "loop", "operation")
+
+    def __init__(
+        self,
+        operation: Operation[Any],
+        future: Future[Any] | asyncio.Future[Any],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self.operation = operation
+        self.future = future
+        self.loop = loop
+        self.answer: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.done():  # the caller went away
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.answer)
+
+
+def _settle_all(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.settle()
+
+
+class Waker(Protocol):
+    """Receives the names of daemons to wake, from the writer's thread."""
+
+    def __call__(self, names: set[str], /) -> None: ...
+
+
+class Writer:
+    """The one thread that writes."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        on_rollback: Callable[[], None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waker: Waker | None = None
+        self._on_rollback = on_rollback
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    def set_waker(self, waker: Waker | None) -> None:
+        """Tell who receives the names of daemons to wake."""
+        self._waker = waker
+
+    def submit(self, operation: Operation[T]) -> Future[T]:
+        """Queue a write from any thread.  The future is set after the commit."""
+        future: Future[T] = Future()
+        self._put(_Job(operation, future, None))
+        return future
+
+    async def run(self, operation: Operation[T]) -> T:
+        """Queue a write from the event loop and wait until it is durable."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Job(operation, future, loop))
+        return await future
+
+    def backlog(self) -> int:
+        """How many writes wait."""
+        return self._queue.qsize()
+
+    def close(self) -> None:
+        """Finish what is queued and stop the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _put(self, job: _Job) -> None:
+        if self._closed:
+            raise StoreError("The project is shutting down; nothing more is written. Try again when it runs.")
+        self._queue.put(job)
+
+    def _run(self) -> None:
+        while True:
+            job = self._queue.get()
+            if job is None:
+                return
+            batch = [job]
+            stop = False
+            while len(batch) < MAX_BATCH:
+                try:
+                    more = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None:
+                    stop = True
+                    break
+                batch.append(more)
+            self._commit(batch)
+            if stop:
+                return
+
+    def _commit(self, batch: list[_Job]) -> None:
+        connection = self._connection
+        transaction = Transaction(connection)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                self._apply(transaction, job)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            self._rolled_back()
+            log.error("commit_failed", error=str(error), writes=len(batch))
+            failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
+            for job in batch:
+                job.error = failure
+        else:
+            for action in transaction.after_commit:
+                action()
+            if transaction.wakeups and self._waker is not None:
+                self._waker(transaction.wakeups)
+        self._answer(batch)
+
+    def _apply(self, transaction: Transaction, job: _Job) -> None:
+        connection = self._connection
+        n_actions = len(transaction.after_commit)
+        connection.execute("SAVEPOINT job")
+        try:
+            job.answer = job.operation(transaction)
+        except sqlite3.OperationalError:
+            raise  # disk full, locked, broken: the whole batch fails
+        except Exception as error:  # the caller's own error: only its own changes are undone
+            job.error = error
+            connection.execute("ROLLBACK TO job")
+            del transaction.after_commit[n_actions:]
+            self._rolled_back()
+        connection.execute("RELEASE job")
+
+    def _rolled_back(self) -> None:
+        if self._on_rollback is not None:
+            self._on_rollback()
+
+    def _answer(self, batch: list[_Job]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in batch:
+            if job.loop is None:
+                job.settle()
+            else:
+                by_loop.setdefault(job.loop, []).append(job)
+        for loop, jobs in by_loop.items():
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(_settle_all, jobs)
+
+
+def open_sqlite(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a SQLite database with the project's settings.
+
+    Raises:
+        Busy: another process writes for longer than the time-out.
+        StoreError: the file is not a database.
+    """
+    try:
+        connection = sqlite3.connect(
+            path,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise Busy(f"{path} is in use by another process.") from error
+        raise StoreError(f"{path} cannot be opened: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} is not a project database: {error}.") from error
+    return connection
+
+
+class Store:
+    """A project's database: one writer, a few readers."""
+
+    def __init__(self, path: Path, *, readers: int = 4) -> None:
+        self.path = path
+        self._write_connection = open_sqlite(path)
+        self._rollback_hooks: list[Callable[[], None]] = []
+        self._writer = Writer(self._write_connection, on_rollback=self._rolled_back)
+        self._readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._all_readers = [open_sqlite(path, read_only=True) for _ in range(readers)]
+        for connection in self._all_readers:
+            self._readers.put(connection)
+        self._limiter = asyncio.Semaphore(readers)
+
+    def on_rollback(self, hook: Callable[[], None]) -> None:
+        """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""
+        self._rollback_hooks.append(hook)
+
+    def set_waker(self, waker: Waker | None) -> None:
+        """Tell who receives the names of daemons to wake after a commit."""
+        self._writer.set_waker(waker)
+
+    def write(self, operation: Operation[T]) -> T:
+        """Run a write and wait until it is durable (not from the event loop)."""
+        return self._writer.submit(operation).result()
+
+    async def awrite(self, operation: Operation[T]) -> T:
+        """Run a write from the event loop; returns when it is durable."""
+        return await self._writer.run(operation)
+
+    def read(self, operation: Callable[[Database], T]) -> T:
+        """Run a read on a snapshot (not from the event loop)."""
+        connection = self._readers.get()
+        try:
+            connection.execute("BEGIN")
+            return operation(Database(connection))
+        finally:
+            connection.execute("ROLLBACK")
+            self._readers.put(connection)
+
+    async def aread(self, operation: Callable[[Database], T]) -> T:
+        """Run a read from the event loop, in a thread."""
+        async with self._limiter:
+            return await asyncio.to_thread(self.read, operation)
+
+    def backlog(self) -> int:
+        """How many writes wait."""
+        return self._writer.backlog()
+
+    def close(self) -> None:
+        """Finish the queued writes and close."""
+        self._writer.close()
+        for connection in self._all_readers:
+            connection.close()
+        self._write_connection.close()
+
+    def _rolled_back(self) -> None:
+        for hook in self._rollback_hooks:
+            hook()

@@ -1,0 +1,407 @@
+"""Tables.
+
+Hot rows are kept short: texts of results stand in ``result_text``, descriptions of hosts and files in one JSON column.
+Times are Unix seconds.  Every partial index serves one query of a daemon or of the scheduler (see ``work.py``).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+REAL = sa.Double().with_variant(sa.REAL(), "sqlite")
+
+
+def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
+    has_id = any(isinstance(item, sa.Column) and item.name == "id" for item in items)
+    # ids are never used twice, since the ledger and the archive keep them for ever
+    return sa.Table(name, metadata, *items, sqlite_strict=True, sqlite_autoincrement=has_id)
+
+
+def _id() -> sa.Column[object]:
+    return sa.Column("id", sa.Integer, primary_key=True)
+
+
+def _text(name: str, default: str = "", **options: object) -> sa.Column[object]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=default, **options)  # pyright: ignore[reportArgumentType]  # options are Column's own
+
+
+def _int(name: str, default: int = 0) -> sa.Column[object]:
+    return sa.Column(name, INTEGER, nullable=False, server_default=sa.text(str(default)))
+
+
+def _real(name: str, default: float = 0) -> sa.Column[object]:
+    return sa.Column(name, REAL, nullable=False, server_default=sa.text(str(default)))
+
+
+def _maybe_int(name: str) -> sa.Column[object]:
+    return sa.Column(name, INTEGER)
+
+
+def _maybe_real(name: str) -> sa.Column[object]:
+    return sa.Column(name, REAL)
+
+
+def _credit() -> tuple[sa.Column[object], ...]:
+    return (_real("total_credit"), _real("expavg_credit"), _real("expavg_time"))
+
+
+meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
+
+user = _table(
+    "user_account",
+    _id(),
+    _text("name"),
+    _text("email_addr", unique=True),
+    _text("authenticator", unique=True),
+    _text("weak_authenticator", unique=True),
+    _text("passwd_hash"),
+    _text("cross_project_id"),
+    _real("create_time"),
+    _maybe_int("team_id"),
+    _text("venue"),
+    _text("country"),
+    _text("url"),
+    _text("global_prefs"),
+    _real("global_prefs_time"),
+    _text("project_prefs"),
+    _int("show_hosts", 1),
+    *_credit(),
+    sa.Index("user_by_team", "team_id"),
+    sa.Index("user_by_credit", "expavg_credit"),
+)
+
+team = _table(
+    "team",
+    _id(),
+    _text("name"),
+    _text("name_lc", unique=True),
+    _maybe_int("founder_id"),
+    _real("create_time"),
+    _text("description"),
+    _text("url"),
+    *_credit(),
+)
+
+host = _table(
+    "host",
+    _id(),
+    _int("user_id"),
+    _text("host_cpid"),
+    _int("rpc_seqno"),
+    _real("rpc_time"),
+    _real("create_time"),
+    _text("venue"),
+    _text("domain_name"),
+    _text("external_ip_addr"),
+    _text("description", "{}"),
+    _text("blocked_reason"),
+    _maybe_int("merged_into"),
+    _real("avg_turnaround"),
+    *_credit(),
+    sa.Index("host_by_cpid", "user_id", "host_cpid"),
+)
+
+app = _table(
+    "app",
+    _id(),
+    _text("name", unique=True),
+    _text("user_friendly_name"),
+    _int("deprecated"),
+    _int("beta"),
+    _text("comparison", "{}"),
+    _text("assimilator"),
+    _text("credit_system"),
+    _text("limits", "{}"),
+    _text("rules", "{}"),
+    _text("output_specs", "[]"),
+    _text("command", "[]"),  # the scientist's command line with placeholders, as JSON; [] for native programs
+    _real("create_time"),
+)
+
+app_version = _table(
+    "app_version",
+    _id(),
+    _int("app_id"),
+    _text("platform"),
+    _int("version_num"),
+    _text("plan_class"),
+    _int("deprecated"),
+    _int("beta"),
+    _text("api_version"),
+    _text("command_line"),
+    _text("files", "[]"),
+    _int("min_client_version"),
+    _int("max_client_version"),
+    _real("create_time"),
+    *_credit(),
+    sa.UniqueConstraint("app_id", "platform", "version_num", "plan_class"),
+)
+
+file = _table(
+    "file",
+    sa.Column("name", sa.Text, primary_key=True),
+    _int("nbytes"),
+    _text("md5"),
+    _maybe_int("gzipped_nbytes"),
+    _int("refs"),  # workunits and app versions that need it
+    _real("touched_time"),  # last time that somebody said "I am about to refer to it"
+    sa.Index(
+        "file_unused",
+        "touched_time",
+        sqlite_where=sa.text("refs = 0"),
+        postgresql_where=sa.text("refs = 0"),
+    ),
+)
+
+batch = _table(
+    "batch",
+    _id(),
+    _text("name"),
+    _int("app_id"),
+    _maybe_int("token_id"),
+    sa.Column("request_key", sa.Text, unique=True),  # makes a repeated submission harmless
+    _int("state"),
+    _real("create_time"),
+    _maybe_real("complete_time"),
+    _int("njobs"),
+    _int("n_success"),
+    _int("n_error"),
+    _int("priority"),
+)
+
+workunit = _table(
+    "workunit",
+    _id(),
+    _text("name", unique=True),
+    _int("app_id"),
+    _maybe_int("batch_id"),
+    _text("label"),  # the submitter's own name of the job
+    _real("create_time"),
+    _int("priority"),
+    _text("command_line"),
+    _text("input_files", "[]"),
+    _text("output_specs", "[]"),
+    _real("rsc_fpops_est"),
+    _real("rsc_fpops_bound"),
+    _real("rsc_memory_bound"),
+    _real("rsc_disk_bound"),
+    _real("delay_bound"),
+    _int("min_quorum"),
+    _int("target_nresults"),
+    _int("max_error_results"),
+    _int("max_total_results"),
+    _int("max_success_results"),
+    _int("need_validate"),
+    _maybe_int("canonical_result_id"),
+    _real("canonical_credit"),
+    _maybe_real("transition_time"),
+    _int("error_mask"),
+    _int("assimilate_state"),
+    _int("file_delete_state"),
+    _int("hr_class"),
+    _maybe_int("app_version_id"),
+    _maybe_int("target_host_id"),
+    _maybe_int("target_user_id"),
+    _maybe_int("completed_seq"),  # position in the batch's list of finished jobs
+    _maybe_real("completed_time"),
+    _int("handler_failures"),  # times that the project's own function failed on it
+    _real("retry_time"),  # do not try validation or assimilation again before
+    sa.Index(
+        "wu_due",
+        "transition_time",
+        sqlite_where=sa.text("transition_time IS NOT NULL"),
+        postgresql_where=sa.text("transition_time IS NOT NULL"),
+    ),
+    sa.Index(
+        "wu_validate",
+        "id",
+        sqlite_where=sa.text("need_validate = 1"),
+        postgresql_where=sa.text("need_validate = 1"),
+    ),
+    sa.Index(
+        "wu_assimilate",
+        "id",
+        sqlite_where=sa.text("assimilate_state = 1"),
+        postgresql_where=sa.text("assimilate_state = 1"),
+    ),
+    sa.Index(
+        "wu_delete",
+        "id",
+        sqlite_where=sa.text("file_delete_state = 1"),
+        postgresql_where=sa.text("file_delete_state = 1"),
+    ),
+    sa.Index(
+        "wu_purge",
+        "completed_time",
+        sqlite_where=sa.text("file_delete_state = 2"),
+        postgresql_where=sa.text("file_delete_state = 2"),
+    ),
+    sa.Index("wu_by_batch", "batch_id", "completed_seq"),
+)
+
+result = _table(
+    "result",
+    _id(),
+    _text("name", unique=True),
+    _int("workunit_id"),
+    _int("app_id"),
+    _int("priority"),
+    _int("server_state", 2),
+    _int("outcome"),
+    _int("client_state"),
+    _int("validate_state"),
+    _int("file_delete_state"),
+    _maybe_int("host_id"),
+    _maybe_int("user_id"),
+    _maybe_int("app_version_id"),
+    _real("create_time"),
+    _maybe_real("sent_time"),
+    _maybe_real("report_deadline"),
+    _maybe_real("received_time"),
+    _real("cpu_time"),
+    _real("elapsed_time"),
+    _int("exit_status"),
+    _real("claimed_credit"),
+    _real("granted_credit"),
+    _real("peak_flops"),
+    sa.Index("result_by_workunit", "workunit_id", "user_id"),
+    sa.Index(
+        "result_unsent",
+        sa.text("priority DESC"),
+        "id",
+        sqlite_where=sa.text("server_state = 2"),
+        postgresql_where=sa.text("server_state = 2"),
+    ),
+    sa.Index(
+        "result_in_progress",
+        "host_id",
+        sqlite_where=sa.text("server_state = 4"),
+        postgresql_where=sa.text("server_state = 4"),
+    ),
+    sa.Index("result_by_host", "host_id", "id"),
+    sa.Index("result_by_user", "user_id", "id"),
+    sa.Index(
+        "result_delete",
+        "id",
+        sqlite_where=sa.text("file_delete_state = 1"),
+        postgresql_where=sa.text("file_delete_state = 1"),
+    ),
+)
+
+result_text = _table(
+    "result_text",
+    sa.Column("result_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("stderr", sa.LargeBinary),  # zlib
+    _text("report", "{}"),  # JSON: reasons, peak memory and disk, counted FLOPs, files as reported
+)
+
+upload = _table(
+    "upload",
+    sa.Column("name", sa.Text, primary_key=True),
+    _int("result_id"),
+    _int("nbytes"),
+    _text("md5"),
+    _int("gzipped"),
+    sa.Column("data", sa.LargeBinary),  # small files; NULL: on disk, see files.py
+    _real("time"),
+    sa.Index("upload_by_result", "result_id"),
+)
+
+host_app_version = _table(
+    "host_app_version",
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("app_version_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("max_jobs_per_day"),
+    _int("n_jobs_today"),
+    _int("quota_day"),
+    _int("consecutive_valid"),
+    _int("et_n"),
+    _real("et_avg"),
+    _int("turnaround_n"),
+    _real("turnaround_avg"),
+)
+
+credit_entry = _table(
+    "credit_entry",
+    _id(),
+    _real("time"),
+    _int("result_id"),
+    _int("workunit_id"),
+    _int("host_id"),
+    _int("user_id"),
+    _maybe_int("team_id"),
+    _maybe_int("app_version_id"),
+    _text("kind"),  # grant, correction
+    _text("system"),
+    _real("claimed"),
+    _real("granted"),
+    _real("unit"),  # credit per GFLOPS-day
+    _real("work_start"),
+    _text("reasons", "[]"),
+    sa.Index("credit_by_result", "result_id"),
+    sa.Index("credit_by_host", "host_id", "time"),
+    sa.Index("credit_by_user", "user_id", "time"),
+    # a result is granted exactly once; corrections are further entries
+    sa.Index(
+        "credit_once",
+        "result_id",
+        unique=True,
+        sqlite_where=sa.text("kind = 'grant'"),
+        postgresql_where=sa.text("kind = 'grant'"),
+    ),
+)
+
+msg_from_host = _table(
+    "msg_from_host",
+    _id(),
+    _int("host_id"),
+    _text("result_name"),
+    _text("variety"),
+    _int("time"),
+    _text("text"),
+    _text("digest"),
+    _real("receive_time"),
+    _int("handled"),
+    sa.UniqueConstraint("host_id", "result_name", "time", "digest"),
+)
+
+msg_to_host = _table(
+    "msg_to_host",
+    _id(),
+    _int("host_id"),
+    _text("result_name"),
+    _text("text"),
+    _real("create_time"),
+    _maybe_real("sent_time"),
+    sa.Index(
+        "msg_to_host_waiting",
+        "host_id",
+        sqlite_where=sa.text("sent_time IS NULL"),
+        postgresql_where=sa.text("sent_time IS NULL"),
+    ),
+)
+
+news = _table("news", _id(), _text("title"), _text("text"), _real("time"))
+
+api_token = _table(
+    "api_token",
+    _id(),
+    _text("name"),
+    _text("token_hash", unique=True),
+    _text("scopes"),  # space-separated: read submit manage
+    _real("create_time"),
+    _maybe_real("expire_time"),
+    _maybe_real("revoke_time"),
+)
+
+code_sign_key = _table(
+    "code_sign_key",
+    _id(),
+    _text("public_key"),  # text in the family's form, stripped
+    _real("create_time"),
+    _int("is_current"),
+    _text("successor_signature"),  # the current key, signed with this older one
+)

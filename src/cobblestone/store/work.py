@@ -1,0 +1,177 @@
+"""Workunits and results: rows and look-ups."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.states import (
+    AssimilateState,
+    ClientState,
+    FileDeleteState,
+    Outcome,
+    ServerState,
+    ValidateState,
+    WorkunitError,
+)
+from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Result, Workunit
+from cobblestone.store.database import Database, Row
+
+WORKUNIT_COLUMNS = (
+    "id, name, app_id, batch_id, create_time, priority, command_line, input_files, output_specs, rsc_fpops_est,"
+    " rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, delay_bound, min_quorum, target_nresults, max_error_results,"
+    " max_total_results, max_success_results, need_validate, canonical_result_id, canonical_credit, transition_time,"
+    " error_mask, assimilate_state, file_delete_state, hr_class, app_version_id"
+)
+RESULT_COLUMNS = (
+    "id, name, workunit_id, app_id, server_state, outcome, client_state, validate_state, file_delete_state, host_id,"
+    " user_id, app_version_id, priority, create_time, sent_time, report_deadline, received_time, cpu_time,"
+    " elapsed_time, exit_status, claimed_credit, granted_credit, peak_flops"
+)
+
+decode_inputs = msgspec.json.Decoder(tuple[InputFile, ...]).decode
+decode_outputs = msgspec.json.Decoder(tuple[OutputSpec, ...]).decode
+
+# The constructors of enums are slow in a hot loop; a tuple look-up is not.
+_SERVER_STATES = {int(state): state for state in ServerState}
+_OUTCOMES = {int(state): state for state in Outcome}
+_CLIENT_STATES = {int(state): state for state in ClientState}
+_VALIDATE_STATES = {int(state): state for state in ValidateState}
+_DELETE_STATES = {int(state): state for state in FileDeleteState}
+
+
+def limits_from(row: Sequence[Any]) -> JobLimits:
+    """Limits from five columns in the order of ``WORKUNIT_COLUMNS``."""
+    return JobLimits(
+        rsc_fpops_est=row[0],
+        rsc_fpops_bound=row[1],
+        rsc_memory_bound=row[2],
+        rsc_disk_bound=row[3],
+        delay_bound=row[4],
+    )
+
+
+def workunit_from(row: Row) -> Workunit:
+    """A workunit from a row of ``WORKUNIT_COLUMNS``."""
+    return Workunit(
+        id=WorkunitId(row[0]),
+        name=row[1],
+        app_id=AppId(row[2]),
+        batch_id=None if row[3] is None else BatchId(row[3]),
+        create_time=row[4],
+        priority=row[5],
+        command_line=row[6],
+        input_files=decode_inputs(row[7]),
+        output_specs=decode_outputs(row[8]),
+        limits=limits_from(row[9:14]),
+        rules=ReplicationRules(
+            min_quorum=row[14],
+            target_nresults=row[15],
+            max_error_results=row[16],
+            max_total_results=row[17],
+            max_success_results=row[18],
+        ),
+        need_validate=bool(row[19]),
+        canonical_result_id=None if row[20] is None else ResultId(row[20]),
+        canonical_credit=row[21],
+        transition_time=row[22],
+        error_mask=WorkunitError(row[23]),
+        assimilate_state=AssimilateState(row[24]),
+        file_delete_state=_DELETE_STATES[row[25]],
+        hr_class=row[26],
+        app_version_id=None if row[27] is None else AppVersionId(row[27]),
+    )
+
+
+def result_from(row: Row) -> Result:
+    """A result from a row of ``RESULT_COLUMNS``."""
+    return Result(
+        id=ResultId(row[0]),
+        name=row[1],
+        workunit_id=WorkunitId(row[2]),
+        app_id=AppId(row[3]),
+        server_state=_SERVER_STATES[row[4]],
+        outcome=_OUTCOMES[row[5]],
+        client_state=_CLIENT_STATES[row[6]],
+        validate_state=_VALIDATE_STATES[row[7]],
+        file_delete_state=_DELETE_STATES[row[8]],
+        host_id=None if row[9] is None else HostId(row[9]),
+        user_id=None if row[10] is None else UserId(row[10]),
+        app_version_id=None if row[11] is None else AppVersionId(row[11]),
+        priority=row[12],
+        create_time=row[13],
+        sent_time=row[14],
+        report_deadline=row[15],
+        received_time=row[16],
+        cpu_time=row[17],
+        elapsed_time=row[18],
+        exit_status=row[19],
+        claimed_credit=row[20],
+        granted_credit=row[21],
+        peak_flops=row[22],
+    )
+
+
+def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
+    """Workunits by id; missing ones are left out."""
+    rows = db.query_in(f"SELECT {WORKUNIT_COLUMNS} FROM workunit WHERE id IN (??)", ids)
+    return {WorkunitId(row[0]): workunit_from(row) for row in rows}
+
+
+def workunit_by_name(db: Database, name: str) -> Workunit | None:
+    """A workunit by name, or None."""
+    row = db.one(f"SELECT {WORKUNIT_COLUMNS} FROM workunit WHERE name = ?", (name,))
+    return None if row is None else workunit_from(row)
+
+
+def results_of_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, list[Result]]:
+    """All results of several workunits, each list in the order of ids."""
+    found: dict[WorkunitId, list[Result]] = {WorkunitId(id_): [] for id_ in ids}
+    rows = db.query_in(
+        f"SELECT {RESULT_COLUMNS} FROM result WHERE workunit_id IN (??) ORDER BY id", list(found)
+    )
+    for row in rows:
+        found[WorkunitId(row[2])].append(result_from(row))
+    return found
+
+
+def results_by_name(db: Database, names: Sequence[str]) -> dict[str, Result]:
+    """Results by name; missing ones are left out."""
+    rows = db.query_in(f"SELECT {RESULT_COLUMNS} FROM result WHERE name IN (??)", names)
+    return {row[1]: result_from(row) for row in rows}
+
+
+def result_by_id(db: Database, result_id: int) -> Result | None:
+    """A result, or None."""
+    row = db.one(f"SELECT {RESULT_COLUMNS} FROM result WHERE id = ?", (result_id,))
+    return None if row is None else result_from(row)
+
+
+def results_in_progress(db: Database, host_id: HostId) -> list[Result]:
+    """Results that a host was sent and has not reported."""
+    rows = db.query(
+        f"SELECT {RESULT_COLUMNS} FROM result WHERE host_id = ? AND server_state = 4 ORDER BY id", (host_id,)
+    )
+    return [result_from(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultText:
+    """What a host said about a result, beside the numbers."""
+
+    stderr: str = ""
+    report: dict[str, Any] = msgspec.field(default_factory=dict)  # pyright: ignore[reportAssignmentType]
+
+
+def result_text(db: Database, result_id: int) -> ResultText:
+    """The stderr and the details of a report; empty if there is none."""
+    row = db.one("SELECT stderr, report FROM result_text WHERE result_id = ?", (result_id,))
+    if row is None:
+        return ResultText(report={})
+    stderr = "" if row[0] is None else zlib.decompress(row[0]).decode("utf-8", "replace")
+    return ResultText(stderr=stderr, report=msgspec.json.decode(row[1]))

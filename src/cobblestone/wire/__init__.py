@@ -1,0 +1,1 @@
+"""Bytes to messages and back: the formats of the BOINC family, without sockets, files or clocks."""

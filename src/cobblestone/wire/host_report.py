@@ -1,0 +1,205 @@
+"""What a client says of its computer: hardware, availability, network, disk and GPUs.
+
+Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp`` (facts only).
+Defaults are what an absent or unusable element becomes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.wire.xml_reader import FieldReader
+
+MAX_COUNT = 100_000
+"""No computer has more CPUs or GPUs."""
+MAX_TIME = 1e11
+"""No time stamp or duration is larger, in seconds; the year 5138."""
+MEGABYTE = 1024.0 * 1024.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeStats:
+    """Availability of the computer: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
+
+    on_frac: float = 1.0
+    connected_frac: float = -1.0
+    cpu_and_network_available_frac: float = 1.0
+    active_frac: float = 1.0
+    gpu_active_frac: float = 1.0
+    client_start_time: float = 0.0
+    total_start_time: float = 0.0
+    total_duration: float = 0.0
+    total_active_duration: float = 0.0
+    total_gpu_active_duration: float = 0.0
+    now: float = 0.0
+    previous_uptime: float = 0.0
+    session_active_duration: float = 0.0
+    session_gpu_active_duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetStats:
+    """Measured network speed, bytes per second, with the averages behind it."""
+
+    bwup: float = 0.0
+    avg_up: float = 0.0
+    avg_time_up: float = 0.0
+    bwdown: float = 0.0
+    avg_down: float = 0.0
+    avg_time_down: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInfo:
+    """Hardware and software; sizes in bytes, speeds in operations per second of one CPU."""
+
+    timezone: int = 0  #: seconds east of UTC
+    domain_name: str = ""
+    ip_addr: str = ""
+    host_cpid: str = ""  #: the client's own id of this computer, 32 hex digits
+    p_ncpus: int = 1
+    p_vendor: str = ""
+    p_model: str = ""
+    p_features: str = ""
+    p_fpops: float = 1e9
+    p_iops: float = 1e9
+    p_membw: float = 1e9
+    p_calculated: float = 0.0  #: Unix seconds
+    p_vm_extensions_disabled: bool = False
+    m_nbytes: float = 0.0
+    m_cache: float = 0.0
+    m_swap: float = 0.0
+    d_total: float = 0.0
+    d_free: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    n_usable_coprocs: int = 0
+    wsl_available: bool = False
+    product_name: str = ""
+    virtualbox_version: str = ""
+    docker_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """Disk used by the client, by this project, and this project's share; bytes."""
+
+    d_boinc_used_total: float = 0.0
+    d_boinc_used_project: float = 0.0
+    d_project_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoprocRequest:
+    """GPUs of one type, and the work wanted for them."""
+
+    type: str  #: ``NVIDIA``, ``ATI``, ``intel_gpu``, ``apple_gpu`` or what the client calls it
+    count: int = 1
+    name: str = ""
+    peak_flops: float = 0.0  #: of one instance
+    ram: float = 0.0  #: bytes
+    available_ram: float = 0.0  #: bytes
+    driver_version: int = 0
+    have_opencl: bool = False
+    opencl_device_version: str = ""
+    req_secs: float = 0.0
+    req_instances: float = 0.0
+    estimated_delay: float = 0.0
+
+
+_FRACTIONS = (
+    "on_frac",
+    "connected_frac",
+    "cpu_and_network_available_frac",
+    "active_frac",
+    "gpu_active_frac",
+)
+_FRACTION_DEFAULTS = {"connected_frac": -1.0}
+_TIMES = (
+    "client_start_time",
+    "total_start_time",
+    "total_duration",
+    "total_active_duration",
+    "total_gpu_active_duration",
+    "now",
+    "previous_uptime",
+    "session_active_duration",
+    "session_gpu_active_duration",
+)
+_NET = ("bwup", "avg_up", "avg_time_up", "bwdown", "avg_down", "avg_time_down")
+_DISK = ("d_boinc_used_total", "d_boinc_used_project", "d_project_share")
+
+
+def read_time_stats(reader: FieldReader) -> TimeStats:
+    """Read ``<time_stats>``; -1 is the family's "unknown" in any of the fractions."""
+    number = reader.number
+    values = {name: number(name, _FRACTION_DEFAULTS.get(name, 1.0), -1.0, 1.0) for name in _FRACTIONS}
+    for name in _TIMES:
+        values[name] = number(name, 0.0, 0.0, MAX_TIME)
+    return TimeStats(**values)
+
+
+def read_net_stats(reader: FieldReader) -> NetStats:
+    """Read ``<net_stats>``."""
+    return NetStats(**{name: reader.number(name) for name in _NET})
+
+
+def read_disk_usage(reader: FieldReader) -> DiskUsage:
+    """Read ``<disk_usage>``."""
+    return DiskUsage(**{name: reader.number(name) for name in _DISK})
+
+
+def read_host_info(reader: FieldReader) -> HostInfo:
+    """Read ``<host_info>``."""
+    number, text, flag = reader.number, reader.text, reader.flag
+    return HostInfo(
+        timezone=reader.integer("timezone", 0, -86400, 86400),
+        domain_name=text("domain_name", 255),
+        ip_addr=text("ip_addr", 255),
+        host_cpid=text("host_cpid", 64),
+        p_ncpus=reader.integer("p_ncpus", 1, 1, MAX_COUNT),
+        p_vendor=text("p_vendor", 255),
+        p_model=text("p_model", 255),
+        p_features=text("p_features", 4096),
+        p_fpops=number("p_fpops", 1e9),
+        p_iops=number("p_iops", 1e9),
+        p_membw=number("p_membw", 1e9),
+        p_calculated=number("p_calculated", 0.0, 0.0, MAX_TIME),
+        p_vm_extensions_disabled=flag("p_vm_extensions_disabled"),
+        m_nbytes=number("m_nbytes"),
+        # BOINC's client starts with -1 and keeps it when the system does not tell
+        m_cache=max(0.0, number("m_cache", 0.0, -1.0)),
+        m_swap=number("m_swap"),
+        d_total=number("d_total"),
+        d_free=number("d_free"),
+        os_name=text("os_name", 255),
+        os_version=text("os_version", 255),
+        n_usable_coprocs=reader.integer("n_usable_coprocs", 0, 0, MAX_COUNT),
+        wsl_available=flag("wsl_available"),
+        product_name=text("product_name", 255),
+        virtualbox_version=text("virtualbox_version", 255),
+        docker_version=text("docker_version", 255),
+    )
+
+
+def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
+    """Read one GPU element; ``element_type`` is empty for the generic element, which names its type itself."""
+    number = reader.number
+    ram = (
+        number("totalGlobalMem") or MEGABYTE * number("localRAM", 0.0, 0.0, 1e9) or number("global_mem_size")
+    )
+    return CoprocRequest(
+        type=element_type or reader.text("type", 64),
+        count=reader.integer("count", 1, 0, MAX_COUNT),
+        name=reader.text("name", 255),
+        peak_flops=number("peak_flops"),
+        ram=ram or number("available_ram"),
+        available_ram=number("available_ram"),
+        driver_version=reader.integer("drvVersion", 0, -(2**31)),
+        have_opencl=reader.flag("have_opencl"),
+        opencl_device_version=reader.text("opencl_device_version", 255),
+        req_secs=number("req_secs"),
+        req_instances=number("req_instances", 0.0, 0.0, MAX_COUNT),
+        # -1 marks "absent" in the client
+        estimated_delay=max(0.0, number("estimated_delay", 0.0, -1.0)),
+    )

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Pin everything again: requirements/core.txt (to run) and requirements/dev.txt (to test), with hashes for every
+# platform and Python, and without the address of any index.  Usage: make lock [LOCK_ARGS=--upgrade]
+set -eu
+cd "$(dirname "$0")/.."
+
+uv=uv
+[ -x .venv/bin/uv ] && uv=.venv/bin/uv
+
+compile() { # compile OUTPUT OPTION...
+    output=$1
+    shift
+    "$uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+        --no-emit-index-url --no-emit-find-links --no-config --group build --output-file "$output" "$@" >/dev/null
+    echo "$output: $(grep -c '==' "$output") pins"
+}
+
+# The development set comes first, and the core set takes its versions from it: one .venv serves both.
+compile requirements/dev.txt --group dev --extra postgres --extra lab --extra sweep "$@"
+grep -v -e '--hash' requirements/dev.txt | sed -e 's/ \\$//' >requirements/.constraints.txt
+trap 'rm -f requirements/.constraints.txt' EXIT
+compile requirements/core.txt --constraint requirements/.constraints.txt
+sed -i -e '/# *-c requirements\/.constraints.txt$/d' -e 's/, *-c requirements\/.constraints.txt//' requirements/core.txt
+for file in requirements/core.txt requirements/dev.txt; do
+    sed -i -e '1i # Made by `make lock`; do not edit.' -e '/^# Made by/d' "$file"
+done
