@@ -20,7 +20,7 @@ class Reason:
 
     code: str
     sentence: str
-    values: Mapping[str, Value] = field(default=_EMPTY)
+    values: Mapping[str, Value] = field(default_factory=lambda: _EMPTY)
 
     def text(self) -> str:
         """The sentence with its values filled in."""
