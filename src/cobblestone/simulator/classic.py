@@ -57,6 +57,9 @@ class ClassicClient:
         self.failures = [0] * count
         self.not_before = [0.0] * count  #: earliest next contact
         self.misses = [0] * count
+        self.trouble = self.misses  #: misses as of the last enforcement
+        self.last_enforce = 0.0
+        self.shortfalls = [0.0] * count
         self.wanted: list[Task] = []
         self.starts = 0
         self.plan = NOTHING
@@ -71,7 +74,7 @@ class ClassicClient:
         self.efficiency = 1.0
         self.on_frac = 1.0
         self._on_since = 0.0
-        self._pending_wall = 0.0
+        self._unused = 0.0  #: of the wall time not accounted yet, what fell into gaps
         self.explain = host.recorder is not None
         belief = scenario.host.believed_availability
         self.fixed_fraction: float | None = None
@@ -94,14 +97,12 @@ class ClassicClient:
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time; the client finds out now."""
-        self._account()
-        if debts.interval_counts(seconds, slice_seconds=self.slice):
-            count = len(self.host.running)
-            if count:
-                self.efficiency = update_cpu_efficiency(self.efficiency, wall=count * seconds, cpu=0.0)
-                if self.compat.quantum or self.by_efficiency:
-                    for task in self.host.running:
-                        self._gap_wall[task.project] += seconds
+        if self.by_efficiency and debts.interval_counts(seconds, slice_seconds=self.slice):
+            # this client takes the gap for a time in which its tasks were scheduled and got nothing
+            self._account()
+            for task in self.host.running:
+                self._gap_wall[task.project] += seconds
+                self._unused += seconds
         now = self.host.now
         on = now - seconds - self._on_since
         self.on_frac = fade(fade(self.on_frac, on, present=True), seconds, present=False)
@@ -111,6 +112,10 @@ class ClassicClient:
     def _gap_wall(self) -> list[float]:
         return self.host.books.busy
 
+    def account(self) -> None:
+        """Settle debts up to now, before something changes."""
+        self._account()
+
     def _account(self) -> None:
         """Take the time that tasks were scheduled into debts; intervals are additive while nothing changes."""
         wall = self.host.books.busy
@@ -119,6 +124,12 @@ class ClassicClient:
             return
         now = self.host.now
         if self.by_efficiency:
+            if self._unused:
+                first = min(total, self._unused + self.compat.quantum * len(self.host.running))
+                cpu = max(0.0, first - self._unused)
+                self.efficiency = update_cpu_efficiency(self.efficiency, wall=first, cpu=cpu)
+                total -= first
+                self._unused = 0.0
             self.efficiency = update_cpu_efficiency(self.efficiency, wall=total, cpu=total)
         runnable = [bool(q) for q in self.queues]
         eligible = [r or self.not_before[i] <= now for i, r in enumerate(runnable)]
@@ -155,6 +166,7 @@ class ClassicClient:
                 total_share=self.total_share,
             )
             self.misses = self.outcome.misses
+            self.shortfalls = self.outcome.shortfalls
         return self.outcome
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -164,15 +176,18 @@ class ClassicClient:
         now = self.host.now
         self.outcome = None
         self.network.progress(self._arrived)
+        polling = self.compat.quantum > 0.0
+        if not polling:
+            self._account()
         again = True
         while again:
             again = self._take_finished()
-            if (self.jobs or self.finished) and (self.must_schedule or now - self.last_schedule >= self.slice):
+            if (self.jobs or self.finished) and (self.must_schedule or now - self.last_schedule >= self.slice - TINY):
                 self._schedule()
                 again = True
-            if self.must_enforce or now >= self.look_again:
+            if self.must_enforce or now >= self.look_again - TINY or (polling and now - self.last_enforce > 60.0):
                 again = self._enforce() or again
-            if self.must_fetch or now >= self.next_fetch:
+            if self.must_fetch or now >= self.next_fetch - TINY:
                 self._plan_fetch()
             again = self._contact() or again
         self._set_alarm()
@@ -212,8 +227,10 @@ class ClassicClient:
         host = self.host
         self.must_schedule = False
         self.last_schedule = host.now
-        self._account()
         outcome = self._simulate()
+        self._account()
+        if self.by_efficiency:
+            self.outcome = None  # the belief has changed
         runnable = [t for t in self.jobs if t.arrived]
         self.wanted = make_run_list(
             runnable,
@@ -223,19 +240,22 @@ class ClassicClient:
             short_term_debts=self.short_debts,
             misses=None if self.choice.cpu_scheduling == 1 else outcome.misses,
             dcf=self.dcf,
+            ties_ignore_progress=self.faults.ties_ignore_progress,
         )
         self.must_enforce = True
 
     def _enforce(self) -> bool:
         host = self.host
         self.must_enforce = False
+        self.last_enforce = host.now
+        self.trouble = self.misses
         running = host.running
         if len(running) == len(self.wanted) and all(t.running for t in self.wanted):
             self.look_again = NEVER
             return False
         change = enforce_run_list(
             self.wanted,
-            running,
+            sorted(running, key=_by_start),
             now=host.now,
             ncpus=self.ncpus,
             slice_seconds=self.slice,
@@ -243,6 +263,7 @@ class ClassicClient:
             last_checkpoint=self._checkpoints(running),
             inverted_preemption=self.faults.inverted_preemption,
         )
+        self.trouble = change.misses
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
             host.stop(task, keep=self.host.host.leave_in_memory)
@@ -289,11 +310,14 @@ class ClassicClient:
             for i in range(count)
         ]
         if self.choice.work_fetch == 1:
-            self.plan = work_fetch.fetch_by_queue(projects, prefs=self.prefs, explain=self.explain)
+            self.plan = work_fetch.fetch_by_queue(projects, self.shortfalls, prefs=self.prefs, explain=self.explain)
             self.next_fetch = now + work_fetch.FETCH_PERIOD
         else:
             outcome = self._simulate()
-            self.plan = work_fetch.fetch_by_shortfall(projects, outcome, prefs=self.prefs, explain=self.explain)
+            self.plan = work_fetch.fetch_by_shortfall(
+                projects, outcome, prefs=self.prefs, misses=self.trouble if self.compat.quantum else None,
+                order_dependent=self.faults.order_dependent_fetch, explain=self.explain
+            )
             running = [0] * count
             for task in host.running:
                 running[task.project] += 1
@@ -307,10 +331,12 @@ class ClassicClient:
         now = self.host.now
         if not self.network.may_contact(now):
             return False
+        plan = self.plan
         for task in self.finished:
             if now > task.report_at - TINY and self.not_before[task.project] <= now:
-                return self._rpc(task.project, self.plan.seconds if self.plan.project == task.project else 0.0)
-        plan = self.plan
+                if task.project == plan.project:
+                    return self._rpc(task.project, plan.seconds)
+                return self._rpc(task.project, plan.others.get(task.project, 0.0))
         if plan.project is not None and self.not_before[plan.project] <= now:
             return self._rpc(plan.project, plan.seconds)
         return False
@@ -380,14 +406,18 @@ class ClassicClient:
             wake = min(wake, self.last_schedule + self.slice)
         wake = min(wake, self.look_again, self.network.next_arrival())
         for at in self.not_before:
-            if now < at < wake:
+            if now + TINY < at < wake:
                 wake = at
         if self.finished:
             wake = min(wake, min(max(t.report_at, self.not_before[t.project]) for t in self.finished))
         waiting = self.network.next_contact(now)
         if self.finished or self.plan.project is not None:
             wake = min(wake, waiting) if waiting > now else wake
-        self.wake = wake if wake > now else now + (self.compat.quantum or 1.0)
+        self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
+
+
+def _by_start(task: Task) -> int:
+    return task.start_order
 
 
 import os

@@ -32,6 +32,7 @@ class ClientModel(Protocol):
     wake: float  #: wall time of its next own event
 
     def step(self) -> None: ...
+    def account(self) -> None: ...
     def gap(self, seconds: float) -> None: ...
 
 
@@ -132,6 +133,10 @@ class HostRun:
             stop = change if change < end else end
             at = self._event(client.wake)
             if at <= stop:
+                if self.quantum and at - self.now > self.quantum:
+                    # a polling client settles its accounts at every poll, the last time just before the end of a task
+                    self.advance(at - self.quantum)
+                    client.account()
                 self.advance(at)
                 client.step()
             else:

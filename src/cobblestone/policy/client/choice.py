@@ -70,6 +70,12 @@ class Faults2007:
     inverted_preemption: bool = False
     """The heap of running tasks has its order upside down: tasks in deadline trouble are preempted first."""
 
+    ties_ignore_progress: bool = False
+    """Of equal deadlines the job with least left goes first, even if another has been started: underestimated jobs take turns, all late."""
+
+    order_dependent_fetch: bool = False
+    """When projects are compared for work fetch, being out of deadline trouble is not enough to pass one that is in it."""
+
     finished_block_fetch: bool = False
     """Finished jobs that wait for their report count as uploads in progress and stop work fetch above two per CPU."""
 

@@ -42,6 +42,7 @@ class Enforcement(Generic[JobT]):
     start: list[JobT]
     preempt: list[JobT]
     look_again: float | None
+    misses: list[int]  #: per project, less one for each task preempted for it
 
 
 def make_run_list(
@@ -53,12 +54,14 @@ def make_run_list(
     short_term_debts: Sequence[float],
     misses: Sequence[int] | None,
     dcf: Sequence[float] | None = None,
+    ties_ignore_progress: bool = False,
 ) -> list[JobT]:
     """Return up to ``ncpus`` jobs that ought to run, most important first.
 
     ``jobs`` are runnable ones in arrival order.  ``misses`` per project come from the round-robin simulation; ``None`` leaves the deadlines out
     of it (CS1).  With them (CS2) a project with m misses has its m earliest deadlines run first.  Then projects take turns by
-    anticipated debt, which each chosen job lowers by its share of a time slice.
+    anticipated debt, which each chosen job lowers by its share of a time slice.  Equal deadlines: a started job goes first, then the one with least
+    left; ``ties_ignore_progress`` (2007) looks at what is left alone, so that a job whose estimate grows while it runs loses its place.
     """
     running_share = sum({job.project: shares[job.project] for job in jobs}.values())
     debts = list(short_term_debts)
@@ -66,7 +69,7 @@ def make_run_list(
     chosen: list[JobT] = []
     taken: set[int] = set()
     if misses is not None and (any(misses) or (dcf is not None and max(dcf) >= DCF_ENDANGERED)):
-        _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken)
+        _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken, ties_ignore_progress)
         for job in chosen:
             debts[job.project] -= shares[job.project] * scale
     if len(chosen) >= ncpus:
@@ -92,6 +95,7 @@ def _take_endangered(
     dcf: Sequence[float] | None,
     chosen: list[JobT],
     taken: set[int],
+    ties_ignore_progress: bool,
 ) -> None:
     order = sorted(
         (
@@ -99,7 +103,7 @@ def _take_endangered(
             for job in jobs
             if left[job.project] or (dcf is not None and dcf[job.project] >= DCF_ENDANGERED)
         ),
-        key=_deadline_key,
+        key=_deadline_key_2007 if ties_ignore_progress else _deadline_key,
     )
     for job in order:
         if len(chosen) >= ncpus:
@@ -112,6 +116,10 @@ def _take_endangered(
 
 def _deadline_key(job: SchedulableJob) -> tuple[float, bool, float]:
     return (job.report_deadline, job.start_order == 0, job.remaining)
+
+
+def _deadline_key_2007(job: SchedulableJob) -> tuple[float, float]:
+    return (job.report_deadline, job.remaining)
 
 
 def _candidates_by_project(jobs: Sequence[JobT], taken: set[int]) -> dict[int, list[JobT]]:
@@ -150,36 +158,41 @@ def enforce_run_list(
 
     A wanted job takes a free processor, or the place of the most preemptable task if its own project is in deadline trouble or
     that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT`` seconds.  ``last_checkpoint`` (per running task) may
-    be left out if tasks checkpoint all the time.  ``inverted_preemption`` is the order that the 2007 heap really had.
+    be left out if tasks checkpoint all the time.  ``inverted_preemption`` is the order that the 2007 heap really had, in which a wanted task that is
+    further down the list may have to give way too.
     """
     left = list(misses)
     wanted_ids = {id(job) for job in wanted}
-    victims = [job for job in running if id(job) not in wanted_ids]
+    victims = [job for job in running if inverted_preemption or id(job) not in wanted_ids]
     checkpoint = {id(job): last_checkpoint[i] for i, job in enumerate(running)} if last_checkpoint is not None else None
     used = len(running)
     start: list[JobT] = []
     preempt: list[JobT] = []
     look_again: float | None = None
     for job in wanted:
+        if job.running and job not in preempt:
+            if job in victims:
+                victims.remove(job)
+            continue
+        if used >= ncpus and victims:
+            victim = _most_preemptable(victims, now, left, inverted_preemption)
+            fresh = checkpoint is None or now - checkpoint[id(victim)] < RECENT_CHECKPOINT
+            slice_end = victim.run_start + slice_seconds
+            if not left[job.project] and not (now >= slice_end and fresh):
+                due = slice_end if slice_end > now else now + RECENT_CHECKPOINT
+                look_again = due if look_again is None else min(look_again, due)
+                continue
+            if left[job.project]:
+                left[job.project] -= 1
+            victims.remove(victim)
+            preempt.append(victim)
+            used -= 1
         if job.running:
-            continue
-        if used < ncpus or not victims:
+            preempt.remove(job)
+        else:
             start.append(job)
-            used += 1
-            continue
-        victim = _most_preemptable(victims, now, left, inverted_preemption)
-        fresh = checkpoint is None or now - checkpoint[id(victim)] < RECENT_CHECKPOINT
-        slice_end = victim.run_start + slice_seconds
-        if not left[job.project] and not (now >= slice_end and fresh):
-            due = slice_end if slice_end > now else now + RECENT_CHECKPOINT
-            look_again = due if look_again is None else min(look_again, due)
-            continue
-        if left[job.project]:
-            left[job.project] -= 1
-        victims.remove(victim)
-        preempt.append(victim)
-        start.append(job)
-    return Enforcement(start, preempt, look_again)
+        used += 1
+    return Enforcement(start, preempt, look_again, left)
 
 
 def _most_preemptable(victims: Sequence[JobT], now: float, misses: Sequence[int], inverted: bool) -> JobT:

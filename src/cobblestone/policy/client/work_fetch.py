@@ -7,8 +7,9 @@ Source: Kondo et al. 2007, 2.2; BOINC's ``work_fetch`` of 2007 (``compute_work_r
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.policy.client.debts import is_overworked
@@ -18,6 +19,7 @@ from cobblestone.policy.client.round_robin import RoundRobinOutcome
 SECONDS_PER_DAY = 86400.0
 #: The client looks at work fetch at most this often (seconds) without being asked.
 FETCH_PERIOD = 60.0
+TROUBLE_PERIOD = 300.0
 
 
 class Urgency(enum.IntEnum):
@@ -66,27 +68,40 @@ class FetchPlan:
     seconds: float
     urgency: Urgency
     reasons: tuple[Reason, ...] = ()
+    others: Mapping[int, float] = field(default_factory=dict[int, float])
+    """What further projects would be asked for, should they be contacted for another reason."""
 
 
-def fetch_by_queue(projects: Sequence[FetchProject], *, prefs: FetchPreferences, explain: bool = False) -> FetchPlan:
-    """WF1: keep a queue per project in proportion to its share; deadlines play no part."""
+def fetch_by_queue(
+    projects: Sequence[FetchProject],
+    shortfalls: Sequence[float],
+    *,
+    prefs: FetchPreferences,
+    explain: bool = False,
+) -> FetchPlan:
+    """WF1: keep a queue per project in proportion to its share; deadlines play no part.
+
+    ``shortfalls`` are those of the last round-robin simulation; together with the debt they decide whom to ask first.
+    """
     total_share = sum(p.share for p in projects)
     best: int | None = None
     reasons: list[Reason] = []
-    best_need = 0.0
+    best_score = -math.inf
+    needs: dict[int, float] = {}
     for i, p in enumerate(projects):
         fair = p.share / total_share if total_share > 0 else 1.0
         target = prefs.ncpus * (prefs.buffer_min + prefs.buffer_additional) * fair
         need = target - p.queued_seconds
         if explain:
             reasons.append(_reason(i, "queue", "project {project}: {need:.0f} s below its queue of {target:.0f} s", need=need, target=target))
-        if need <= 0 or not p.contactable:
+        if need <= 0:
             continue
-        if best is None or p.long_term_debt >= projects[best].long_term_debt:
-            best, best_need = i, need
+        needs[i] = need
+        if p.contactable and p.long_term_debt + shortfalls[i] >= best_score:
+            best, best_score = i, p.long_term_debt + shortfalls[i]
     if best is None:
-        return FetchPlan(None, 0.0, Urgency.DONT_NEED, tuple(reasons))
-    return FetchPlan(best, best_need, Urgency.NEED, tuple(reasons))
+        return FetchPlan(None, 0.0, Urgency.DONT_NEED, tuple(reasons), needs)
+    return FetchPlan(best, needs.pop(best), Urgency.NEED, tuple(reasons), needs)
 
 
 def overall_urgency(
@@ -112,9 +127,16 @@ def fetch_by_shortfall(
     outcome: RoundRobinOutcome,
     *,
     prefs: FetchPreferences,
+    misses: Sequence[int] | None = None,
+    order_dependent: bool = False,
     explain: bool = False,
 ) -> FetchPlan:
-    """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of the shortfall."""
+    """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of the shortfall.
+
+    ``misses`` may stand in for the outcome's when projects are compared (the client of 2007 used those of its last scheduling pass).  ``order_dependent``: a
+    later project is passed over if it is in worse trouble than the best so far, but gains nothing by being in less (as in 2007).
+    """
+    trouble = outcome.misses if misses is None else misses
     urgency = overall_urgency(projects, outcome, prefs=prefs)
     if urgency is Urgency.DONT_NEED:
         return FetchPlan(None, 0.0, urgency, _why_not(outcome) if explain else ())
@@ -124,7 +146,7 @@ def fetch_by_shortfall(
     best_missing = 0.0
     for i, p in enumerate(projects):
         missing = outcome.shortfalls[i]
-        no = _ruled_out(i, p, outcome.misses[i], missing, urgency, prefs)
+        no = _ruled_out(i, p, trouble[i], missing, urgency, prefs)
         if no is None and not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
             if p.queued:
                 no = _reason(i, "dcf", "project {project}: its correction factor {dcf:.3g} is not to be trusted and it has work", dcf=p.dcf)
@@ -135,11 +157,12 @@ def fetch_by_shortfall(
                 reasons.append(no)
             continue
         key = (
-            not outcome.misses[i],
+            not trouble[i],
             not is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds),
             p.long_term_debt + missing,
         )
-        if best < 0 or key >= best_key:
+        better = key >= best_key if not order_dependent else all(mine >= top for mine, top in zip(key, best_key, strict=True))
+        if best < 0 or better:
             best, best_key, best_missing = i, key, missing
     if best < 0:
         return FetchPlan(None, 0.0, urgency, tuple(reasons))
@@ -212,22 +235,32 @@ def next_fetch_check(
 ) -> float:
     """Return after how many seconds a look at work fetch may find something, if nothing else happens before.
 
-    Between two events the fluid queues only drain, each at a rate that is known; the answer is a fraction of the time that the first
-    of them needs to fall below the buffer, and at least :data:`FETCH_PERIOD`.  ``running`` counts running tasks per project.
+    Between two events the fluid queues only drain, each at a pace that is known; the answer is half of the time that the first of
+    them needs to fall below the buffer, and at least :data:`FETCH_PERIOD`.  Where jobs in trouble hold work fetch back, it is
+    :data:`TROUBLE_PERIOD`.  ``running`` counts running tasks per project.
     """
     horizon = prefs.buffer_total
     speed = min(1.0, max(0.01, cpu_fraction))
-    wait = (outcome.idle_after - horizon) * 0.5 * speed if outcome.shortfall <= 0.0 else prefs.slice_seconds
-    if any(outcome.misses):
-        return max(FETCH_PERIOD, wait)
-    total_share = sum(p.share for p in projects)
-    for p, dry, busy in zip(projects, outcome.dry_after, running, strict=True):
-        if p.long_term_debt <= -prefs.slice_seconds:
+    troubled = any(outcome.misses)
+    if outcome.shortfall > 0.0:
+        return TROUBLE_PERIOD if troubled else FETCH_PERIOD
+    wait = (outcome.idle_after - horizon) * 0.5 * speed
+    if troubled:
+        return max(FETCH_PERIOD, wait if wait < TROUBLE_PERIOD else TROUBLE_PERIOD)
+    floor = -prefs.slice_seconds
+    total_share = sum([p.share for p in projects])
+    for i, p in enumerate(projects):
+        dry = outcome.dry_after[i] - horizon
+        if p.long_term_debt <= floor:
             # debt is paid back at most at the project's own share of all processors
-            owed = -prefs.slice_seconds - p.long_term_debt
             pace = prefs.ncpus * p.share / total_share if total_share > 0 else 1.0
-            wait = min(wait, max(owed / pace if pace > 0 else horizon, dry - horizon))
-        elif dry > horizon:
-            pace = busy / speed * (total_share / p.share) / prefs.ncpus if busy and p.share > 0 else 1.0
-            wait = min(wait, (dry - horizon) / max(1.0, pace))
-    return max(FETCH_PERIOD, wait)
+            owed = (floor - p.long_term_debt) / pace if pace > 0 else horizon
+            dry = owed if owed > dry else dry
+        elif dry > 0.0 and running[i] and p.share > 0:
+            pace = running[i] * total_share / (p.share * prefs.ncpus * speed)
+            dry = 0.5 * dry / pace if pace > 1.0 else 0.5 * dry
+        else:
+            dry *= 0.5
+        if dry < wait:
+            wait = dry
+    return wait if wait > FETCH_PERIOD else FETCH_PERIOD
