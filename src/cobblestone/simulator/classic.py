@@ -309,21 +309,32 @@ class ClassicClient:
             )
             for i in range(count)
         ]
+        running = [0] * count
+        for task in host.running:
+            running[task.project] += 1
+        wait = work_fetch.FETCH_PERIOD
         if self.choice.work_fetch == 1:
             self.plan = work_fetch.fetch_by_queue(projects, self.shortfalls, prefs=self.prefs, explain=self.explain)
-            self.next_fetch = now + work_fetch.FETCH_PERIOD
+            if not self.compat.every_poll:
+                wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
         else:
             outcome = self._simulate()
             self.plan = work_fetch.fetch_by_shortfall(
-                projects, outcome, prefs=self.prefs, misses=self.trouble if self.compat.quantum else None,
-                order_dependent=self.faults.order_dependent_fetch, explain=self.explain
+                projects,
+                outcome,
+                prefs=self.prefs,
+                misses=self.trouble if self.compat.quantum else None,
+                order_dependent=self.faults.order_dependent_fetch,
+                explain=self.explain,
             )
-            running = [0] * count
-            for task in host.running:
-                running[task.project] += 1
-            self.next_fetch = now + (60 if ALWAYS else work_fetch.next_fetch_check(
-                projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
-            ))
+            if not self.compat.every_poll:
+                wait = work_fetch.next_fetch_check(
+                    projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
+                )
+        self.next_fetch = max(now + wait, self.network.next_contact(now))
+        if self.explain and host.recorder is not None and self.plan.reasons:
+            for why in self.plan.reasons:
+                host.recorder.note(now, "fetch", why.text())
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
@@ -406,19 +417,13 @@ class ClassicClient:
             wake = min(wake, self.last_schedule + self.slice)
         wake = min(wake, self.look_again, self.network.next_arrival())
         for at in self.not_before:
-            if now + TINY < at < wake:
+            if now + TINY < at < wake and self.network.may_contact(at):
                 wake = at
         if self.finished:
-            wake = min(wake, min(max(t.report_at, self.not_before[t.project]) for t in self.finished))
-        waiting = self.network.next_contact(now)
-        if self.finished or self.plan.project is not None:
-            wake = min(wake, waiting) if waiting > now else wake
+            due = min([max(t.report_at, self.not_before[t.project]) for t in self.finished])
+            wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
 
 
 def _by_start(task: Task) -> int:
     return task.start_order
-
-
-import os
-ALWAYS = bool(os.environ.get("ALWAYS"))

@@ -241,13 +241,18 @@ class Compatibility:
     quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
     c_library_random: bool = False  #: one stream from the C library's generator for everything
     one_contact_reports_all: bool = False  #: a contact with any project reports the finished jobs of all
+    every_poll: bool = False  #: look at work fetch at every poll, needed or not (slow; the same to the last draw)
     faults: Faults2007 = field(default_factory=Faults2007)
 
     @classmethod
-    def year_2007(cls, *, c_library_random: bool = False) -> Compatibility:
-        """Everything as the simulator of 2007 did it."""
+    def year_2007(cls, *, literal: bool = False) -> Compatibility:
+        """Everything as the simulator of 2007 did it; ``literal`` follows it draw by draw."""
         return cls(
-            quantum=60.0, one_contact_reports_all=True, faults=Faults2007.all(), c_library_random=c_library_random
+            quantum=60.0,
+            one_contact_reports_all=True,
+            faults=Faults2007.all(),
+            c_library_random=literal,
+            every_poll=literal,
         )
 
 

@@ -19,7 +19,8 @@ from cobblestone.policy.client.round_robin import RoundRobinOutcome
 SECONDS_PER_DAY = 86400.0
 #: The client looks at work fetch at most this often (seconds) without being asked.
 FETCH_PERIOD = 60.0
-TROUBLE_PERIOD = 300.0
+#: ... and at most this often while jobs in deadline trouble hold it back.
+TROUBLE_PERIOD = 900.0
 
 
 class Urgency(enum.IntEnum):
@@ -256,6 +257,8 @@ def next_fetch_check(
             pace = prefs.ncpus * p.share / total_share if total_share > 0 else 1.0
             owed = (floor - p.long_term_debt) / pace if pace > 0 else horizon
             dry = owed if owed > dry else dry
+        elif dry <= 0.0 and outcome.shortfalls[i] == 0.0:
+            dry = TROUBLE_PERIOD  # below its share, but the model books that only when one of its jobs ends in time
         elif dry > 0.0 and running[i] and p.share > 0:
             pace = running[i] * total_share / (p.share * prefs.ncpus * speed)
             dry = 0.5 * dry / pace if pace > 1.0 else 0.5 * dry
@@ -264,3 +267,17 @@ def next_fetch_check(
         if dry < wait:
             wait = dry
     return wait if wait > FETCH_PERIOD else FETCH_PERIOD
+
+
+def next_queue_check(
+    projects: Sequence[FetchProject], *, prefs: FetchPreferences, running: Sequence[int]
+) -> float:
+    """Return after how many seconds a queue may fall below its target (WF1), if nothing else happens before."""
+    total_share = sum([p.share for p in projects])
+    wait = prefs.slice_seconds
+    for p, busy in zip(projects, running, strict=True):
+        fair = p.share / total_share if total_share > 0 else 1.0
+        surplus = p.queued_seconds - prefs.ncpus * (prefs.buffer_min + prefs.buffer_additional) * fair
+        if busy:
+            wait = min(wait, 0.5 * surplus / busy)
+    return max(FETCH_PERIOD, wait)
