@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from cobblestone.domain.reasons import Reason
 from cobblestone.policy.client import debts, work_fetch
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
@@ -243,6 +244,20 @@ class ClassicClient:
             ties_ignore_progress=self.faults.ties_ignore_progress,
         )
         self.must_enforce = True
+        if host.recorder is not None:
+            for task in self.wanted:
+                host.recorder.note(host.now, "schedule", self._why(task))
+
+    def _why(self, task: Task) -> str:
+        """Say why a job is on the run list."""
+        i = task.project
+        name = f"{self.network.names[i]} job {task.number}"
+        if self.choice.cpu_scheduling != 1 and self.misses[i]:
+            return (
+                f"{name}: {self.misses[i]} jobs of its project would be late in turn; due in"
+                f" {(task.report_deadline - self.host.now) / 3600:.1f} h, {task.remaining / 3600:.1f} h left to compute"
+            )
+        return f"{name}: its project's turn, short-term debt {self.short_debts[i]:.0f} s"
 
     def _enforce(self) -> bool:
         host = self.host
@@ -333,8 +348,14 @@ class ClassicClient:
                 )
         self.next_fetch = max(now + wait, self.network.next_contact(now))
         if self.explain and host.recorder is not None and self.plan.reasons:
-            for why in self.plan.reasons:
-                host.recorder.note(now, "fetch", why.text())
+            texts = [self._named(why) for why in self.plan.reasons]
+            host.recorder.note(now, "fetch", "; ".join(texts))
+
+    def _named(self, why: Reason) -> str:
+        """A reason's sentence with the project's name for its number."""
+        number = why.values.get("project")
+        name = self.network.names[number] if isinstance(number, int) else ""
+        return why.sentence.replace("project {project}", name).format_map(dict(why.values))
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
