@@ -230,8 +230,12 @@ class HostRun:
 
     def recompute(self) -> None:
         """Work out speeds and the time to the next end of a task; call after starting and stopping."""
-        cpus = sum(t.cpus for t in self.running)
-        slow = self.host.ncpus / cpus if cpus > self.host.ncpus else 1.0
+        cpus = sum([t.cpus for t in self.running])
+        slow = 1.0
+        if cpus > self.host.ncpus:
+            # GPU jobs keep their part of the CPUs, the others share what is left
+            gpu = sum([t.cpus for t in self.running if t.gpu])
+            slow = max(0.01, (self.host.ncpus - gpu) / (cpus - gpu)) if cpus > gpu else 1.0
         finish = NEVER
         peak = 0.0
         for task in self.running:

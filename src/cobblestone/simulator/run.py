@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
+from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.scenario import Scenario
@@ -36,6 +38,10 @@ def simulate(
     Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not balance.
     """
     scenario.check()
+    if policy.cpu_scheduling != 4 and any(a.gpu for p in scenario.projects for a in p.apps):
+        raise ConfigError(f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS4_WF4")
+    if policy.cpu_scheduling == 4 and scenario.compatibility.quantum:
+        raise ConfigError(f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out")
     # the order of projects in a file must not matter, so they are put in the order of their names
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     streams = Streams(seed)
@@ -52,7 +58,8 @@ def simulate(
         for i, model in enumerate(scenario.projects)
     ]
     network = Network(host, servers, streams)
-    client = ClassicClient(host, network, policy, shared if shared is not None else streams.stream("backoff"))
+    kind = ModernClient if policy.cpu_scheduling == 4 else ClassicClient
+    client = kind(host, network, policy, shared if shared is not None else streams.stream("backoff"))
     host.run(client)
     for task in client.jobs + client.finished:
         host.books.leave(task, scenario.duration)

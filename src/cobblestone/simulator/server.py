@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.device_work_fetch import DeviceRequest
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task
+
+MAX_JOBS_PER_REPLY = 1000
 
 
 class ProjectServer:
@@ -33,13 +36,14 @@ class ProjectServer:
         self._peaks = [_peak(app, host) for app in model.apps]
         self._kept: Task | None = None
 
-    def make_job(self, now: float) -> Task:
-        """Make the next job, as if it were sent now."""
+    def make_job(self, now: float, *, gpu: str | None = None) -> Task:
+        """Make the next job, as if it were sent now; of an app for this device type, if one is named (empty = CPU)."""
+        weights = self._weights
+        if gpu is not None:
+            weights = tuple(a.weight if a.gpu == gpu else 0.0 for a in self.model.apps)
         number = 0
-        if self.inversion:
-            number = pick_weighted(self._weights, self.rng.random())
-        elif len(self._weights) > 1:
-            number = pick_weighted(self._weights, self.rng.random())
+        if self.inversion or len(weights) > 1:
+            number = pick_weighted(weights, self.rng.random())
         app = self.model.apps[number]
         sizes = app.sizes
         if self.inversion:
@@ -100,6 +104,47 @@ class ProjectServer:
             seconds -= dcf * task.raw
         self.sent += len(sent)
         return sent, refused > self.model.max_infeasible
+
+    def answer_devices(
+        self,
+        requests: Mapping[str, DeviceRequest],
+        *,
+        now: float,
+        dcf: float,
+        delays: Mapping[str, float],
+        fraction: float,
+        workload: Iterable[Task] | None,
+    ) -> list[Task]:
+        """Return the jobs sent for a request of today's clients.
+
+        A job is sent if the device's delay and its own run time (stretched by the available ``fraction`` of time) fit into the latency bound, and with a
+        ``workload`` (WS2) if the deadline check admits it.
+        """
+        known: Workload | None = None
+        if workload is not None:
+            booked = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload if not t.gpu]
+            known = Workload(booked, ncpus=self.host.ncpus)
+        sent: list[Task] = []
+        for kind, wanted in requests.items():
+            if not any(a.gpu == kind and a.weight > 0 for a in self.model.apps):
+                continue
+            seconds, instances, delay = wanted.seconds, wanted.instances, delays.get(kind, 0.0)
+            while (seconds > 0.0 or instances > 0.0) and len(sent) < MAX_JOBS_PER_REPLY:
+                task = self.make_job(now, gpu=kind)
+                duration = dcf * task.raw / fraction
+                use = task.gpus if kind else task.cpus
+                if delay + duration > task.app.latency_bound:
+                    break
+                if known is not None and not kind:
+                    job = BookedJob(task.report_deadline - now, duration)
+                    if not known.admits(job):
+                        break
+                    known.add(job)
+                sent.append(task)
+                seconds -= duration * use
+                instances -= use
+        self.sent += len(sent)
+        return sent
 
     def _next(self, now: float) -> Task:
         task = self._kept
