@@ -86,7 +86,9 @@ class PlanClass:
     """
 
     name: str
-    gpu_type: str = ""  #: ``NVIDIA``, ``ATI``, ``intel_gpu`` or ``apple_gpu``; empty = CPU only
+    gpu_type: str = (
+        ""  #: ``NVIDIA``, ``ATI``, ``intel_gpu`` or ``apple_gpu``; empty = CPU only
+    )
     cpu_features: tuple[str, ...] = ()
     min_ncpus: float = 0
     max_threads: int = 1

@@ -38,7 +38,12 @@ class RemoteProtocolError(ProtocolError):
     ``reply_hint`` is a sentence that may be sent back to the peer.
     """
 
-    def __init__(self, message: str | None = None, *, reply_hint: str = "The request could not be read.") -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        reply_hint: str = "The request could not be read.",
+    ) -> None:
         super().__init__(message)
         self.reply_hint = reply_hint
 

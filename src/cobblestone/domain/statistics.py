@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 SECONDS_PER_DAY = 86400.0
 
+LARGEST_SAMPLE = 1e100
+"""No sample counts as more: its square, and sums of such squares, are still finite."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecentAverage:
-    """An exponentially decaying rate, in units per day, as it stood at ``time`` (Unix seconds; 0 = never updated)."""
+    """An exponentially decaying rate, in units per day, as it stood at ``time`` (Unix seconds; 0 = never)."""
 
     value: float = 0.0
     time: float = 0.0
@@ -46,10 +49,10 @@ VERSION_RULE = AveragingRule(threshold=100, weight=0.001)
 
 @dataclass(frozen=True, slots=True)
 class RunningAverage:
-    """Mean and variance of samples, with their number; no sample can move the mean arbitrarily far.
+    """Mean and variance of samples, with their number; a single sample cannot move the mean far.
 
-    An *increment* is a tuple of samples: increments merge by concatenation and are applied to whatever the average is
-    by then (`with_samples`), so that several validators add theirs without losing any.
+    An *increment* is a tuple of samples.  Increments merge by concatenation and are applied to whatever
+    the average is by then (`with_samples`), so that several validators add theirs without losing any.
     """
 
     n: int = 0
@@ -63,6 +66,7 @@ class RunningAverage:
             return self
         if self.n > 0 and self.mean != 0.0:
             sample = min(sample, rule.limit * self.mean)
+        sample = min(sample, LARGEST_SAMPLE)
         n = self.n + 1
         delta = sample - self.mean
         if n < rule.threshold:
@@ -78,3 +82,17 @@ class RunningAverage:
         for sample in samples:
             average = average.updated(sample, rule)
         return average
+
+    def merged(self, other: RunningAverage) -> RunningAverage:
+        """Mean and variance of two sets of samples that have none in common, weighted by their numbers.
+
+        For records that turn out to be of one thing (two rows of one host).  Exact while both means are
+        straight; source: Chan, Golub and LeVeque, *Updating formulae and a pairwise algorithm* (1979).
+        """
+        n = self.n + other.n
+        if n == 0:
+            return self
+        share = other.n / n
+        delta = other.mean - self.mean
+        variance = self.variance + share * (other.variance - self.variance) + share * (1 - share) * delta**2
+        return RunningAverage(n, self.mean + share * delta, variance, variance * n)

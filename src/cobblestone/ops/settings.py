@@ -35,7 +35,9 @@ class ProjectSection(Section):
     """What volunteers see of the project."""
 
     name: str = Field("My project", min_length=1, max_length=100, description="Shown to volunteers.")
-    description: str = Field("", max_length=2000, description="One paragraph on the home page: what is computed, why.")
+    description: str = Field(
+        "", max_length=2000, description="One paragraph on the home page: what is computed, why."
+    )
     url: str = Field(
         "http://127.0.0.1:8080/",
         description=(
@@ -62,13 +64,19 @@ class ServerSection(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
-    max_request_bytes: Bytes = Field(8_000_000, ge=10_000, description="Largest scheduler request that is read.")
-    max_upload_bytes: Bytes = Field(2_000_000_000, description="Largest output file, whatever the job allows.")
+    max_request_bytes: Bytes = Field(
+        8_000_000, ge=10_000, description="Largest scheduler request that is read."
+    )
+    max_upload_bytes: Bytes = Field(
+        2_000_000_000, description="Largest output file, whatever the job allows."
+    )
     min_free_disk_bytes: Bytes = Field(
         500_000_000, description="Uploads and submissions are put off when less than this is free."
     )
     small_upload_bytes: Bytes = Field(
-        65_536, le=1_000_000, description="Outputs up to this size are stored in the database instead of in files."
+        65_536,
+        le=1_000_000,
+        description="Outputs up to this size are stored in the database instead of in files.",
     )
 
 
@@ -91,18 +99,20 @@ class SchedulerSection(Section):
     next_rpc_delay: Seconds = Field(
         0, description="Ask clients to call at least this often, in seconds; 0: when they like."
     )
-    max_jobs_per_rpc: Count = Field(50, description="Most jobs in one reply, per CPU of the host; 0: no limit.")
+    max_jobs_per_rpc: Count = Field(
+        50, description="Most jobs in one reply, per CPU of the host; 0: no limit."
+    )
     max_jobs_in_progress: Count = Field(0, description="Most jobs on a host at a time, per CPU; 0: no limit.")
     daily_result_quota: int = Field(
         500, ge=1, le=1_000_000, description="Jobs per day, CPU and app version for a host in good standing."
     )
     one_result_per_user: bool = Field(
-        True, description="Never give two results of a workunit to the same user, so that nobody checks himself."
+        True,
+        description="Never give two results of a workunit to the same user, so that nobody checks himself.",
     )
     resend_lost_results: bool = Field(True, description="Send a job again that its host has lost.")
-    grace_period: Seconds = Field(0, description="Seconds after the deadline before a job is given to another host.")
-    delay_after_finished: Seconds = Field(
-        0, description="Ask clients to call this many seconds after a reply with work (0: they decide)."
+    grace_period: Seconds = Field(
+        0, description="Seconds after the deadline before a job is given to another host."
     )
 
 
@@ -116,7 +126,8 @@ class FilesSection(Section):
         86400, description="Delete uploaded input files that no job refers to after this many seconds."
     )
     purge_after: Seconds = Field(
-        30 * 86400, description="Move finished jobs whose files are gone into the archive after this many seconds."
+        30 * 86400,
+        description="Move finished jobs whose files are gone into the archive after this many seconds.",
     )
 
 
@@ -125,15 +136,23 @@ class ChecksSection(Section):
 
     workers: int = Field(1, ge=1, le=64, description="Processes that run validators and assimilators.")
     timeout: Seconds = Field(60, gt=0, description="Seconds that one call may take.")
-    memory_bytes: Bytes = Field(1_000_000_000, ge=50_000_000, description="Memory that a worker process may use.")
-    max_attempts: int = Field(5, ge=1, le=1000, description="Calls of a failing function before the job waits for you.")
+    memory_bytes: Bytes = Field(
+        1_000_000_000, ge=50_000_000, description="Memory that a worker process may use."
+    )
+    max_attempts: int = Field(
+        5, ge=1, le=1000, description="Calls of a failing function before the job waits for you."
+    )
 
 
 class CreditSection(Section):
     """The unit and size of credit."""
 
     per_gflops_day: float = Field(
-        200, gt=0, le=1e6, allow_inf_nan=False, description="Credit for a day of one GFLOPS (the family: 200)."
+        200,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="Credit for a day of one GFLOPS (the family: 200).",
     )
     max_granted: float = Field(
         73_000_000, gt=0, le=1e12, allow_inf_nan=False, description="Most credit that one job can earn."
@@ -143,7 +162,9 @@ class CreditSection(Section):
 class LogSection(Section):
     """What is logged."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field("info", description="debug, info, warning or error.")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error."
+    )
     json_lines: bool = Field(False, description="Write JSON, one object per line.")
 
 
@@ -189,7 +210,8 @@ def load_settings(folder: Path) -> Settings:
     """Read a project's settings.
 
     Raises:
-        ConfigError: the file is missing, is not TOML, or has an unknown key or a bad value; the text names file, key, value and what is allowed.
+        ConfigError: the file is missing, is not TOML, or has an unknown key or a bad value; the text names file, key,
+            value and what is allowed.
     """
     path = folder / FILE_NAME
     try:
@@ -236,7 +258,10 @@ def _explain(item: Any, source: str) -> str:  # pydantic's error item: a dict of
 
 def settings_template(**overrides: dict[str, object]) -> str:
     """The text of a new settings file: every key with its description and default; ``overrides`` by section."""
-    lines = ["# Settings of this project. Every key is optional; what stands here is the default unless you change it.", ""]
+    lines = [
+        "# Settings of this project. Every key is optional; what stands here is the default unless you change it.",
+        "",
+    ]
     for name, section in sections().items():
         summary = (section.__doc__ or "").strip()
         lines += [f"# {summary}", f"[{name}]"]

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.ops.settings import Settings
+from cobblestone.server.catalogue import OfferCache
+from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder
+from cobblestone.store.candidates import CandidateQueue
 from cobblestone.store.database import Store
 
 
@@ -33,11 +36,11 @@ class Bell:
         for name in names:
             self._event(name).set()
 
-    async def wait(self, name: str, timeout: float) -> bool:
-        """Wait for a ring, at most ``timeout`` seconds; whether it rang."""
+    async def wait(self, name: str, *, at_most: float) -> bool:
+        """Wait for a ring, at most so many seconds; whether it rang."""
         event = self._event(name)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(at_most):
                 await event.wait()
         except TimeoutError:
             return False
@@ -58,7 +61,26 @@ class ServerContext:
     secret: bytes
     clock: Clock = system_clock
     bell: Bell = field(default_factory=Bell)
-    started: float = 0.0
+    started: float = 0.0  #: Unix seconds
+    candidates: CandidateQueue = field(default_factory=CandidateQueue)
+    offers: OfferCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
+        self.store.set_waker(self._wake)
+        self.store.on_rollback(self._forget)
+
+    def _wake(self, names: set[str]) -> None:
+        # In the writer's thread, after a commit and before the next write: nothing in between sees an old copy.
+        if "catalogue" in names:
+            self.offers.invalidate()
+        if "candidates" in names:
+            self.candidates.invalidate()
+        self.bell.ring_from_thread(names)
+
+    def _forget(self) -> None:
+        self.offers.invalidate()
+        self.candidates.invalidate()
 
     @property
     def master_url(self) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cobblestone.domain.errors import Busy, ConfigError
-from cobblestone.ops.settings import FILE_NAME, Settings, load_settings, parse_settings, settings_template
+from cobblestone.domain.errors import Busy
+from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.database import Store
 from cobblestone.store.upgrade import upgrade
 

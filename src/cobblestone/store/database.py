@@ -53,6 +53,11 @@ class Database:
         row = self.one(sql, parameters)
         return None if row is None else row[0]
 
+    def columns(self, table: str) -> list[str]:
+        """Names of a table's columns, in order."""
+        description = self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        return [column[0] for column in description]
+
     def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
         """Rows of a query that holds ``(??)`` for a list of values, placed after ``parameters``."""
         rows: list[Row] = []
@@ -232,7 +237,7 @@ class Writer:
             job.answer = job.operation(transaction)
         except sqlite3.OperationalError:
             raise  # disk full, locked, broken: the whole batch fails
-        except Exception as error:  # the caller's own error: only its own changes are undone
+        except Exception as error:  # noqa: BLE001  # the caller gets it; only its own changes are undone
             job.error = error
             connection.execute("ROLLBACK TO job")
             del transaction.after_commit[n_actions:]

@@ -185,3 +185,9 @@ def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
             for record in changed
         ],
     )
+
+
+def descriptions(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, HostDescription]:
+    """What several hosts said of themselves."""
+    rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
+    return {HostId(row[0]): _decode_description(row[1]) for row in rows}

@@ -5,7 +5,7 @@ Each takes a batch: rows shared by many workunits are read once and written once
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from cobblestone.domain.work import result_name
 from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
+from cobblestone.store import files
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.work import results_of_workunits, workunits
 
@@ -100,10 +101,27 @@ def apply_effects(
                     )
                 case fx.RaiseTarget(target_nresults=target):
                     tx.execute("UPDATE workunit SET target_nresults = ? WHERE id = ?", (target, workunit.id))
-                case _ if kind in _WORKUNIT_STATEMENTS:
+                case (
+                    fx.TimeOutResult(result_id=result_id)
+                    | fx.DropResult(result_id=result_id)
+                    | fx.MarkTooLate(result_id=result_id)
+                    | fx.SkipValidation(result_id=result_id)
+                    | fx.MarkValid(result_id=result_id)
+                    | fx.MarkInvalid(result_id=result_id)
+                    | fx.MarkInconclusive(result_id=result_id)
+                    | fx.MarkUnusable(result_id=result_id)
+                    | fx.PostponeValidation(result_id=result_id)
+                    | fx.DeleteOutputs(result_id=result_id)
+                ):
+                    by_result[kind].append((result_id,))
+                case (
+                    fx.RequestValidation()
+                    | fx.ClearNeedValidate()
+                    | fx.ReadyToAssimilate()
+                    | fx.DeleteInputs()
+                    | fx.ReleaseCommitment()
+                ):
                     by_workunit[kind].append((workunit.id,))
-                case _:
-                    by_result[kind].append((effect.result_id,))  # pyright: ignore[reportAttributeAccessIssue]  # the kinds left all have it
     for kind, rows in by_result.items():
         tx.execute_many(_RESULT_STATEMENTS[kind], rows)
     for kind, rows in by_workunit.items():
@@ -113,6 +131,7 @@ def apply_effects(
             "INSERT INTO result (name, workunit_id, app_id, priority, create_time) VALUES (?, ?, ?, ?, ?)",
             new_results,
         )
+        tx.wake("candidates")
     for kind in (*by_result, *by_workunit):
         if kind in _WAKES:
             tx.wake(_WAKES[kind])
@@ -256,20 +275,17 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
     )
 
 
-def mark_files_deleted(tx: Transaction, gone: FilesToDelete) -> None:
+def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
     """Note that files are gone: one reference less on each input."""
     done = int(FileDeleteState.DONE)
-    fresh = [
-        names
-        for id_, names in gone.workunits
+    released: Counter[str] = Counter()
+    for id_, names in gone.workunits:
         if tx.execute(
             "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?",
             (done, id_, done),
-        )
-    ]
-    tx.execute_many(
-        "UPDATE file SET refs = refs - 1 WHERE name = ?", [(name,) for names in fresh for name in names]
-    )
+        ):
+            released.update(names)
+    files.release_references(tx, released, now=now)
     tx.execute_many(
         "UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results]
     )

@@ -55,7 +55,10 @@ def trickles(
         f" WHERE id > ?{condition} ORDER BY id LIMIT ?",
         (after, limit),
     )
-    return [StoredTrickle(*row[:7], bool(row[7])) for row in rows]
+    return [
+        StoredTrickle(row[0], HostId(row[1]), row[2], row[3], row[4], row[5], row[6], bool(row[7]))
+        for row in rows
+    ]
 
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict, NotFound, StoreError
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.store.database import Database, Row, Transaction
+
+T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
@@ -51,6 +55,12 @@ def _team(row: Row) -> Team:
     )
 
 
+def _must_be_there(row: T | None) -> T:
+    if row is None:  # it was written a statement ago
+        raise StoreError("A row vanished inside its own transaction.")
+    return row
+
+
 def user_by_id(db: Database, user_id: UserId) -> User | None:
     """A user, or None."""
     row = db.one(f"SELECT {_USER_COLUMNS} FROM user_account WHERE id = ?", (user_id,))
@@ -91,14 +101,15 @@ class NewUser:
     email_addr: str
     passwd_hash: str  #: strong hash of the family's MD5 of password and address
     authenticator: str
-    weak_secret: str  #: from it the weak authenticator is made, once the id is known
     cross_project_id: str
     country: str = ""
     team_name: str = ""
 
 
-def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, now: float) -> User:
-    """Create an account.  ``weak_authenticator_of`` is the weak authenticator without the leading ``<id>_``.
+def create_user(
+    tx: Transaction, new: NewUser, *, weak_authenticator_of: Callable[[int], str], now: float
+) -> User:
+    """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which holds the id.
 
     Raises:
         Conflict: the address is taken.
@@ -112,7 +123,7 @@ def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, no
             new.name,
             new.email_addr.lower(),
             new.authenticator,
-            weak_authenticator_of,  # unique until the next statement completes it
+            new.authenticator,  # unique until the next statement sets it right
             new.passwd_hash,
             new.cross_project_id,
             now,
@@ -122,15 +133,12 @@ def create_user(tx: Transaction, new: NewUser, *, weak_authenticator_of: str, no
     )
     tx.execute(
         "UPDATE user_account SET weak_authenticator = ? WHERE id = ?",
-        (f"{user_id}_{weak_authenticator_of}", user_id),
+        (weak_authenticator_of(user_id), user_id),
     )
-    user = user_by_id(tx, UserId(user_id))
-    assert user is not None
-    if new.team_name:
-        team = team_by_name(tx, new.team_name)
-        if team is not None:
-            join_team(tx, user.id, team.id)
-    return user
+    team = team_by_name(tx, new.team_name) if new.team_name else None
+    if team is not None:
+        join_team(tx, UserId(user_id), team.id)
+    return _must_be_there(user_by_id(tx, UserId(user_id)))
 
 
 def set_password(
@@ -191,9 +199,7 @@ def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -
         (name.strip(), name.strip().lower(), founder_id, now, now),
     )
     join_team(tx, founder_id, TeamId(team_id))
-    team = team_by_id(tx, TeamId(team_id))
-    assert team is not None
-    return team
+    return _must_be_there(team_by_id(tx, TeamId(team_id)))
 
 
 def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:

@@ -6,12 +6,14 @@ Times are Unix seconds.  Every partial index serves one query of a daemon or of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
-INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-REAL = sa.Double().with_variant(sa.REAL(), "sqlite")
+INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+REAL: sa.types.TypeEngine[Any] = sa.Double[float]().with_variant(sa.REAL(), "sqlite")
 
 
 def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
@@ -20,31 +22,31 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
     return sa.Table(name, metadata, *items, sqlite_strict=True, sqlite_autoincrement=has_id)
 
 
-def _id() -> sa.Column[object]:
+def _id() -> sa.Column[Any]:
     return sa.Column("id", sa.Integer, primary_key=True)
 
 
-def _text(name: str, default: str = "", **options: object) -> sa.Column[object]:
-    return sa.Column(name, sa.Text, nullable=False, server_default=default, **options)  # pyright: ignore[reportArgumentType]  # options are Column's own
+def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=default, unique=unique or None)
 
 
-def _int(name: str, default: int = 0) -> sa.Column[object]:
+def _int(name: str, default: int = 0) -> sa.Column[Any]:
     return sa.Column(name, INTEGER, nullable=False, server_default=sa.text(str(default)))
 
 
-def _real(name: str, default: float = 0) -> sa.Column[object]:
+def _real(name: str, default: float = 0) -> sa.Column[Any]:
     return sa.Column(name, REAL, nullable=False, server_default=sa.text(str(default)))
 
 
-def _maybe_int(name: str) -> sa.Column[object]:
+def _maybe_int(name: str) -> sa.Column[Any]:
     return sa.Column(name, INTEGER)
 
 
-def _maybe_real(name: str) -> sa.Column[object]:
+def _maybe_real(name: str) -> sa.Column[Any]:
     return sa.Column(name, REAL)
 
 
-def _credit() -> tuple[sa.Column[object], ...]:
+def _credit() -> tuple[sa.Column[Any], ...]:
     return (_real("total_credit"), _real("expavg_credit"), _real("expavg_time"))
 
 

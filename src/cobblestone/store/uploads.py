@@ -13,8 +13,8 @@ from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import ServerState
 from cobblestone.domain.work import OutputSpec, output_file_name
 from cobblestone.store.database import Database, Transaction
+from cobblestone.store.files import place_of
 from cobblestone.store.work import decode_outputs
-from cobblestone.wire.identity import fanout_directory
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -43,11 +43,6 @@ class StoredOutput:
     gzipped: bool
     data: bytes | None  #: None: it is on disk
     index: int
-
-
-def upload_path(folder: Path, name: str) -> Path:
-    """Where a large output file lies."""
-    return folder / fanout_directory(name) / name
 
 
 def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
@@ -133,7 +128,7 @@ def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> by
     if output.data is not None:
         raw = output.data
     else:
-        path = upload_path(folder, output.name)
+        path = place_of(folder, output.name)
         try:
             if path.stat().st_size > max_nbytes:
                 raise StoreError(

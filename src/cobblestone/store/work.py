@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -165,13 +165,13 @@ class ResultText:
     """What a host said about a result, beside the numbers."""
 
     stderr: str = ""
-    report: dict[str, Any] = msgspec.field(default_factory=dict)  # pyright: ignore[reportAssignmentType]
+    report: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def result_text(db: Database, result_id: int) -> ResultText:
     """The stderr and the details of a report; empty if there is none."""
     row = db.one("SELECT stderr, report FROM result_text WHERE result_id = ?", (result_id,))
     if row is None:
-        return ResultText(report={})
+        return ResultText()
     stderr = "" if row[0] is None else zlib.decompress(row[0]).decode("utf-8", "replace")
     return ResultText(stderr=stderr, report=msgspec.json.decode(row[1]))

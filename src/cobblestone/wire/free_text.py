@@ -1,6 +1,6 @@
 """Free texts in a scheduler request: a program's stderr, trickle-up messages, preferences.
 
-They come as bytes that `xml_reader.cut_verbatim` has taken out, and no parser has looked into them.
+They come as bytes in a str, as `xml_reader` describes, and no parser has looked into them.
 """
 
 from __future__ import annotations
@@ -9,79 +9,75 @@ import re
 from dataclasses import dataclass
 
 from cobblestone.wire.lenience import Lenience, LenienceKind
-from cobblestone.wire.xml_reader import decode, note, strip_control, unescape
+from cobblestone.wire.xml_reader import WHITE_SPACE, decode, note, strip_control_bytes, unescape
 
 MAX_STDERR = 64 * 1024
 MAX_ERROR_MESSAGE = 8 * 1024
 MAX_TRICKLE = 64 * 1024
 MAX_VERBATIM = 64 * 1024
 
-_HIGH_BYTE = re.compile(rb"&#(1(?:2[89]|[3-9]\d)|2(?:[0-4]\d|5[0-5]));")
-_CLIENT_VERSION = re.compile(rb"\s*<core_client_version>[^<]{0,40}</core_client_version>\s*")
-_TRICKLE_HEADER = re.compile(
-    rb"\s*(?:<result_name>([^<]{0,300})</result_name>)?\s*(?:<time>([^<]{0,40})</time>)?[ \t]*\n?"
-)
-_VARIETY = re.compile(rb"[ \t]*<variety>([^<]{0,300})</variety>[ \t]*\n?")
+_HIGH_BYTE = re.compile(r"&#(1(?:2[89]|[3-9]\d)|2(?:[0-4]\d|5[0-5]));")
+_CLIENT_VERSION = re.compile(r"\s*<core_client_version>[^<]{0,40}</core_client_version>\s*", re.ASCII)
+_RESULT_NAME = re.compile(r"\s*<result_name>([^<]{0,300})</result_name>", re.ASCII)
+_TIME = re.compile(r"\s*<time>([^<]{0,40})</time>[ \t]*\n?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Stderr:
     """The parts of ``<stderr_out>``."""
 
-    program: str  #: what the program wrote, its last part
-    message: str  #: what the client adds in case of failure
+    program: str = ""  #: what the program wrote, its last part
+    message: str = ""  #: what the client adds in case of failure
 
 
-def read_stderr(data: bytes, notes: list[Lenience]) -> Stderr:
+def read_stderr(text: str, notes: list[Lenience]) -> Stderr:
     """Split ``<stderr_out>`` into the program's text and the client's message.
 
-    The client writes bytes from 128 up as decimal references, one for each byte (seen with 7.20.5: the two bytes of
-    an e with acute accent arrive as ``&#195;&#169;``), everything else as it is.  The message may stand before or
-    behind the program's text.
+    The client writes bytes from 128 up as decimal references, one for each byte (seen with 7.20.5: the two
+    bytes of an e with acute accent arrive as ``&#195;&#169;``), everything else as it is.  The message may
+    stand before or behind the program's text.
     """
-    version = _CLIENT_VERSION.match(data)
+    version = _CLIENT_VERSION.match(text)
     if version:
-        data = data[version.end() :]
-    data = data.strip()
-    if data.startswith(b"<![CDATA["):
-        data = data[9:]
-    if data.endswith(b"]]>"):
-        data = data[:-3]
-    head, opened, rest = data.partition(b"<stderr_txt>")
+        text = text[version.end() :]
+    text = text.strip(WHITE_SPACE).removeprefix("<![CDATA[").removesuffix("]]>")
+    head, opened, rest = text.partition("<stderr_txt>")
     if not opened:
-        if b"<message>" in head:
-            return Stderr("", _message(head, b"", notes))
-        return Stderr(_stderr_text(head, notes), "")
-    program, _, tail = rest.rpartition(b"</stderr_txt>") if b"</stderr_txt>" in rest else (rest, b"", b"")
-    return Stderr(_stderr_text(program, notes), _message(head, tail, notes))
+        if "<message>" in head:
+            return Stderr(message=_message(head, "", notes))
+        return Stderr(program=_program_text(head, notes))
+    program, closed, tail = rest.rpartition("</stderr_txt>")
+    if not closed:
+        program, tail = rest, ""
+    return Stderr(program=_program_text(program, notes), message=_message(head, tail, notes))
 
 
-def _message(head: bytes, tail: bytes, notes: list[Lenience]) -> str:
-    text = b"\n".join(part for part in (_inside_message(head), _inside_message(tail)) if part)
+def _message(head: str, tail: str, notes: list[Lenience]) -> str:
+    text = "\n".join(part for part in (_inside_message(head), _inside_message(tail)) if part)
     if len(text) > MAX_ERROR_MESSAGE:
         note(notes, LenienceKind.CUT, "stderr_out/message", f"{len(text)} bytes")
         text = text[:MAX_ERROR_MESSAGE]
-    return _text(text)
+    return _characters(text)
 
 
-def _inside_message(data: bytes) -> bytes:
-    _, opened, rest = data.partition(b"<message>")
-    return rest.rpartition(b"</message>")[0].strip() if opened else b""
+def _inside_message(text: str) -> str:
+    _, opened, rest = text.partition("<message>")
+    return rest.rpartition("</message>")[0].strip(WHITE_SPACE) if opened else ""
 
 
-def _stderr_text(data: bytes, notes: list[Lenience]) -> str:
-    data = data.strip(b"\r\n")
-    if len(data) > MAX_STDERR:
-        note(notes, LenienceKind.CUT, "stderr_out", f"{len(data)} bytes")
-        data = data[-MAX_STDERR:]
-    return _text(data)
+def _program_text(text: str, notes: list[Lenience]) -> str:
+    text = text.strip("\r\n")
+    if len(text) > MAX_STDERR:
+        note(notes, LenienceKind.CUT, "stderr_out", f"{len(text)} bytes")
+        text = text[-MAX_STDERR:]
+    return _characters(text)
 
 
-def _text(data: bytes) -> str:
-    if b"&#" in data:
-        data = _HIGH_BYTE.sub(lambda match: bytes((int(match[1]),)), data)
+def _characters(text: str) -> str:
+    if "&#" in text:
+        text = _HIGH_BYTE.sub(lambda match: chr(int(match[1])), text)
     # Not `decode`: a stderr may hold several encodings, and Latin-1 would garble its good parts.
-    return strip_control(data.decode("utf-8", "replace"))
+    return strip_control_bytes(text.encode("latin-1")).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,34 +90,41 @@ class Trickle:
     text: str
 
 
-def read_trickle(data: bytes, notes: list[Lenience]) -> Trickle:
+def read_trickle(text: str, notes: list[Lenience]) -> Trickle:
     """Split a trickle-up message: the client's header, the variety, and the program's text, verbatim."""
-    header = _TRICKLE_HEADER.match(data)
-    assert header is not None  # every part of it is optional
-    rest = data[header.end() :]
-    variety = _VARIETY.search(rest)
-    name = b""
-    if variety:
-        name = variety[1]
-        rest = rest[: variety.start()] + rest[variety.end() :]
-    if len(rest) > MAX_TRICKLE:
-        note(notes, LenienceKind.CUT, "msg_from_host", f"{len(rest)} bytes")
-        rest = rest[:MAX_TRICKLE]
+    result_name = time = ""
+    if match := _RESULT_NAME.match(text):
+        result_name, text = match[1], text[match.end() :]
+    if match := _TIME.match(text):
+        time, text = match[1], text[match.end() :]
+    before, opened, rest = text.partition("<variety>")
+    variety, closed, after = rest.partition("</variety>")
+    if opened and closed:
+        text = before.rstrip(" \t") + after.lstrip(" \t").removeprefix("\n")
+    else:
+        variety = ""
+    if len(text) > MAX_TRICKLE:
+        note(notes, LenienceKind.CUT, "msg_from_host", f"{len(text)} bytes")
+        text = text[:MAX_TRICKLE]
     return Trickle(
-        result_name=_scalar(header[1] or b"", notes),
-        time=(header[2] or b"").decode("latin-1"),
-        variety=_scalar(name, notes),
-        text=strip_control(decode(rest, "msg_from_host", notes)).strip("\r\n").rstrip(),
+        result_name=_scalar(result_name, notes),
+        time=time,
+        variety=_scalar(variety[:300], notes),
+        text=_clean(text, "msg_from_host", notes).strip("\r\n").rstrip(),
     )
 
 
-def _scalar(data: bytes, notes: list[Lenience]) -> str:
-    return strip_control(unescape(decode(data, "msg_from_host", notes))).strip()
+def _scalar(text: str, notes: list[Lenience]) -> str:
+    return unescape(_clean(text, "msg_from_host", notes)).strip()
 
 
-def read_verbatim(data: bytes, where: str, notes: list[Lenience]) -> str:
+def read_verbatim(text: str, where: str, notes: list[Lenience]) -> str:
     """Any other free text, bounded and without control characters."""
-    if len(data) > MAX_VERBATIM:
-        note(notes, LenienceKind.CUT, where, f"{len(data)} bytes")
-        data = data[:MAX_VERBATIM]
-    return strip_control(decode(data, where, notes)).strip()
+    if len(text) > MAX_VERBATIM:
+        note(notes, LenienceKind.CUT, where, f"{len(text)} bytes")
+        text = text[:MAX_VERBATIM]
+    return _clean(text, where, notes).strip()
+
+
+def _clean(text: str, where: str, notes: list[Lenience]) -> str:
+    return decode(strip_control_bytes(text.encode("latin-1")).decode("latin-1"), where, notes)

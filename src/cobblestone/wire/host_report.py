@@ -1,7 +1,7 @@
 """What a client says of its computer: hardware, availability, network, disk and GPUs.
 
-Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp`` (facts only).
-Defaults are what an absent or unusable element becomes.
+Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOINC's ``lib/coproc.cpp``
+(facts only). Defaults are what an absent or unusable element becomes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEGABYTE = 1024.0 * 1024.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStats:
-    """Availability of the computer: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
+    """Availability: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
 
     on_frac: float = 1.0
     connected_frac: float = -1.0
@@ -107,46 +107,48 @@ class CoprocRequest:
     estimated_delay: float = 0.0
 
 
-_FRACTIONS = (
-    "on_frac",
-    "connected_frac",
-    "cpu_and_network_available_frac",
-    "active_frac",
-    "gpu_active_frac",
-)
-_FRACTION_DEFAULTS = {"connected_frac": -1.0}
-_TIMES = (
-    "client_start_time",
-    "total_start_time",
-    "total_duration",
-    "total_active_duration",
-    "total_gpu_active_duration",
-    "now",
-    "previous_uptime",
-    "session_active_duration",
-    "session_gpu_active_duration",
-)
-_NET = ("bwup", "avg_up", "avg_time_up", "bwdown", "avg_down", "avg_time_down")
-_DISK = ("d_boinc_used_total", "d_boinc_used_project", "d_project_share")
-
-
 def read_time_stats(reader: FieldReader) -> TimeStats:
     """Read ``<time_stats>``; -1 is the family's "unknown" in any of the fractions."""
     number = reader.number
-    values = {name: number(name, _FRACTION_DEFAULTS.get(name, 1.0), -1.0, 1.0) for name in _FRACTIONS}
-    for name in _TIMES:
-        values[name] = number(name, 0.0, 0.0, MAX_TIME)
-    return TimeStats(**values)
+    return TimeStats(
+        on_frac=number("on_frac", 1.0, -1.0, 1.0),
+        connected_frac=number("connected_frac", -1.0, -1.0, 1.0),
+        cpu_and_network_available_frac=number("cpu_and_network_available_frac", 1.0, -1.0, 1.0),
+        active_frac=number("active_frac", 1.0, -1.0, 1.0),
+        gpu_active_frac=number("gpu_active_frac", 1.0, -1.0, 1.0),
+        client_start_time=number("client_start_time", high=MAX_TIME),
+        total_start_time=number("total_start_time", high=MAX_TIME),
+        total_duration=number("total_duration", high=MAX_TIME),
+        total_active_duration=number("total_active_duration", high=MAX_TIME),
+        total_gpu_active_duration=number("total_gpu_active_duration", high=MAX_TIME),
+        now=number("now", high=MAX_TIME),
+        previous_uptime=number("previous_uptime", high=MAX_TIME),
+        session_active_duration=number("session_active_duration", high=MAX_TIME),
+        session_gpu_active_duration=number("session_gpu_active_duration", high=MAX_TIME),
+    )
 
 
 def read_net_stats(reader: FieldReader) -> NetStats:
     """Read ``<net_stats>``."""
-    return NetStats(**{name: reader.number(name) for name in _NET})
+    number = reader.number
+    return NetStats(
+        bwup=number("bwup"),
+        avg_up=number("avg_up"),
+        avg_time_up=number("avg_time_up", high=MAX_TIME),
+        bwdown=number("bwdown"),
+        avg_down=number("avg_down"),
+        avg_time_down=number("avg_time_down", high=MAX_TIME),
+    )
 
 
 def read_disk_usage(reader: FieldReader) -> DiskUsage:
     """Read ``<disk_usage>``."""
-    return DiskUsage(**{name: reader.number(name) for name in _DISK})
+    number = reader.number
+    return DiskUsage(
+        d_boinc_used_total=number("d_boinc_used_total"),
+        d_boinc_used_project=number("d_boinc_used_project"),
+        d_project_share=number("d_project_share"),
+    )
 
 
 def read_host_info(reader: FieldReader) -> HostInfo:
@@ -183,7 +185,7 @@ def read_host_info(reader: FieldReader) -> HostInfo:
 
 
 def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
-    """Read one GPU element; ``element_type`` is empty for the generic element, which names its type itself."""
+    """Read one GPU element; an empty ``element_type`` means that the element names its type itself."""
     number = reader.number
     ram = (
         number("totalGlobalMem") or MEGABYTE * number("localRAM", 0.0, 0.0, 1e9) or number("global_mem_size")

@@ -1,4 +1,4 @@
-"""What a reader forgave.  Every tolerated departure from the format is a value, so that it can be counted and shown."""
+"""What a reader forgave: each tolerated departure from the format is a value, to be counted and shown."""
 
 from __future__ import annotations
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cobblestone.domain.errors import LocalProtocolError
-from cobblestone.wire.free_text import MAX_VERBATIM, read_verbatim
+from cobblestone.wire.free_text import read_verbatim
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.xml_reader import FieldReader
 from cobblestone.wire.xml_writer import scalar
@@ -44,30 +45,44 @@ _NUMBERS = {
     "ram_max_used_busy_pct": 100.0,
     "ram_max_used_idle_pct": 100.0,
 }
+MAX_CACHED = 4096
 _WANTED = re.compile(rf"<({'|'.join((*_NUMBERS, 'global_prefs_source_email_hash'))})>([^<]*)</")
-_VENUE = re.compile(r"<venue\b.*?</venue>", re.DOTALL)
 
 
-def read_global_preferences(data: bytes, notes: list[Lenience]) -> GlobalPreferences:
-    """Read preferences from the content of a ``<working_global_preferences>`` or ``<global_preferences>`` element.
+def read_global_preferences(content: str, notes: list[Lenience]) -> GlobalPreferences:
+    """Read the content of a ``<working_global_preferences>`` or ``<global_preferences>`` element.
 
     Sections for single venues are kept in the text, but the numbers are those outside of them.
     """
-    text = read_verbatim(data, "global_preferences", notes)
+    read = _read_cached if len(content) <= MAX_CACHED else _read
+    preferences, found = read(content)
+    notes += found
+    return preferences
+
+
+def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
+    notes: list[Lenience] = []
+    text = read_verbatim(content, "global_preferences", notes)
     if not text.startswith("<global_preferences>"):
         text = f"<global_preferences>\n{text}\n</global_preferences>"
-    main = _VENUE.sub("", text) if "<venue" in text else text
+    venues, end_of_venues = text.find("<venue"), text.rfind("</venue>")
+    main = text[:venues] + text[end_of_venues:] if 0 <= venues < end_of_venues else text
     reader = FieldReader(dict(_WANTED.findall(main)), "global_preferences", notes)
-    return GlobalPreferences(
+    preferences = GlobalPreferences(
         text=text,
         global_prefs_source_email_hash=reader.text("global_prefs_source_email_hash", 64),
         **{name: reader.number(name, high=high) for name, high in _NUMBERS.items()},
     )
+    return preferences, tuple(notes)
+
+
+# A client sends the same preferences in every request, and most volunteers keep those that they found.
+_read_cached = lru_cache(maxsize=1024)(_read)
 
 
 def parse_global_preferences(text: str) -> GlobalPreferences:
     """Read preferences that were stored earlier."""
-    return read_global_preferences(text.encode()[:MAX_VERBATIM], [])
+    return read_global_preferences(text.encode().decode("latin-1"), [])
 
 
 def write_global_preferences(values: Mapping[str, float | bool | str]) -> str:
@@ -78,7 +93,7 @@ def write_global_preferences(values: Mapping[str, float | bool | str]) -> str:
 def write_project_preferences(
     *, resource_share: float = 100.0, project_specific: Mapping[str, float | bool | str] | None = None
 ) -> str:
-    """Write a ``<project_preferences>`` element; ``project_specific`` is copied into the program's init data."""
+    """Write ``<project_preferences>``; ``project_specific`` is copied into the program's init data."""
     inner = "".join(scalar(name, value) for name, value in (project_specific or {}).items())
     _check_names(project_specific or {})
     specific = f"<project_specific>\n{inner}</project_specific>\n" if inner else ""

@@ -1,9 +1,39 @@
-"""The scheduler reply: values, and the writer that turns them into the exact layout that clients expect."""
+"""The scheduler reply: values, and the writer that turns them into the layout and order of BOINC's scheduler.
+
+Clients have read that layout for decades.  The order is that of ``sched/sched_types.cpp`` (facts only),
+with each ``file_info`` before the blocks that refer to it.  Only elements that client 7.20.5 knows are
+written: it looks into unknown ones as if they were not there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.wire.job_description import (
+    AppBlock,
+    AppVersionBlock,
+    FileInfo,
+    FileRef,
+    OutputFileInfo,
+    ResultBlock,
+    WorkunitBlock,
+    checked_file_name,
+    write_app,
+    write_app_version,
+    write_file_info,
+    write_file_refs,
+    write_hex_element,
+    write_output_file_info,
+    write_result,
+    write_workunit,
+)
+from cobblestone.wire.xml_writer import decimal, escape, html, one_line, scalar, whole
+
+MAX_MESSAGE_BYTES = 1000
+"""The client's buffer for a message has 1024 bytes, the end mark included."""
+_INDENT = "    "
 
 
 class MessagePriority(StrEnum):
@@ -23,108 +53,8 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRef:
-    """A file as an app version, a workunit or a result uses it."""
-
-    file_name: str
-    open_name: str = ""
-    main_program: bool = False
-    copy_file: bool = False
-    optional: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileInfo:
-    """A file that the client downloads; ``nbytes`` and ``md5_cksum`` are of the unpacked file."""
-
-    name: str
-    urls: tuple[str, ...]
-    nbytes: int
-    md5_cksum: str
-    executable: bool = False
-    file_signature: str = ""  #: signature text; not empty: the client must check it
-    sticky: bool = False
-    gzipped_url: str = ""
-    gzipped_nbytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFileInfo:
-    """A file that the client uploads.
-
-    ``upload_url`` must contain ``file_upload_handler``: that is how clients tell uploads from downloads.
-    """
-
-    name: str
-    max_nbytes: int
-    upload_url: str
-    xml_signature: str
-    gzip_when_done: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppBlock:
-    """An app."""
-
-    name: str
-    user_friendly_name: str = ""
-    non_cpu_intensive: bool = False
-    fraction_done_exact: bool = False
-    report_results_immediately: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppVersionBlock:
-    """An app version, as this host shall run it."""
-
-    app_name: str
-    version_num: int
-    platform: str
-    file_refs: tuple[FileRef, ...]
-    plan_class: str = ""
-    avg_ncpus: float = 1.0
-    flops: float = 1e9  #: projected speed; the client's estimates are rsc_fpops_est / flops
-    api_version: str = "7.20.5"  #: >= 6.0 selects the shared segment in a mapped file
-    cmdline: str = ""
-    coproc_type: str = ""
-    coproc_count: float = 0.0
-    gpu_ram: float = 0.0  #: bytes
-    dont_throttle: bool = False
-    is_wrapper: bool = False
-    needs_network: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkunitBlock:
-    """A job's inputs and limits."""
-
-    name: str
-    app_name: str
-    rsc_fpops_est: float
-    rsc_fpops_bound: float
-    rsc_memory_bound: float
-    rsc_disk_bound: float
-    command_line: str = ""
-    file_refs: tuple[FileRef, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultBlock:
-    """A job's name, version, deadline and outputs."""
-
-    name: str
-    wu_name: str
-    platform: str
-    version_num: int
-    report_deadline: float  #: Unix seconds; written as a whole number
-    plan_class: str = ""
-    file_refs: tuple[FileRef, ...] = ()
-    report_immediately: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GuiUrl:
-    """A link that managers show for the project."""
+    """A link that graphical managers show for the project."""
 
     name: str
     description: str
@@ -227,4 +157,170 @@ class SchedulerReply:
 
 def write_scheduler_reply(reply: SchedulerReply) -> bytes:
     """Write a reply.  Raises LocalProtocolError for what the format cannot carry."""
-    raise NotImplementedError
+    out = ["<scheduler_reply>\n"]
+    _head(out, reply)
+    if not reply.project_is_down:
+        _people(out, reply)
+        _work(out, reply)
+        _tail(out, reply)
+    out.append("</scheduler_reply>\n")
+    return "".join(out).encode()
+
+
+# -- parts of the reply ---------------------------------------------------------------------------------
+
+
+def _head(out: list[str], reply: SchedulerReply) -> None:
+    out.append(f"<scheduler_version>{reply.scheduler_version:d}</scheduler_version>\n")
+    if reply.dont_use_dcf:
+        out.append("<dont_use_dcf/>\n")
+    out.append(scalar("master_url", reply.master_url))
+    if reply.ended:
+        out.append("<ended>1</ended>\n")
+    out.append(f"<request_delay>{decimal(reply.request_delay)}</request_delay>\n")
+    out += (_message(message) for message in reply.messages)
+    if reply.project_name:
+        out.append(scalar("project_name", reply.project_name))
+    if reply.project_is_down:
+        out.append("<project_is_down/>\n")
+
+
+def _people(out: list[str], reply: SchedulerReply) -> None:
+    if reply.send_time_stats_log:
+        out.append(f"<send_time_stats_log>{whole(reply.send_time_stats_log)}</send_time_stats_log>\n")
+    if reply.send_full_workload:
+        out.append("<send_full_workload/>\n")
+    if reply.symstore:
+        out.append(scalar("symstore", reply.symstore))
+    if reply.next_rpc_delay:
+        out.append(f"<next_rpc_delay>{decimal(reply.next_rpc_delay)}</next_rpc_delay>\n")
+    user = reply.user
+    if user:
+        out.append(_user(user))
+    if reply.global_preferences:
+        out.append(_raw_element("global_preferences", reply.global_preferences))
+    if reply.project_preferences:
+        out.append(_raw_element("project_preferences", reply.project_preferences))
+    if reply.host:
+        out.append(_host(reply.host))
+    if user and user.team_id:
+        out.append(f"<teamid>{user.team_id:d}</teamid>\n{scalar('team_name', user.team_name)}")
+
+
+def _work(out: list[str], reply: SchedulerReply) -> None:
+    out += (_named("result_ack", name) for name in reply.result_acks)
+    out += (_named("result_abort", name) for name in reply.result_aborts)
+    out += (_named("result_abort_if_not_started", name) for name in reply.result_aborts_if_not_started)
+    out += (write_app(app) for app in reply.apps)
+    out += (write_file_info(file) for file in reply.files)
+    out += (write_app_version(version) for version in reply.app_versions)
+    out += (write_workunit(workunit) for workunit in reply.workunits)
+    out += (write_output_file_info(file) for file in reply.output_files)
+    out += (write_result(result) for result in reply.results)
+    if reply.code_sign_key:
+        out.append(write_hex_element("code_sign_key", reply.code_sign_key))
+    if reply.code_sign_key_signature:
+        out.append(write_hex_element("code_sign_key_signature", reply.code_sign_key_signature))
+    if reply.message_ack:
+        out.append("<message_ack/>\n")
+    out += (_trickle_down(trickle) for trickle in reply.trickle_downs)
+
+
+def _tail(out: list[str], reply: SchedulerReply) -> None:
+    if reply.non_cpu_intensive:
+        out.append("<non_cpu_intensive/>\n")
+    if reply.strict_memory_bound:
+        out.append("<strict_memory_bound/>\n")
+    out += (scalar("delete_file_info", checked_file_name(name)) for name in reply.delete_files)
+    if reply.no_cpu_apps is not None:
+        out.append(scalar("no_cpu_apps", reply.no_cpu_apps))
+    out += (scalar("no_rsc_apps", name) for name in reply.no_rsc_apps)
+    if reply.desired_disk_usage:
+        out.append(f"<desired_disk_usage>{decimal(reply.desired_disk_usage)}</desired_disk_usage>\n")
+    if reply.rss_feeds:
+        out.append("<rss_feeds>\n")
+        out += (_rss_feed(feed) for feed in reply.rss_feeds)
+        out.append("</rss_feeds>\n")
+    if reply.gui_urls:
+        out.append("<gui_urls>\n")
+        out += (_gui_url(url) for url in reply.gui_urls)
+        out.append("</gui_urls>\n")
+    if reply.project_files:
+        out.append(f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n")
+
+
+def _rss_feed(feed: RssFeed) -> str:
+    interval = whole(feed.poll_interval)
+    return f"<rss_feed>\n{scalar('url', feed.url)}<poll_interval>{interval}</poll_interval>\n</rss_feed>\n"
+
+
+def _gui_url(url: GuiUrl) -> str:
+    return (
+        "    <gui_url>\n"
+        f"{scalar('name', url.name, _INDENT * 2)}"
+        f"{scalar('description', url.description, _INDENT * 2)}"
+        f"{scalar('url', url.url, _INDENT * 2)}"
+        "    </gui_url>\n"
+    )
+
+
+# -- people and messages --------------------------------------------------------------------------------
+
+
+def _message(message: Message) -> str:
+    """Client 7.20.5 drops a message with a raw ``<`` in it."""
+    text = one_line(message.text).strip()
+    while len(written := html(text).encode()) > MAX_MESSAGE_BYTES:
+        # Characters take one to six bytes, so this ends after a few rounds, and never within a character.
+        text = text[: min(len(text) - 1, len(text) * MAX_MESSAGE_BYTES // len(written) + 1)]
+    return f'<message priority="{message.priority}">{written.decode()}</message>\n'
+
+
+def _user(user: UserBlock) -> str:
+    return (
+        f"<userid>{user.id:d}</userid>\n"
+        f"{scalar('user_name', user.name)}"
+        f"<user_total_credit>{decimal(user.total_credit)}</user_total_credit>\n"
+        f"<user_expavg_credit>{decimal(user.expavg_credit)}</user_expavg_credit>\n"
+        f"<user_create_time>{whole(user.create_time)}</user_create_time>\n"
+        f"{scalar('email_hash', user.email_hash)}"
+        f"{scalar('cross_project_id', user.cross_project_id)}"
+        f"{scalar('external_cpid', user.external_cpid)}"
+        f"<cpid_time>{whole(user.cpid_time or user.create_time)}</cpid_time>\n"
+    )
+
+
+def _host(host: HostBlock) -> str:
+    announced = f"<hostid>{host.id:d}</hostid>\n" if host.announce_id else ""
+    return (
+        f"{announced}"
+        f"<host_total_credit>{decimal(host.total_credit)}</host_total_credit>\n"
+        f"<host_expavg_credit>{decimal(host.expavg_credit)}</host_expavg_credit>\n"
+        f"{scalar('host_venue', host.venue)}"
+        f"<host_create_time>{whole(host.create_time)}</host_create_time>\n"
+    )
+
+
+def _trickle_down(trickle: TrickleDown) -> str:
+    """The text is written as it is: the program reads it from a file that way."""
+    if "</text>" in trickle.text or "</trickle_down>" in trickle.text:
+        raise LocalProtocolError(
+            f"the trickle-down message for {trickle.result_name} holds </text> or </trickle_down>: "
+            "the client would stop reading there"
+        )
+    return (
+        f"<trickle_down>\n{scalar('result_name', trickle.result_name)}<time>{trickle.time:d}</time>\n"
+        f"<text>\n{trickle.text}\n</text>\n</trickle_down>\n"
+    )
+
+
+def _named(element: str, name: str) -> str:
+    return f"<{element}>\n    <name>{escape(name)}</name>\n</{element}>\n"
+
+
+def _raw_element(element: str, text: str) -> str:
+    text = text.strip()
+    closing = f"</{element}>"
+    if not (text.startswith(f"<{element}>") and text.endswith(closing) and text.count(closing) == 1):
+        raise LocalProtocolError(f"stored preferences are not exactly one <{element}> element")
+    return f"{text}\n"

@@ -27,11 +27,18 @@ from cobblestone.wire.host_report import (
 )
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.preferences import GlobalPreferences, read_global_preferences
-from cobblestone.wire.request_layout import COPROC_TYPES, RequestParts, take_apart
-from cobblestone.wire.xml_reader import MAX_NAME, MAX_REQUEST_BYTES, MAX_TEXT, FieldReader, Fields, note
+from cobblestone.wire.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
+from cobblestone.wire.xml_reader import (
+    MAX_NAME,
+    MAX_REQUEST_BYTES,
+    MAX_TEXT,
+    FieldReader,
+    Fields,
+    client_version,
+    note,
+)
 
 MAX_ID = 2**62
-MAX_TRICKLES = 1000
 MAX_KEY_CHARS = 4096
 MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
@@ -211,8 +218,8 @@ class SchedulerRequest:
 def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) -> SchedulerRequest:
     """Read a scheduler request.
 
-    Raises RemoteProtocolError, and nothing else, when the body is longer than ``max_bytes``, is no request, or ends
-    before its closing tag: half a list of jobs would look like lost jobs.
+    Raises RemoteProtocolError, and nothing else, when the body is longer than ``max_bytes``, is no request,
+    or ends before its closing tag: half a list of jobs would look like lost jobs.
     """
     if len(body) > max_bytes:
         raise RemoteProtocolError(
@@ -221,8 +228,10 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     notes: list[Lenience] = []
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
-    pieces = parts.pieces
-    version, version_text = _client_version(top)
+    version = client_version(top)
+    for name in PLAIN_BLOCKS:
+        if name not in parts.blocks:
+            note(notes, LenienceKind.MISSING, name)
     results, transfers = _results(parts, notes)
     trickles = _trickles(parts, notes)
     number, flag = top.number, top.flag
@@ -231,7 +240,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         hostid=top.integer("hostid", high=MAX_ID),
         rpc_seqno=top.integer("rpc_seqno"),
         client_version=version,
-        client_version_text=version_text,
+        client_version_text=f"{version // 10000}.{version // 100 % 100}.{version % 100}",
         resource_share_fraction=number("resource_share_fraction", 1.0, 0.0, 1.0),
         rrs_fraction=number("rrs_fraction", 1.0, 0.0, 1.0),
         prrs_fraction=number("prrs_fraction", 1.0, 0.0, 1.0),
@@ -244,66 +253,46 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         cpu_req_instances=number("cpu_req_instances", high=MAX_COUNT),
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
-        platforms=_platforms(parts, notes),
-        code_sign_key=parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS].strip(),
+        platforms=_platforms(top, parts, notes),
+        code_sign_key=read_verbatim(
+            parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS], "code_sign_key", notes
+        ),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
         cross_project_id=top.text("cross_project_id", 64),
-        time_stats=read_time_stats(_block(parts, "time_stats", notes)),
-        net_stats=read_net_stats(_block(parts, "net_stats", notes)),
-        host_info=read_host_info(_block(parts, "host_info", notes)),
-        disk_usage=read_disk_usage(_block(parts, "disk_usage", notes)),
+        time_stats=read_time_stats(top),
+        net_stats=read_net_stats(top),
+        host_info=read_host_info(top),
+        disk_usage=read_disk_usage(top),
         coprocs=_coprocs(parts, notes) if parts.coprocs else (),
         results=results,
         results_truncated=parts.results_truncated,
         file_transfer_results=transfers,
         trickles=trickles,
-        trickles_truncated=len(parts.trickles) > len(trickles),
+        trickles_truncated=parts.trickles_truncated,
         sticky_files=_sticky_files(parts, notes) if parts.files else (),
         app_versions=_app_versions(parts, notes),
         other_results=_other_results(parts, notes),
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
         in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
-        client_opaque=_verbatim(pieces, parts.top.get("client_opaque", ""), "client_opaque", notes),
+        client_opaque=read_verbatim(parts.free_texts.get("client_opaque", ""), "client_opaque", notes),
         client_brand=top.text("client_brand", 255),
         leniences=tuple(notes),
     )
 
 
-# -- from parts to values -------------------------------------------------------------------------------------------
+# -- from parts to values -------------------------------------------------------------------------------
 
 
-def _block(parts: RequestParts, name: str, notes: list[Lenience]) -> FieldReader:
-    fields = parts.blocks.get(name)
-    if fields is None:
-        note(notes, LenienceKind.MISSING, name)
-        fields = {}
-    return FieldReader(fields, name, notes)
-
-
-def _client_version(top: FieldReader) -> tuple[int, str]:
-    major = top.integer("core_client_major_version", high=9999)
-    minor = top.integer("core_client_minor_version", high=99)
-    release = top.integer("core_client_release", high=99)
-    return 10000 * major + 100 * minor + release, f"{major}.{minor}.{release}"
-
-
-def _platforms(parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:
-    names = [parts.top.get("platform_name", ""), *parts.platforms]
-    read = (
-        FieldReader({"name": name}, "platform_name", notes).text("name", MAX_NAME).strip() for name in names
-    )
-    return tuple(dict.fromkeys(name for name in read if name))
+def _platforms(top: FieldReader, parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:
+    names = [top.name("platform_name")]
+    names += [FieldReader(fields, "alt_platform", notes).name() for fields in parts.platforms]
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _preferences(parts: RequestParts, name: str, notes: list[Lenience]) -> GlobalPreferences | None:
-    data = parts.pieces.get(parts.top.get(name, ""))
-    return read_global_preferences(data, notes) if data is not None else None
-
-
-def _verbatim(pieces: dict[str, bytes], key: str, where: str, notes: list[Lenience]) -> str:
-    data = pieces.get(key)
-    return read_verbatim(data, where, notes) if data else ""
+    content = parts.free_texts.get(name)
+    return read_global_preferences(content, notes) if content is not None else None
 
 
 def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
@@ -326,17 +315,17 @@ def _results(
         elif name in results:
             note(notes, LenienceKind.DUPLICATE, "result", name)
         else:
-            results[name] = _result(name, reader, files, parts.pieces)
+            results[name] = _result(name, reader, files)
     transfers = [r for r in results.values() if r.name.startswith(("upload_", "download_"))]
     if not transfers:
         return tuple(results.values()), ()
     return tuple(r for r in results.values() if r not in transfers), tuple(transfers)
 
 
-def _result(name: str, reader: FieldReader, files: list[Fields], pieces: dict[str, bytes]) -> ReportedResult:
+def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResult:
     number, integer = reader.number, reader.integer
-    stderr_out = pieces.get(reader.fields.get("stderr_out", ""))
-    stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr("", "")
+    stderr_out = reader.fields.get("stderr_out")
+    stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr()
     exit_status = integer("exit_status", NO_EXIT_STATUS, -(2**31))
     if "exit_status" not in reader.fields:
         note(reader.notes, LenienceKind.MISSING, "result/exit_status", name)
@@ -360,13 +349,11 @@ def _result(name: str, reader: FieldReader, files: list[Fields], pieces: dict[st
         intops_cumulative=number("intops_cumulative", high=MAX_OPERATIONS),
         stderr=stderr.program,
         error_message=stderr.message,
-        files=tuple(_reported_files(files, reader.notes, pieces)) if files else (),
+        files=tuple(_reported_files(files, reader.notes)) if files else (),
     )
 
 
-def _reported_files(
-    files: list[Fields], notes: list[Lenience], pieces: dict[str, bytes]
-) -> Iterator[ReportedFile]:
+def _reported_files(files: list[Fields], notes: list[Lenience]) -> Iterator[ReportedFile]:
     for fields in files:
         reader = FieldReader(fields, "file_info", notes)
         error = fields.get("error_msg")
@@ -379,14 +366,14 @@ def _reported_files(
             # An empty element is an error too: the client writes it only after a failure.
             error_msg=""
             if error is None
-            else _verbatim(pieces, error, "error_msg", notes)[:MAX_TEXT] or "error without text",
+            else read_verbatim(error, "error_msg", notes)[:MAX_TEXT] or "error without text",
         )
 
 
 def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, ...]:
     trickles: list[MsgFromHost] = []
-    for key in parts.trickles[:MAX_TRICKLES]:
-        trickle = read_trickle(parts.pieces.get(key, b""), notes)
+    for content in parts.trickles:
+        trickle = read_trickle(content, notes)
         reader = FieldReader({"time": trickle.time}, "msg_from_host", notes)
         trickles.append(
             MsgFromHost(
@@ -396,8 +383,6 @@ def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, 
                 text=trickle.text,
             )
         )
-    if len(parts.trickles) > MAX_TRICKLES:
-        note(notes, LenienceKind.TOO_MANY, "msg_from_host", f"{len(parts.trickles)}")
     return tuple(trickles)
 
 

@@ -1,22 +1,23 @@
 """Tolerant reading of the family's XML-like texts.
 
-BOINC's own parser is a tag scanner, and what its clients send is not always XML: a program's stderr is copied in as it
-is, with NULs, with bytes of any encoding, with tags of its own.  So reading goes in three steps:
+BOINC's own parser is a tag scanner, and what its clients send is not always XML: a program's stderr is
+copied in as it is, with NULs, with bytes of any encoding, with tags of its own.  So messages are scanned as
+*bytes in a str* (decoded as Latin-1, one character for each byte), free texts are jumped over, and each
+value is decoded on its own:
 
-1. `cut_verbatim` takes the free texts out of the *bytes*, each up to its closing tag, and leaves a number in place of
-   each.  What remains, the skeleton, holds nothing that a running program wrote.
-2. `take`, `take_all` and `scan_fields` find blocks and scalars in the usual layout.  They are quick, and they notice
-   (`UnusualLayout`) whenever something other than ``<name>text</name>`` is left over.
-3. `parse_unusual` reads an unusual skeleton with lxml, strictly first, then after repair in recovery mode.  Recovery
-   loses data silently, so it is the last resort and reported as a `Lenience`.
+* `scan_fields` reads blocks in the layout of the family's client.  It is quick, and it notices
+  (`UnusualLayout`) whenever anything but ``<name>text</name>`` is left over.
+* `cut_verbatim` and `parse_unusual` read any other layout with lxml, strictly first, then after repair in
+  recovery mode.  Recovery loses data silently, so it is the last resort and reported as a `Lenience`.
+* `FieldReader` turns scalars into bounded, finite values.
 
-`FieldReader` turns scalars into bounded, finite values.
+Nothing here takes more than linear time: what comes in may be written to hurt.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
@@ -24,11 +25,10 @@ from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.lenience import Lenience, LenienceKind
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
-MAX_SKELETON_BYTES = 4 * 1024 * 1024
-"""Bound of a message without its free texts: 2,000 reports and 5,000 jobs in progress take less than half of it."""
-MAX_UNUSUAL_BYTES = 512 * 1024
-"""Bound of a message that needs the general XML parser, whose tree takes some hundred bytes for each element."""
+MAX_UNUSUAL_CHARS = 512 * 1024
+"""Bound of what the general XML parser reads (free texts apart): its tree takes some 100 bytes an element."""
 MAX_BLOCK_CHARS = 256 * 1024
+MAX_PIECES = 20_000
 MAX_TEXT = 1024
 MAX_NAME = 255
 MAX_LENIENCES = 100
@@ -36,180 +36,123 @@ HUGE = 1e18
 """No quantity of the protocol (bytes, seconds, operations per second) is larger."""
 
 Fields = dict[str, str]
-"""Scalars of one block by element name, entities not yet resolved."""
+"""Scalars of one block by element name: bytes in a str, entities not yet resolved."""
 
-Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for its elements' type
+Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for this type
 
-_SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>")
+WHITE_SPACE = " \t\r\n"
+"""What may be stripped from bytes in a str: `str.strip` alone would also take the last bytes of some UTF-8 letters."""
+
+_SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>", re.ASCII)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-_CONTROL = {code: None for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A, 0x0D)}
-_CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL_CODES = [code for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A, 0x0D)]
+_CONTROL_BYTES = bytes(_CONTROL_CODES)
+_CONTROL_CHARACTERS = dict.fromkeys(_CONTROL_CODES)
 _DECLARATION = re.compile(r"<\?xml[^<>]{0,200}\?>")
-_SPACED_TAG = re.compile(r"<[ \t\r\n]*(/?)[ \t\r\n]*(\w+)[ \t\r\n]*(/?)[ \t\r\n]*>")
+_SPACED_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}(\w{1,64})\s{0,8}(/?)\s{0,8}>")
 _STRAY = re.compile(r"&(?!#\d{1,7};|#x[0-9a-fA-F]{1,6};|\w{1,20};)|<(?![/\w!])")
-_CDATA_END_OF_STDERR = re.compile(rb"\]\]>\s*</stderr_out>")
+_CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>", re.ASCII)
 
 
 class UnusualLayout(Exception):
     """The text is not in the layout of the family's client; never leaves the package."""
 
 
-# -- free texts -----------------------------------------------------------------------------------------------------
-
-
-def cut_verbatim(body: bytes, tags: Sequence[bytes]) -> tuple[bytes, dict[str, bytes]]:
-    """Cut the contents of the given elements out of a message.
-
-    The outermost of two nested ones wins, whatever the inner text looks like.  Returns the skeleton, in which each
-    such element holds a number, and the contents by number.  Raises RemoteProtocolError for a missing closing tag.
-    """
-    pieces: dict[str, bytes] = {}
-    out: list[bytes] = []
-    position = 0
-    starts = {tag: at for tag in tags if (at := body.find(b"<%b>" % tag)) >= 0}
-    while starts:
-        tag = min(starts, key=starts.__getitem__)
-        begin = starts[tag] + len(tag) + 2
-        end = _end_of_verbatim(body, tag, begin)
-        key = str(len(pieces))
-        pieces[key] = body[begin:end]
-        out += body[position:begin], key.encode()
-        position = end
-        for name, at in list(starts.items()):
-            if at < end:
-                starts[name] = body.find(b"<%b>" % name, end)
-                if starts[name] < 0:
-                    del starts[name]
-    out.append(body[position:])
-    return b"".join(out), pieces
-
-
-def _end_of_verbatim(body: bytes, tag: bytes, begin: int) -> int:
-    end = body.find(b"</%b>" % tag, begin)
-    if end < 0:
-        name = tag.decode()
-        raise RemoteProtocolError(
-            f"<{name}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
-        )
-    if tag == b"stderr_out" and not body[begin:end].rstrip().endswith(b"]]>"):
-        # A program may print the closing tag itself: within CDATA only the one behind "]]>" counts, unless another
-        # stderr_out begins before it.
-        opening = body.find(b"<![CDATA[", begin, end)
-        proper = _CDATA_END_OF_STDERR.search(body, end) if opening >= 0 else None
-        if proper and body.find(b"<stderr_out>", end, proper.start()) < 0:
-            return body.index(b"</stderr_out>", proper.start())
-    return end
-
-
-def decode(data: bytes, where: str, notes: list[Lenience]) -> str:
-    """Decode UTF-8, else Latin-1 (which old clients and many hosts' names are in)."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        note(notes, LenienceKind.NOT_UTF8, where, f"byte {error.start}")
-        return data.decode("latin-1")
-
-
-def strip_control(text: str) -> str:
-    """Remove control characters except tab and line ends; databases and XML refuse them."""
-    return text.translate(_CONTROL) if _CONTROL_CHARACTER.search(text) else text
-
-
-def unescape(text: str) -> str:
-    """Resolve the five named entities and numeric references; leave everything else alone."""
-    return _REFERENCE.sub(_resolve, text) if "&" in text else text
-
-
-def _resolve(match: re.Match[str]) -> str:
-    decimal, hexadecimal, name = match.groups()
-    if name:
-        return _ENTITIES[name]
-    code = int(decimal) if decimal else int(hexadecimal, 16)
-    # Surrogates are not characters: they could not be encoded again.
-    return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
-
-
 def note(notes: list[Lenience], kind: LenienceKind, where: str, detail: str = "") -> None:
     """Record a lenience; a hostile message cannot make the list long."""
     if len(notes) < MAX_LENIENCES:
-        notes.append(Lenience(kind=kind, where=where, detail=strip_control(detail)[:80]))
+        notes.append(Lenience(kind=kind, where=where, detail=detail[:80].translate(_CONTROL_CHARACTERS)))
 
 
-# -- the usual layout -----------------------------------------------------------------------------------------------
+# -- the usual layout -----------------------------------------------------------------------------------
 
 
-def take(text: str, tag: str) -> tuple[str | None, str]:
-    """Take the first element of that name out of a text: its content (None if absent), and the rest."""
-    start = text.find(f"<{tag}>")
-    if start < 0:
-        return None, text
-    begin = start + len(tag) + 2
-    end = text.find(f"</{tag}>", begin)
-    if end < 0:
-        raise UnusualLayout(tag)
-    return text[begin:end], text[:start] + text[end + len(tag) + 3 :]
-
-
-def take_all(text: str, tag: str, limit: int) -> tuple[list[str], str, bool]:
-    """Take all elements of that name out of a text: their contents, the rest, and whether some were dropped.
-
-    Beyond ``limit`` everything up to the last closing tag of that name is dropped.
-    """
-    opening, closing = f"<{tag}>", f"</{tag}>"
-    start = text.find(opening)
-    if start < 0:
-        return [], text, False
-    blocks: list[str] = []
-    rest: list[str] = []
-    position = 0
-    while start >= 0:
-        rest.append(text[position:start])
-        if len(blocks) == limit:
-            rest.append(text[text.rindex(closing) + len(closing) :])
-            return blocks, "".join(rest), True
-        begin = start + len(opening)
-        end = text.find(closing, begin)
-        if end < 0:
-            raise UnusualLayout(tag)
-        blocks.append(text[begin:end])
-        position = end + len(closing)
-        start = text.find(opening, position)
-    rest.append(text[position:])
-    return blocks, "".join(rest), False
-
-
-def scan_fields(block: str, where: str) -> Fields:
+def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
     """Read ``<name>text</name>`` scalars; the last of several wins, as in the family's parser.
 
-    Raises UnusualLayout when the block holds any other tag.
+    ``wrappers`` are elements that stand around some of them.  Raises UnusualLayout when the block holds any other
+    tag.
     """
     if len(block) > MAX_BLOCK_CHARS:
         raise RemoteProtocolError(
             f"<{where}> has {len(block)} characters, at most {MAX_BLOCK_CHARS} are read"
         )
     found = _SCALAR.findall(block)
-    if block.count("<") != 2 * len(found):
+    fields: Fields = dict(found)
+    tags = 2 * len(found)
+    for wrapper in wrappers:
+        if wrapper not in fields:  # an empty one was taken for a scalar
+            tags += 2
+    if block.count("<") != tags:
         raise UnusualLayout(where)
-    return dict(found)
+    return fields
 
 
-# -- any other layout -----------------------------------------------------------------------------------------------
+def end_of_verbatim(text: str, tag: str, begin: int) -> int:
+    """Where the closing tag of a free text that starts at ``begin`` is; UnusualLayout if there is none."""
+    end = text.find(f"</{tag}>", begin)
+    if end < 0:
+        raise UnusualLayout(tag)
+    if tag == "stderr_out" and not text[begin:end].rstrip(WHITE_SPACE).endswith("]]>"):
+        # A program may print the closing tag itself: within CDATA only the one behind "]]>" counts, unless
+        # another stderr_out begins before it.
+        if text.find("<![CDATA[", begin, end) < 0:
+            return end
+        another = text.find("<stderr_out>", end)
+        proper = _CDATA_END_OF_STDERR.search(text, end, another if another >= 0 else len(text))
+        if proper:
+            return proper.end() - len("</stderr_out>")
+    return end
 
 
-def parse_unusual(text: str, root: str, flags: Sequence[str], notes: list[Lenience]) -> tuple[Element, bool]:
+# -- any other layout -----------------------------------------------------------------------------------
+
+
+def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Cut the contents of the given elements out of a message, so that an XML parser may look at the rest.
+
+    The outermost of two nested ones wins, whatever the inner text looks like.  Returns the message with a
+    number in each such element, and the contents by number.  Raises RemoteProtocolError for a missing
+    closing tag.
+    """
+    pieces: dict[str, str] = {}
+    out: list[str] = []
+    position = 0
+    opening = re.compile(f"<({'|'.join(tags)})>")
+    while match := opening.search(text, position):
+        begin = match.end()
+        try:
+            end = end_of_verbatim(text, match[1], begin)
+        except UnusualLayout:
+            raise RemoteProtocolError(
+                f"<{match[1]}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
+            ) from None
+        if len(pieces) == MAX_PIECES:
+            raise RemoteProtocolError(
+                f"more than {MAX_PIECES} free texts", reply_hint="The request is too long."
+            )
+        key = str(len(pieces))
+        pieces[key] = text[begin:end]
+        out += text[position:begin], key
+        position = end
+    out.append(text[position:])
+    return "".join(out), pieces
+
+
+def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenience]) -> tuple[Element, bool]:
     """Read a text with lxml; returns the root element and whether the text had to be repaired.
 
     ``flags`` are the elements for which ``<x/>`` means true.  Raises RemoteProtocolError.
     """
-    if len(text) > MAX_UNUSUAL_BYTES:
+    if len(text) > MAX_UNUSUAL_CHARS:
         raise RemoteProtocolError(
             f"<{root}> is not in the usual layout, and too long to be read in any other"
         )
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise RemoteProtocolError("document types and entities are not accepted")
-    text = strip_control(_DECLARATION.sub("", text))
-    text = _SPACED_TAG.sub(r"<\1\2\3>", text)
+    text = decode(text, root, notes).translate(_CONTROL_CHARACTERS)
+    text = _SPACED_TAG.sub(r"<\1\2\3>", _DECLARATION.sub("", text))
     text = re.sub(rf"<({'|'.join(flags)})/>", r"<\1>1</\1>", text)
     repaired = False
     try:
@@ -218,7 +161,7 @@ def parse_unusual(text: str, root: str, flags: Sequence[str], notes: list[Lenien
         repaired = True
         note(notes, LenienceKind.RECOVERED, root, str(error))
         try:
-            tree = _parse(_STRAY.sub(_escape_stray, text), recover=True)
+            tree = _parse(_repair(text), recover=True)
         except etree.XMLSyntaxError:
             tree = None
     if tree is not None and tree.tag != root:
@@ -239,17 +182,24 @@ def _parse(text: str, *, recover: bool) -> Element | None:
         remove_comments=True,
         remove_pis=True,
     )
-    return etree.fromstring(text.encode("utf-8", "replace"), parser)
+    return etree.fromstring(text.encode(), parser)
 
 
-def _escape_stray(match: re.Match[str]) -> str:
-    return "&amp;" if match.group() == "&" else "&lt;"
+def _repair(text: str) -> str:
+    """Escape stray ``&`` and ``<``, and resolve numeric references: lxml gives back invalid UTF-8 for surrogates."""
+    text = _STRAY.sub(lambda match: "&amp;" if match.group() == "&" else "&lt;", text)
+    return _REFERENCE.sub(_resolve_number, text).translate(_CONTROL_CHARACTERS)
+
+
+def _resolve_number(match: re.Match[str]) -> str:
+    character = _resolve(match)
+    return match.group() if character in "<>&\"'" else character
 
 
 def element_fields(element: Element) -> Fields:
-    """The scalars directly below an element, still escaped as `FieldReader` expects them."""
+    """The scalars directly below an element, in the same form as `scan_fields` gives them."""
     return {
-        child.tag: (child.text or "").replace("&", "&amp;")
+        child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
         for child in element
         if isinstance(child.tag, str) and not len(child)
     }
@@ -260,7 +210,37 @@ def elements(root: Element, tag: str, *, anywhere: bool) -> Iterator[Element]:
     return root.iter(tag) if anywhere else root.iterchildren(tag)
 
 
-# -- values ---------------------------------------------------------------------------------------------------------
+# -- values ---------------------------------------------------------------------------------------------
+
+
+def decode(text: str, where: str, notes: list[Lenience]) -> str:
+    """Turn bytes in a str into characters: UTF-8, else Latin-1, which old clients write."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        note(notes, LenienceKind.NOT_UTF8, where)
+        return text
+
+
+def strip_control_bytes(data: bytes) -> bytes:
+    """Remove control characters except tab and line ends; databases and XML refuse them."""
+    return data.translate(None, _CONTROL_BYTES)
+
+
+def unescape(text: str) -> str:
+    """Resolve the five named entities and numeric references; leave everything else alone."""
+    return _REFERENCE.sub(_resolve, text) if "&" in text else text
+
+
+def _resolve(match: re.Match[str]) -> str:
+    decimal, hexadecimal, name = match.groups()
+    if name:
+        return _ENTITIES[name]
+    code = int(decimal) if decimal else int(hexadecimal, 16)
+    # Surrogates are not characters: they could not be encoded again.
+    return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
 
 
 class FieldReader:
@@ -313,6 +293,8 @@ class FieldReader:
         value = self.fields.get(name)
         if not value:
             return ""
+        if not value.isascii():
+            value = decode(value, f"{self.where}/{name}", self.notes)
         if "&" in value:
             value = unescape(value)
         if not value.isprintable():
@@ -324,11 +306,18 @@ class FieldReader:
 
     def name(self, name: str = "name") -> str:
         """A name, or the empty text for one that is too long to be anything we gave out."""
-        value = self.text(name, MAX_TEXT).strip()
+        value = self.text(name).strip()
         return value if len(value) <= MAX_NAME else ""
 
     def _clean(self, name: str, value: str) -> str:
-        cleaned = strip_control(value)
+        cleaned = value.translate(_CONTROL_CHARACTERS)
         if cleaned != value:
             note(self.notes, LenienceKind.CONTROL_CHARACTERS, f"{self.where}/{name}")
         return " ".join(cleaned.split()) if "\n" in cleaned or "\r" in cleaned else cleaned
+
+
+def client_version(reader: FieldReader) -> int:
+    """The client's version, 10000 * major + 100 * minor + release; 0 if it does not say."""
+    major = reader.integer("core_client_major_version", high=9999)
+    minor = reader.integer("core_client_minor_version", high=99)
+    return 10000 * major + 100 * minor + reader.integer("core_client_release", high=99)

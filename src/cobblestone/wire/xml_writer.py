@@ -1,6 +1,7 @@
 """Exact writing: one element on a line, numbers as C prints them, one escape function for everything.
 
-Clients read line by line and look for exact tags, and signatures cover exact bytes, hence strings and no XML library.
+Clients read line by line and look for exact tags, and signatures cover exact bytes, hence strings and no XML
+library.
 """
 
 from __future__ import annotations
@@ -11,32 +12,46 @@ import re
 from cobblestone.domain.errors import LocalProtocolError
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-_LINE_ENDS = re.compile(r"[\r\n\t\x85\u2028\u2029]+")
+_LINE_ENDS = re.compile("[\r\n\t\x85\u2028\u2029]+")
+_SPECIAL = re.compile('[&<>"\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufffe\uffff]')
+
+
+def printable(text: str) -> str:
+    """The text without the characters that no XML document may hold."""
+    return _NOT_IN_XML.sub("", text)
 
 
 def escape(text: str) -> str:
     """Escape a text for an element or attribute, and drop what no XML document may hold."""
-    text = _NOT_IN_XML.sub("", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    if not _SPECIAL.search(text):
+        return text
+    return (
+        printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    )
 
 
-def cdata(text: str) -> str:
-    """Wrap a text in CDATA; a ``]]>`` within is split by a space, for the client's scanner knows no other way."""
-    return f"<![CDATA[{_NOT_IN_XML.sub('', text).replace(']]>', ']] >')}]]>"
+def html(text: str) -> str:
+    """A text that may hold HTML: in CDATA, which every reader of the family knows, or escaped where that ends early."""
+    if "<" not in text or "]]>" in text:
+        return escape(text)
+    return f"<![CDATA[{printable(text)}]]>"
 
 
 def decimal(value: float) -> str:
-    """A number with six decimals, as C's ``%f`` prints it.  Raises LocalProtocolError for NaN and infinity."""
-    if not math.isfinite(value):
-        raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
+    """A number with six decimals, as C's ``%f`` prints it; LocalProtocolError for NaN and infinity."""
+    _check_finite(value)
     return f"{value:.6f}"
 
 
 def whole(value: float) -> str:
-    """A number without decimals, as C's ``%.0f`` prints it.  Raises LocalProtocolError for NaN and infinity."""
+    """A number without decimals, as C's ``%.0f`` prints it; LocalProtocolError for NaN and infinity."""
+    _check_finite(value)
+    return f"{value:.0f}"
+
+
+def _check_finite(value: float) -> None:
     if not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: only finite numbers can")
-    return f"{value:.0f}"
 
 
 def one_line(text: str) -> str:
@@ -45,9 +60,9 @@ def one_line(text: str) -> str:
 
 
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
-    """One element on a line of its own: booleans as 0 or 1, integers plain, other numbers with six decimals."""
+    """One element on its own line: booleans as 0 or 1, integers plain, other numbers with six decimals."""
     if isinstance(value, str):
-        text = escape(one_line(value))
+        text = escape(one_line(value)) if _SPECIAL.search(value) else value
     elif isinstance(value, int):
         text = str(int(value))
     else:

@@ -2,13 +2,14 @@
 
 The Cobblestone (after Jeff Cobb of SETI@home) has been defined three times:
 
-* in BOINC's first documents: 1/100 of a day on a machine of 1000 double-precision MIPS Whetstone **and** 1000 VAX MIPS
-  Dhrystone (`REFERENCE_MACHINE`);
+* in BOINC's first documents: 1/100 of a day on a machine of 1000 double-precision MIPS Whetstone **and**
+  1000 VAX MIPS Dhrystone (`REFERENCE_MACHINE`);
 * in the CreditNew design: 100 per GFLOPS-day of peak floating-point speed (`DESIGNED`);
-* in the deployed server and client (``lib/cobblestone`` constant, client 7.20.5): 200 per GFLOPS-day (`DEPLOYED`).
+* in the deployed server and client (``lib/cobblestone`` constant, client 7.20.5): 200 per GFLOPS-day
+  (`DEPLOYED`).
 
-The first two agree for a machine whose two benchmarks are equal; the third is half as large, so that the same work has
-twice as many of it.  Amounts of different units never meet without `CreditUnit.convert`.
+The first two agree for a machine whose two benchmarks are equal; the third is half as large, so that the
+same work has twice as many of it.  Amounts of different units never meet without `CreditUnit.convert`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class CreditUnit:
         return credit / self.per_flop
 
     def of_reference_machine(self, cpu_seconds: float, p_fpops: float, p_iops: float) -> float:
-        """Credit by both benchmarks of a CPU: the mean of Whetstone and Dhrystone speed (operations/s) x CPU time."""
+        """Credit by both benchmarks of a CPU: the mean of Whetstone and Dhrystone speed (operations/s) x
+        CPU time."""
         return self.of_flops(0.5 * (p_fpops + p_iops) * cpu_seconds)
 
     def convert(self, credit: float, to: CreditUnit) -> float:

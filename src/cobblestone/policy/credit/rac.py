@@ -1,15 +1,15 @@
 """Recent average credit (RAC): an exponentially decaying rate in credit per day, half-life one week.
 
-Source: BOINC's ``update_average`` (``lib/util.cpp``, ``sched/credit.cpp``; wiki page *Computation credit*).  With old
-average A at time t0, new credit C at ``now``, d = max(0, now - t0) and w = 2^(-d / half-life):
+Source: BOINC's ``update_average`` (``lib/util.cpp``, ``sched/credit.cpp``; wiki page *Computation credit*).
+ With old average A at time t0, new credit C at ``now``, d = max(0, now - t0) and w = 2^(-d / half-life):
 
 * first sample (t0 = 0, C > 0):  A' = C per day of (now - work start)
 * normal:                        A' = w A + (1 - w) C per day of d
 * no measurable time (1 - w <= 1e-6, where the normal form divides by almost nothing), its first-order limit:
   A' = w A + ln 2 * C * (one day / half-life)
 
-Known differences: a first sample without measurable time takes the limit instead of dividing by zero; what is not a
-finite number counts as nothing; the average is kept within 0 … `LARGEST`.
+Known differences: a first sample without measurable time takes the limit instead of dividing by zero; what
+is not a finite number counts as nothing; the average is kept within 0 … `LARGEST`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def update_average(
 ) -> RecentAverage:
     """Add ``credit``, earned since ``work_start``, to an average, or only decay it (``credit`` 0).
 
-    Times are Unix seconds.  The new time stamp is ``now``, also when the clock went back: a stamp once set in the future
-    would otherwise stop the decay until then.  Negative credit (a correction) lowers the average, at most to 0.
-    Raises `PolicyViolation` for a half-life that is not positive.
+    Times are Unix seconds.  The new time stamp is ``now``, also when the clock went back: a stamp once set
+    in the future would otherwise stop the decay until then.  Negative credit (a correction) lowers the
+    average, at most to 0. Raises `PolicyViolation` for a half-life that is not positive.
     """
     _check_half_life(half_life)
     if not math.isfinite(now):
-        now = average.time
+        now = average.time if math.isfinite(average.time) else 0.0
     if not math.isfinite(credit):
         credit = 0.0
     value = _bounded(average.value)
@@ -88,3 +88,32 @@ def credited(
     )
     added = credit if math.isfinite(credit) else 0.0
     return CreditStatement(_bounded(statement.total + added), recent)
+
+
+def correct_average(
+    average: RecentAverage, *, credit: float, granted_time: float, now: float, half_life: float = HALF_LIFE
+) -> RecentAverage:
+    """Take back (negative) or add credit that was granted, wrongly or too little, at ``granted_time``.
+
+    What is left of that grant in the average has decayed since; exactly that much is corrected, at most to 0.
+    """
+    decayed_now = decayed(average, now, half_life)
+    if not math.isfinite(now):
+        return average
+    remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / half_life)
+    change = math.log(2.0) * remaining * (SECONDS_PER_DAY / half_life)
+    if not math.isfinite(change):
+        change = 0.0
+    return RecentAverage(_bounded(decayed_now + change), now)
+
+
+def idle_decayed(
+    average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = 0.1
+) -> RecentAverage | None:
+    """The average after the daily statistics task, or None when the task leaves it alone.
+
+    Source: BOINC's ``update_stats``: averages above ``smallest`` that nothing has updated for a day.
+    """
+    if average.value <= smallest or now - average.time < SECONDS_PER_DAY:
+        return None
+    return update_average(average, credit=0.0, work_start=now, now=now, half_life=half_life)

@@ -1,15 +1,57 @@
-"""Names of the credit systems."""
+"""Names of the credit systems.  A project's own systems are registered as entry points, which the server
+resolves."""
 
 from __future__ import annotations
 
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.credit.benchmark import BenchmarkSystem
+from cobblestone.policy.credit.combine import COMBINATIONS
+from cobblestone.policy.credit.counted import CountedSystem
+from cobblestone.policy.credit.deployed import DeployedSystem
+from cobblestone.policy.credit.designed import DesignedSystem
+from cobblestone.policy.credit.fixed import AssignedSystem, FixedSystem, NoCreditSystem, RunTimeSystem
 from cobblestone.policy.credit.system import CreditSystem
+
+ENTRY_POINT_GROUP = "cobblestone.credit_systems"
+"""Group in which a package announces its own system."""
+
+
+def _built_in() -> dict[str, CreditSystem]:
+    systems: list[CreditSystem] = [
+        BenchmarkSystem(),
+        BenchmarkSystem(name="benchmark-both", both=True),
+        CountedSystem(),
+        DesignedSystem(),
+        DeployedSystem(),
+        FixedSystem(),
+        RunTimeSystem(),
+        AssignedSystem(),
+        AssignedSystem(name="after-assimilation", after_assimilation=True),
+        NoCreditSystem(name="trickle"),
+        NoCreditSystem(),
+    ]
+    for combination in COMBINATIONS:
+        systems += [
+            BenchmarkSystem(name=f"benchmark:{combination}", combination=combination),
+            BenchmarkSystem(name=f"benchmark-both:{combination}", combination=combination, both=True),
+            CountedSystem(name=f"counted:{combination}", combination=combination),
+        ]
+    return {system.name: system for system in systems}
+
+
+CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
+"""The built-in systems by name."""
 
 
 def credit_system(name: str) -> CreditSystem:
     """The built-in system of this name; raises `ConfigError` for an unknown one."""
-    raise NotImplementedError
+    try:
+        return CREDIT_SYSTEMS[name]
+    except KeyError:
+        known = ", ".join(credit_system_names())
+        raise ConfigError(f"credit system {name!r}: no such system; known are {known}") from None
 
 
 def credit_system_names() -> tuple[str, ...]:
     """Names of the built-in systems."""
-    raise NotImplementedError
+    return tuple(sorted(CREDIT_SYSTEMS))

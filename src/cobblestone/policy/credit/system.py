@@ -1,198 +1,66 @@
-"""The interface of a credit system, and the one function that a validator calls.
+"""The interface of a credit system, and the functions that a validator calls.
 
-A system answers three questions about a workunit with valid results, each by a pure method:
+A system answers three questions about the valid results of a workunit, each by a pure method:
 
 1. `CreditSystem.claim`: what does one result claim?
 2. `CreditSystem.grant`: what does each result get, given all claims?
 3. `CreditSystem.learn`: which samples do the statistics take from it?
 
-Statistics leave as *increments* (samples and sums, never new values): several validators may add theirs to the current row,
-in any order, without losing any.  `grant_workunit` asks the questions in order, bounds hostile numbers before and
-amounts after, and keeps every reason.
+`grant_workunit` asks them in order, bounds hostile figures before and amounts after, and keeps every reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
-from cobblestone.domain.reasons import Reason
-from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.errors import PolicyViolation
+from cobblestone.domain.ids import ResultId
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.credit.bounds import bounded_input, bounded_workunit
+from cobblestone.policy.credit.claims import (
+    AppIncrement,
+    AppStatistics,
+    Claim,
+    ClaimInput,
+    ClaimMode,
+    CreditContext,
+    Grant,
+    HostVersionIncrement,
+    HostVersionStatistics,
+    PlatformKind,
+    StatisticIncrements,
+    Statistics,
+    VersionIncrement,
+    VersionStatistics,
+    WorkunitFacts,
+)
 from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
 
-# ---------------------------------------------------------------------------------------------- statistics
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostVersionStatistics:
-    """What is known of one app version on one host (anonymous platform: of one kind of processor of the app)."""
-
-    pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
-    elapsed: RunningAverage = RunningAverage()  #: elapsed seconds / rsc_fpops_est
-    turnaround: RunningAverage = RunningAverage()  #: seconds from sending to receipt
-    consecutive_valid: int = 0
-    error_rate: float = 0.1  #: the design's estimate; consecutive_valid replaced it in the deployed system
-    scale_probation: bool = True  #: design: the host scale is not trusted yet
-    host_scale_time: float = 0.0  #: design: no host scale before this time (Unix seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionStatistics:
-    """What is known of one app version over all hosts."""
-
-    pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
-    pfc_scale: float = 0.0  #: cross-version scale; 0 = not known
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppStatistics:
-    """What is known of one app."""
-
-    min_avg_pfc: float = (
-        1.0  #: claimed FLOPs per rsc_fpops_est of the most efficient kind of version; 0 = not known
-    )
-    host_scale_check: bool = False  #: trust host scales only of proven hosts (per app, default off)
-    flops_scale: float = 1.0  #: second system: credit of counted FLOPs x this = credit of the first system
-    credit_per_cpu_second: float = 0.0  #: second system, for what cannot count: published average
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
-    """Statistics that the claims of one workunit may need; those of hosts come with each `ClaimInput`."""
-
-    app: AppStatistics = AppStatistics()
-    versions: Mapping[AppVersionId, VersionStatistics] = field(
-        default_factory=dict[AppVersionId, VersionStatistics]
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostVersionIncrement:
-    """Samples for one host and app version; apply with `RunningAverage.with_samples` and ``HOST_VERSION_RULE``."""
-
-    host_id: HostId
-    app_version_id: AppVersionId
-    pfc: tuple[float, ...] = ()
-    elapsed: tuple[float, ...] = ()
-    turnaround: tuple[float, ...] = ()
-    on_probation: bool = False  #: design: a suspicious claim; error rate and scale probation start anew
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionIncrement:
-    """Samples and credit for one app version; apply samples with ``VERSION_RULE``."""
-
-    app_version_id: AppVersionId
-    pfc: tuple[float, ...] = ()
-    credit: float = 0.0  #: for the recent average credit of the version
-    work_start: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppIncrement:
-    """Sums for one app, with which the second system keeps its scale."""
-
-    benchmark_credit: float = 0.0  #: what the first system would have claimed for jobs that counted
-    counted_credit: float = 0.0  #: what their counted FLOPs are worth unscaled
-    cpu_seconds: float = 0.0  #: of those jobs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatisticIncrements:
-    """What the statistics take from one workunit (or straggler)."""
-
-    host_versions: tuple[HostVersionIncrement, ...] = ()
-    versions: tuple[VersionIncrement, ...] = ()
-    app: AppIncrement | None = None
-
-
-# --------------------------------------------------------------------------------------------------- facts
-
-
-class PlatformKind(StrEnum):
-    """Whose program computed the result."""
-
-    NORMAL = "normal"
-    ANONYMOUS = "anonymous"  #: the volunteer's own build
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimInput:
-    """Facts of one valid result that its claim may rest on.  Seconds, Unix seconds, operations per second."""
-
-    result_id: ResultId
-    host_id: HostId
-    app_version_id: AppVersionId  #: anonymous platform: the generalised id, app id * 1 000 000 + kind
-    platform: PlatformKind = PlatformKind.NORMAL
-    is_gpu: bool = False
-    elapsed_time: float = 0.0
-    cpu_time: float = 0.0
-    sent_time: float = 0.0
-    received_time: float = 0.0
-    peak_flops: float = 0.0  #: of the devices that the job used, together
-    ncpus: float = 1.0  #: processors of the host
-    p_fpops: float = 0.0  #: Whetstone, per processor
-    p_iops: float = 0.0  #: Dhrystone, per processor
-    fpops_counted: float = 0.0  #: floating-point operations as counted by the program
-    intops_counted: float = 0.0
-    trickle_credit: float = 0.0  #: already granted for this result while it ran
-    outlier: bool = False  #: the validator asks to keep its run time out of the statistics
-    claimed_credit: float = 0.0  #: what the project's own validator put there (granted after assimilation)
-    host_version: HostVersionStatistics | None = None  #: None: no record yet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkunitFacts:
-    """Facts of the job."""
-
-    rsc_fpops_est: float
-    rsc_fpops_bound: float
-    fixed_credit: float = 0.0  #: stored when the job was made, in the project's unit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreditContext:
-    """What all claims of a workunit share."""
-
-    statistics: Statistics = Statistics()
-    unit: CreditUnit = DEPLOYED
-    max_granted: float = 73_000_000.0
-    now: float = 0.0
-
-
-# ------------------------------------------------------------------------------------------ claims, grants
-
-
-class ClaimMode(StrEnum):
-    """How well founded a claim is."""
-
-    NORMAL = "normal"
-    APPROXIMATE = "approximate"  #: a scale is missing, or the host is not proven
-    ESTIMATE = "estimate"  #: nothing is known but the job's own estimate
-    REFUSED = "refused"  #: cannot be; the result gets nothing and does not count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What one result claims."""
-
-    amount: float  #: credit in the project's unit
-    mode: ClaimMode = ClaimMode.NORMAL
-    reasons: tuple[Reason, ...] = ()
-    flops: float = 0.0  #: claimed peak FLOP count, where the system has one
-    raw_flops: float = 0.0  #: before any scale; what statistics are made of
-    outlier: bool = False  #: keep it out of statistics
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    """What the results of a workunit get, in the order of their claims."""
-
-    credits: tuple[float, ...]
-    reasons: tuple[Reason, ...] = ()
+__all__ = [
+    "AppIncrement",
+    "AppStatistics",
+    "Claim",
+    "ClaimInput",
+    "ClaimMode",
+    "CreditContext",
+    "CreditSystem",
+    "Grant",
+    "GrantOutcome",
+    "HostVersionIncrement",
+    "HostVersionStatistics",
+    "PlatformKind",
+    "ResultCredit",
+    "StatisticIncrements",
+    "Statistics",
+    "VersionIncrement",
+    "VersionStatistics",
+    "WorkunitFacts",
+    "grant_straggler",
+    "grant_workunit",
+]
 
 
 class CreditSystem(Protocol):
@@ -204,11 +72,11 @@ class CreditSystem(Protocol):
         ...
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """What one result claims."""
+        """What one result claims; its figures are finite, not negative, and bounded."""
         ...
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """What each result gets."""
+        """What each result gets, in the order of the claims."""
         ...
 
     def learn(
@@ -222,29 +90,68 @@ class CreditSystem(Protocol):
         ...
 
 
-# ------------------------------------------------------------------------------- what a validator calls
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCredit:
-    """What one result claimed and got, and why: the content of its ledger entry."""
+    """What one result claimed and gets now, and why: the content of its ledger entry."""
 
     result_id: ResultId
     claimed: float
-    granted: float
+    granted: float  #: due now: what trickle messages brought is taken off
     mode: ClaimMode = ClaimMode.NORMAL
     reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOutcome:
-    """What follows for a workunit: credit per result, the credit that stragglers will get, statistic increments."""
+    """What follows for a workunit."""
 
     system: str
     unit: CreditUnit
     results: tuple[ResultCredit, ...]
-    canonical_credit: float
+    canonical_credit: float  #: what stragglers will get
     increments: StatisticIncrements = StatisticIncrements()
+    pending: bool = False  #: write no entry: the credit is granted after assimilation
+
+
+def _bounded_claim(claim: Claim) -> Claim:
+    """A claim whose amount is a figure, whatever the system computed."""
+    if 0.0 <= claim.amount < math.inf:
+        return claim
+    why = reason("claim_refused", "Claim {amount} is no amount: it does not count.", amount=str(claim.amount))
+    return replace(claim, amount=0.0, mode=ClaimMode.REFUSED, reasons=(*claim.reasons, why))
+
+
+def _bounded_grant(amount: float, limit: float) -> tuple[float, tuple[Reason, ...]]:
+    if 0.0 <= amount <= limit:
+        return amount, ()
+    if amount > limit and math.isfinite(amount):
+        why = reason(
+            "grant_bounded", "{amount} is beyond the limit of a grant, {limit}.", amount=amount, limit=limit
+        )
+        return limit, (why,)
+    return 0.0, (reason("grant_refused", "{amount} is no amount: nothing is granted.", amount=str(amount)),)
+
+
+def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[Reason, ...]]:
+    """What remains to be granted after the provisional credit of trickle messages, never below 0."""
+    if provisional <= 0.0:
+        return amount, ()
+    due = max(0.0, amount - provisional)
+    why = reason(
+        "granted_before",
+        "Of {amount}, trickle messages brought {provisional} while it ran; {due} is due.",
+        amount=amount,
+        provisional=provisional,
+        due=due,
+    )
+    return due, (why,)
+
+
+def _context(
+    statistics: Statistics, unit: CreditUnit, max_granted: float | None, now: float
+) -> CreditContext:
+    limit = unit.tflops_year if max_granted is None else max_granted
+    return CreditContext(statistics=statistics, unit=unit, max_granted=limit, now=now)
 
 
 def grant_workunit(
@@ -259,10 +166,52 @@ def grant_workunit(
 ) -> GrantOutcome:
     """Credit for the valid results of a workunit whose canonical result was just found.
 
-    ``inputs`` are its VALID results, in the order of their ids; ``max_granted`` limits a single grant (default: a
-    TFLOPS-year in ``unit``).  ``now`` is in Unix seconds.
+    ``inputs`` are its VALID results in the order of their ids; ``max_granted`` limits a single grant
+    (default: a TFLOPS-year in ``unit``); ``now`` is in Unix seconds.  Raises `PolicyViolation` when the
+    system answers for another number of results than it was asked about.
     """
-    raise NotImplementedError
+    context = _context(statistics, unit, max_granted, now)
+    workunit, job_reasons = bounded_workunit(workunit)
+    bounded = [bounded_input(facts, now=now) for facts in inputs]
+    facts_of = [facts for facts, _ in bounded]
+    claims = [_bounded_claim(system.claim(facts, workunit, context)) for facts in facts_of]
+    grant = system.grant(claims, workunit, context)
+    if len(grant.credits) != len(claims):
+        raise PolicyViolation(
+            f"credit system {system.name!r} granted {len(grant.credits)} amounts for {len(claims)} claims;"
+            " a grant has one amount per claim, in their order"
+        )
+    results: list[ResultCredit] = []
+    canonical_credit = 0.0
+    for (facts, input_reasons), claim, amount in zip(bounded, claims, grant.credits, strict=True):
+        full, limit_reasons = _bounded_grant(amount, context.max_granted)
+        due, trickle_reasons = _without_trickles(full, facts.trickle_credit)
+        if facts.canonical or not results:
+            canonical_credit = full
+        results.append(
+            ResultCredit(
+                result_id=facts.result_id,
+                claimed=claim.amount,
+                granted=due,
+                mode=claim.mode,
+                reasons=(
+                    *job_reasons,
+                    *input_reasons,
+                    *claim.reasons,
+                    *grant.reasons,
+                    *limit_reasons,
+                    *trickle_reasons,
+                ),
+            )
+        )
+    return GrantOutcome(
+        system=system.name,
+        unit=unit,
+        results=tuple(results),
+        canonical_credit=canonical_credit,
+        increments=system.learn(facts_of, claims, workunit, context),
+        pending=getattr(system, "after_assimilation", False),
+    )
 
 
 def grant_straggler(
@@ -280,4 +229,25 @@ def grant_straggler(
 
     Its own claim is kept in the outcome, and statistics learn from its own times.
     """
-    raise NotImplementedError
+    context = _context(statistics, unit, max_granted, now)
+    workunit, job_reasons = bounded_workunit(workunit)
+    facts, input_reasons = bounded_input(facts, now=now)
+    claim = _bounded_claim(system.claim(facts, workunit, context))
+    full, limit_reasons = _bounded_grant(canonical_credit, context.max_granted)
+    due, trickle_reasons = _without_trickles(full, facts.trickle_credit)
+    why = reason("straggler", "Came after the canonical result: gets the same, {amount}.", amount=full)
+    result = ResultCredit(
+        result_id=facts.result_id,
+        claimed=claim.amount,
+        granted=due,
+        mode=claim.mode,
+        reasons=(*job_reasons, *input_reasons, *claim.reasons, why, *limit_reasons, *trickle_reasons),
+    )
+    return GrantOutcome(
+        system=system.name,
+        unit=unit,
+        results=(result,),
+        canonical_credit=full,
+        increments=system.learn((facts,), (claim,), workunit, context),
+        pending=getattr(system, "after_assimilation", False),
+    )

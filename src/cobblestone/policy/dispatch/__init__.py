@@ -1,1 +1,1 @@
-"""Which result goes to which host, and why not: match, plan class, quota, limits, reasons; also what is decided about reports."""
+"""Which result goes to which host, and why not; also who the host is, and what its reports mean."""

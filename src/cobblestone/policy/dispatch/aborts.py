@@ -1,4 +1,7 @@
-"""Jobs on a client that are not wanted any more."""
+"""Jobs on a client that are not wanted any more.
+
+Source: BOINC's ``sched_resend.cpp`` and ``handle_request.cpp`` (facts).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cobblestone.domain.ids import HostId
-from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.domain.states import AssimilateState, Outcome, ServerState, WorkunitError
 from cobblestone.domain.work import Result
 
 
@@ -29,5 +32,19 @@ class HeldJob:
 
 
 def judge_held_job(job: HeldJob, *, host_id: HostId) -> Abort:
-    """Decide whether host ``host_id`` shall abort a job that it lists."""
-    raise NotImplementedError
+    """Decide whether host ``host_id`` shall abort a job that it lists.
+
+    A job that nobody needs is aborted only before it starts: once it runs, its volunteer gets credit for it.
+    Jobs that this very request reports must not be judged.
+    """
+    result = job.result
+    if result is None or result.host_id != host_id:
+        return Abort.ALWAYS
+    timed_out = result.server_state == ServerState.OVER and result.outcome == Outcome.NO_REPLY
+    if result.server_state != ServerState.IN_PROGRESS and not timed_out:
+        return Abort.ALWAYS
+    if WorkunitError.CANCELLED in job.error_mask:
+        return Abort.ALWAYS
+    if job.assimilate_state == AssimilateState.DONE or timed_out:
+        return Abort.IF_NOT_STARTED
+    return Abort.NO

@@ -1,4 +1,10 @@
-"""The dispatch rule: which of the unsent results a request gets."""
+"""The dispatch rule: which of the unsent results a request gets.
+
+Candidates are read in the order in which they should be served and each is given the version that runs
+fastest on a processor type that is still wanted. The reading stops as soon as the request is filled. Sources:
+BOINC's ``sched_send.cpp``, ``sched_score.cpp``, ``sched_check.cpp`` (facts); the array scan with scores
+becomes a lazy walk over a queue in priority order.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +12,32 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.apps import ANY_PLATFORM
+from cobblestone.domain.ids import AppId, AppVersionId, WorkunitId
+from cobblestone.domain.reasons import Reason
+from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
-from cobblestone.policy.dispatch.decision import DispatchDecision
+from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
+from cobblestone.policy.dispatch.explain import Code, by_importance, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
+from cobblestone.policy.dispatch.tally import Tally
+from cobblestone.policy.estimate.speed import job_seconds
 
 HeldWorkunits = AbstractSet[WorkunitId] | Callable[[Sequence[WorkunitId]], AbstractSet[WorkunitId]]
-"""Workunits of which a result is already there: a set, or a look-up that is asked for a few workunits at a time."""
+"""Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time."""
+
+_ChoiceKey = AppId | tuple[AppId, AppVersionId | None, bool]
+_NOTHING: frozenset[WorkunitId] = frozenset()
+
+FIRST_LOOK = 1  #: candidates looked up together at first; four times as many each time
+LONGEST_LOOK = 256
+
+MAX_DELAY = 172800.0
+BLOCKED_DELAY = 86400.0
+ANONYMOUS_DELAY = 14400.0
+DISK_DELAY = 3600.0
 
 
 def choose_work(
@@ -29,8 +53,279 @@ def choose_work(
 ) -> DispatchDecision:
     """Choose results for one request.
 
-    ``candidates`` come in the order in which they should be served: targeted ones for this host first, then by priority, then by age.  They
-    are read lazily, and only as far as needed.  ``already_at_user`` is asked when ``one_result_per_user_per_wu`` is on;
-    since a host belongs to one user, ``already_at_host`` is needed only when that rule is off.
+    ``candidates`` come in the order in which they should be served: targeted ones for this host first, then
+    by priority, then by age. They are read lazily, and little further than needed. ``already_at_user`` is
+    asked when ``one_result_per_user_per_wu`` is on; since a host belongs to one user, ``already_at_host``
+    matters only when that rule is off.
     """
-    raise NotImplementedError
+    delay = send_interval(limits)
+    refused = refuse_host(request, catalogue, limits, now)
+    if refused is not None:
+        reason, own_delay = refused
+        return DispatchDecision(refusals=(reason,), request_delay=min(max(delay, own_delay), MAX_DELAY))
+    budget = Budget(request, limits, now)
+    if not budget.open:
+        return DispatchDecision(refusals=(explain(Code.NOT_REQUESTED),), request_delay=min(delay, MAX_DELAY))
+    selection = _Selection(request, catalogue, limits, budget, (already_at_user, already_at_host), now, rng)
+    selection.run(candidates)
+    refusals = selection.refusals()
+    if not selection.assignments and refusals[0].code == Code.DISK:
+        delay = max(delay, DISK_DELAY)
+    return DispatchDecision(
+        assignments=tuple(selection.assignments),
+        refusals=refusals,
+        request_delay=min(delay, MAX_DELAY),
+        records=budget.changed_records(),
+    )
+
+
+def send_interval(limits: DispatchLimits) -> float:
+    """Seconds that a client is told to wait; a little more than the minimum, since clocks differ."""
+    interval = limits.min_sendwork_interval
+    return max(1.01 * interval, interval + 1) if interval > 0 else 0.0
+
+
+def refuse_host(
+    request: WorkRequest, catalogue: Catalogue, limits: DispatchLimits, now: float
+) -> tuple[Reason, float] | None:
+    """Why this host gets nothing at all, and how many seconds it shall wait; None when it may be served."""
+    if request.host.blocked_reason:
+        return explain(Code.BLOCKED, why=request.host.blocked_reason), BLOCKED_DELAY
+    since = now - request.previous_request_time
+    if request.previous_request_time > 0 and 0 <= since < limits.min_sendwork_interval:
+        interval = limits.min_sendwork_interval
+        return explain(Code.TOO_RECENT, seconds_ago=int(since), interval=int(interval)), 0.0
+    if not request.platforms or request.platforms[0] == ANONYMOUS_PLATFORM:
+        return explain(Code.ANONYMOUS_PLATFORM), ANONYMOUS_DELAY
+    return _refuse_platform(request, catalogue, limits)
+
+
+def _refuse_platform(
+    request: WorkRequest, catalogue: Catalogue, limits: DispatchLimits
+) -> tuple[Reason, float] | None:
+    offered: set[str] = set()
+    for app_id, versions in catalogue.versions.items():
+        app = catalogue.apps.get(app_id)
+        if app is None or app.deprecated:
+            continue
+        for version in versions:
+            if version.platform == ANY_PLATFORM or version.platform in request.platforms:
+                return None
+            offered.add(version.platform)
+    if not offered:
+        return explain(Code.NO_APPS), 0.0
+    text = ", ".join(sorted(offered))
+    return explain(Code.PLATFORM, platform=request.platforms[0], offered=text), limits.unsupported_delay
+
+
+class _Selection:
+    """One walk over the candidates.  Lives for one decision."""
+
+    def __init__(
+        self,
+        request: WorkRequest,
+        catalogue: Catalogue,
+        limits: DispatchLimits,
+        budget: Budget,
+        held: tuple[HeldWorkunits, HeldWorkunits],
+        now: float,
+        rng: random.Random,
+    ) -> None:
+        self.assignments: list[Assignment] = []
+        self._request = request
+        self._apps = catalogue.apps
+        self._limits = limits
+        self._budget = budget
+        self._held_by_user = held[0] if limits.one_result_per_user_per_wu else _NOTHING
+        self._held_by_host = held[1] if limits.one_result_per_host_per_wu else _NOTHING
+        self._once = limits.one_result_per_user_per_wu or limits.one_result_per_host_per_wu
+        self._now = now
+        self._chooser = VersionChooser(request, catalogue, limits, budget, rng)
+        self._tally = Tally()
+        self._choices: dict[_ChoiceKey, Match | None] = {}
+        self._taken: set[WorkunitId] = set()
+        self._address_space = address_space(request.host.description.os_name)
+        self._first_choice = request.preferences.selected_apps or None  # None: all apps alike
+
+    def run(self, candidates: Iterable[Candidate]) -> None:
+        """Walk over the candidates; apps that the volunteer did not select come last, if at all."""
+        second_choice: list[Candidate] = []
+        if self._walk(candidates, second_choice) or not second_choice:
+            return
+        self._first_choice = None
+        if self._request.preferences.allow_non_preferred:
+            self._walk(second_choice, [])
+        else:
+            self._tally_unselected(second_choice)
+
+    def refusals(self) -> tuple[Reason, ...]:
+        """Why the request was not filled; empty when it was."""
+        wanted = self._budget.open
+        if self.assignments and not wanted:
+            return ()
+        found = self._tally.reasons(ram_bytes=self._request.ram_bytes, disk_bytes=self._budget.disk_left)
+        if found:
+            return by_importance(found)
+        if self.assignments:
+            return tuple(explain(Code.NO_TASKS_OF_TYPE, subject=resource) for resource in sorted(wanted))
+        return (explain(Code.NO_TASKS),)
+
+    def _walk(self, candidates: Iterable[Candidate], second_choice: list[Candidate]) -> bool:
+        """Give what can be given; True when the walk was ended early."""
+        if self._stopped():
+            return True
+        look = FIRST_LOOK
+        chunk: list[Candidate] = []
+        first_choice = self._first_choice
+        choices = self._choices
+        for candidate in candidates:
+            app_id = candidate.app_id
+            # The quick way out, before anything else is looked at: this app has nothing for this request.
+            if choices.get(app_id, candidate) is None and candidate.app_version_id is None:
+                continue
+            if first_choice is not None and app_id not in first_choice:
+                second_choice.append(candidate)
+                continue
+            if not self._passes(candidate):
+                continue
+            chunk.append(candidate)
+            if len(chunk) >= look:
+                if self._give(chunk):
+                    return True
+                chunk = []
+                look = min(4 * look, LONGEST_LOOK)
+        return bool(chunk) and self._give(chunk)
+
+    def _passes(self, candidate: Candidate) -> bool:
+        """Checks that need no look-up."""
+        match = self._choice(candidate)
+        if match is None or not self._is_for_us(candidate):
+            return False
+        if candidate.hr_class and candidate.hr_class != self._request.hr_class:
+            self._tally.note(Code.HR_CLASS)
+            return False
+        if self._once and candidate.workunit_id in self._taken:
+            self._tally.note(Code.ALREADY_AT_USER)
+            return False
+        return self._fits(candidate, match)
+
+    def _is_for_us(self, candidate: Candidate) -> bool:
+        """Whether a targeted job is for this host, user or team; jobs of others are not even mentioned."""
+        if candidate.target_host_id is not None and candidate.target_host_id != self._request.host.id:
+            return False
+        if candidate.target_user_id is not None and candidate.target_user_id != self._request.host.user_id:
+            return False
+        return candidate.target_team_id is None or candidate.target_team_id == self._request.team_id
+
+    def _fits(self, candidate: Candidate, match: Match) -> bool:
+        """Memory, disk and deadline."""
+        job = candidate.limits
+        if job.rsc_memory_bound > self._request.ram_bytes:
+            self._tally.note(Code.MEMORY, job.rsc_memory_bound)
+            return False
+        if job.rsc_disk_bound > self._budget.disk_left:
+            self._tally.note(Code.DISK, job.rsc_disk_bound)
+            return False
+        delay = self._budget.wants[match.usage.resource].delay
+        # A host with nothing queued always gets one job, however slow it is.
+        if delay > 0 and self._limits.check_deadline:
+            done = delay + job_seconds(job.rsc_fpops_est, match.usage.flops, match.available)
+            if done > job.delay_bound:
+                self._tally.note(Code.DEADLINE, done, (delay, match.available))
+                return False
+        return True
+
+    def _choice(self, candidate: Candidate) -> Match | None:
+        """The version for this candidate; found once per app, since most candidates of an app are alike."""
+        needs_64_bit = candidate.limits.rsc_memory_bound > self._address_space
+        committed = candidate.app_version_id
+        key: _ChoiceKey = candidate.app_id
+        if needs_64_bit or committed is not None:
+            key = (candidate.app_id, committed, needs_64_bit)
+        choices = self._choices
+        if key in choices:
+            return choices[key]
+        found = self._refuse_app(candidate.app_id) or self._chooser.choose(
+            candidate.app_id, committed=committed, needs_64_bit=needs_64_bit
+        )
+        if isinstance(found, Match):
+            choices[key] = found
+            return found
+        self._tally.add(found)
+        choices[key] = None
+        return None
+
+    def _refuse_app(self, app_id: AppId) -> tuple[Reason, ...]:
+        app = self._apps.get(app_id)
+        if app is not None and app.beta and not self._request.preferences.allow_beta:
+            return (explain(Code.BETA_APP, app=app.user_friendly_name or app.name),)
+        return ()
+
+    def _give(self, chunk: Sequence[Candidate]) -> bool:
+        """Give what is not yet at this user or host; True when nothing more can be given."""
+        ids = [candidate.workunit_id for candidate in chunk]
+        at_user = _look_up(self._held_by_user, ids)
+        at_host = _look_up(self._held_by_host, ids)
+        for candidate in chunk:
+            if candidate.workunit_id in at_user:
+                self._tally.note(Code.ALREADY_AT_USER)
+            elif candidate.workunit_id in at_host:
+                self._tally.note(Code.ALREADY_AT_HOST)
+            # What was given since the first check may have changed the answer.
+            elif not self.assignments or self._passes(candidate):
+                self._assign(candidate)
+                if self._stopped():
+                    return True
+        return False
+
+    def _assign(self, candidate: Candidate) -> None:
+        match = self._choice(candidate)
+        if match is None:
+            return
+        job = candidate.limits
+        usage = match.usage
+        seconds = job_seconds(job.rsc_fpops_est, usage.flops, match.available)
+        self.assignments.append(
+            Assignment(
+                candidate=candidate,
+                version=match.version,
+                platform=match.platform,
+                usage=usage,
+                report_deadline=self._now + job.delay_bound,
+                estimated_seconds=seconds,
+            )
+        )
+        self._taken.add(candidate.workunit_id)
+        budget = self._budget
+        budget.disk_left -= job.rsc_disk_bound
+        budget.take(candidate.app_id, match.version.id, usage, seconds)
+        if usage.resource not in budget.open or budget.refuse(
+            self._apps[candidate.app_id], match.version.id, usage.resource
+        ):
+            # Refused stays refused, since a budget only shrinks; what was possible is looked at anew.
+            for key in [key for key, choice in self._choices.items() if choice is not None]:
+                del self._choices[key]
+
+    def _stopped(self) -> bool:
+        if not self._budget.open:
+            return True
+        reason = self._budget.stop()
+        if reason is None:
+            return False
+        self._tally.add((reason,))
+        return True
+
+    def _tally_unselected(self, candidates: Iterable[Candidate]) -> None:
+        """Say which apps would have had tasks, were they selected."""
+        seen: set[AppId] = set()
+        for candidate in candidates:
+            if candidate.app_id in seen:
+                continue
+            seen.add(candidate.app_id)
+            if self._choice(candidate) is not None:
+                app = self._apps[candidate.app_id]
+                self._tally.add((explain(Code.APP_NOT_SELECTED, app=app.user_friendly_name or app.name),))
+
+
+def _look_up(held: HeldWorkunits, ids: Sequence[WorkunitId]) -> AbstractSet[WorkunitId]:
+    return held(ids) if callable(held) else held

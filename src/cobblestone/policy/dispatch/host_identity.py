@@ -1,12 +1,21 @@
-"""Which host record belongs to a request."""
+"""Which host record belongs to a request.
+
+A client normally names its host. When it does not, or names one that cannot be its own (another user's, or
+one that has heard later sequence numbers: the state was copied or restored), the same machine is looked for
+among the user's hosts, first by CPID, then by name, address and hardware; only then a new record is made.
+
+Source: BOINC's ``handle_request.cpp`` (facts).
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.ids import UserId
-from cobblestone.domain.reasons import Reason
+from cobblestone.domain.reasons import Reason, reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +34,7 @@ class Introduction:
 class HostFacts:
     """Host records that may be the one, as the store found them."""
 
-    claimed: Host | None = None  #: the record of the id that the client sent
+    claimed: Host | None = None  #: the record of the id that the client sent, merged records followed
     claimed_number: int = 0  #: the id that the client sent; 0 = none
     same_cpid: tuple[Host, ...] = ()  #: hosts of this user with this hashed CPID, newest first
     similar: tuple[Host, ...] = ()  #: hosts of this user with the same domain name, newest first
@@ -33,7 +42,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDecision:
-    """The record to use."""
+    """The record to use; its ``rpc_seqno`` becomes that of the request, also when that is lower."""
 
     host: Host | None  #: None = make a new one
     send_host_id: bool  #: the reply must carry the id, since the client has none or another one
@@ -42,10 +51,97 @@ class HostDecision:
 
 
 def hashed_cpid(host_cpid: str, email_addr: str) -> str:
-    """The host CPID as the project stores it: MD5 of the client's id followed by the e-mail address."""
-    raise NotImplementedError
+    """The host CPID as the project stores it: MD5 of the client's id followed by the e-mail address, in hex.
+
+    Empty when the client sent no id: hosts without one must not look alike.
+    """
+    if not host_cpid:
+        return ""
+    text = host_cpid + email_addr
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def seqno_is_credible(rpc_seqno: int, stored: int) -> bool:
+    """Whether a client with this sequence number can be the one that was heard before.  Gaps are normal."""
+    return rpc_seqno >= stored
 
 
 def identify_host(introduction: Introduction, facts: HostFacts) -> HostDecision:
     """Choose the host record of a request whose user is authenticated."""
-    raise NotImplementedError
+    claimed = facts.claimed
+    doubt = _doubt(introduction, facts)
+    if claimed is not None and doubt is None:
+        return HostDecision(host=claimed, send_host_id=claimed.id != facts.claimed_number)
+    found = _same_machine(introduction, facts)
+    doubts = () if doubt is None else (doubt,)
+    if found is None:
+        made = reason("host_new", "A new host record was made.")
+        return HostDecision(host=None, send_host_id=True, reasons=(*doubts, made))
+    known = reason("host_recognised", "The computer was recognised as host {host}.", host=found.id)
+    return HostDecision(
+        host=found,
+        send_host_id=found.id != facts.claimed_number,
+        detached=not introduction.lists_jobs,
+        reasons=(*doubts, known),
+    )
+
+
+def _doubt(introduction: Introduction, facts: HostFacts) -> Reason | None:
+    """Why the host that the client names cannot be its own; None also when it names none."""
+    if not facts.claimed_number:
+        return None
+    claimed = facts.claimed
+    if claimed is None:
+        return reason("host_unknown", "There is no host {host}.", host=facts.claimed_number)
+    if claimed.user_id != introduction.user_id:
+        return reason("host_of_other_user", "Host {host} belongs to another user.", host=claimed.id)
+    if not seqno_is_credible(introduction.rpc_seqno, claimed.rpc_seqno):
+        return reason(
+            "host_sequence",
+            "Host {host} was at request {stored}, and this is number {sent}: "
+            "the client's state was copied or restored.",
+            host=claimed.id,
+            stored=claimed.rpc_seqno,
+            sent=introduction.rpc_seqno,
+        )
+    return None
+
+
+def _same_machine(introduction: Introduction, facts: HostFacts) -> Host | None:
+    """The user's newest host that is this machine."""
+    own = introduction.description
+    if introduction.hashed_cpid:
+        for host in _of_user(facts.same_cpid, introduction.user_id):
+            if host.host_cpid == introduction.hashed_cpid and _same_hardware(own, host.description):
+                return host
+    if introduction.allow_multiple_clients or not own.domain_name:
+        # Several clients on one machine look alike; and machines without a name cannot be told apart.
+        return None
+    for host in _of_user(facts.similar, introduction.user_id):
+        if _looks_alike(own, host.description):
+            return host
+    return None
+
+
+def _of_user(hosts: Iterable[Host], user_id: UserId) -> Iterable[Host]:
+    return (host for host in hosts if host.user_id == user_id)
+
+
+def _same_hardware(one: HostDescription, other: HostDescription) -> bool:
+    return (
+        one.p_ncpus == other.p_ncpus
+        and one.p_vendor == other.p_vendor
+        and one.p_model == other.p_model
+        and one.os_name == other.os_name
+        and one.os_version == other.os_version
+    )
+
+
+def _looks_alike(one: HostDescription, other: HostDescription) -> bool:
+    return (
+        one.domain_name == other.domain_name
+        and one.ip_addr == other.ip_addr
+        and one.os_name == other.os_name
+        and one.p_model == other.p_model
+        and one.m_nbytes == other.m_nbytes
+    )

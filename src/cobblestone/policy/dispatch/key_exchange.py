@@ -1,11 +1,18 @@
-"""Handing the code-signing key to a client."""
+"""Handing the code-signing key to a client.
+
+The client keeps the first key that it gets from a project, and takes another only with a signature made by
+the key that it holds. A client with a key that nobody knows would refuse every program, so it gets no work.
+
+Source: BOINC's ``handle_request.cpp`` (facts) and the observed behaviour of client 7.20.5: keys are compared
+without surrounding white space, and sending the current key again is only noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.reasons import Reason
+from cobblestone.domain.reasons import Reason, reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,4 +35,29 @@ class KeyExchange:
 
 def exchange_key(sent: str | None, *, current: str, retired: Sequence[RetiredKey] = ()) -> KeyExchange:
     """Decide what to answer to a client that holds the key ``sent`` (``None`` or empty: none)."""
-    raise NotImplementedError
+    held = (sent or "").strip()
+    own = current.strip()
+    if held == own:
+        return KeyExchange()
+    if not held:
+        return KeyExchange(key=current)
+    if not own:
+        return KeyExchange(
+            may_send_work=False,
+            reason=reason(
+                "project_without_key",
+                "The project's code-signing key is missing, so it sends no tasks. "
+                "Its administrators must restore it.",
+            ),
+        )
+    for old in retired:
+        if old.key.strip() == held and old.signature:
+            return KeyExchange(key=current, signature=old.signature)
+    return KeyExchange(
+        may_send_work=False,
+        reason=reason(
+            "key_unknown",
+            "The project's code-signing key has changed, and this client's cannot be replaced safely. "
+            "Remove the project from the client and add it again to get tasks.",
+        ),
+    )

@@ -1,4 +1,7 @@
-"""Limits that the operator sets on dispatch.  Source: BOINC's ``config.xml`` and ``config_aux.xml`` (names and meaning)."""
+"""Limits that the operator sets on dispatch.
+
+Source: BOINC's ``config.xml`` and ``config_aux.xml`` (names and meaning).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Results that the host should have, but does not."""
+"""Results that the host should have, but does not: the reply was lost, or the client's state was.
+
+They are sent again under the same name when they are still needed and can be done in time, and time out at
+once otherwise.
+
+Source: BOINC's ``sched_resend.cpp`` (facts). Difference: the deadline is stated once and explicitly: the old
+one, or a full new delay bound when the job cannot make the old one any more.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +14,18 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from cobblestone.domain.hosts import CPU
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.reasons import Reason
+from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.states import WorkunitError
 from cobblestone.domain.work import Result
+from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
-from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.decision import Assignment, ResourceUsage
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.match import VersionChooser, address_space
 from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.estimate.speed import job_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +61,13 @@ def find_lost(
     *,
     reported: AbstractSet[str] = frozenset(),
 ) -> tuple[Result, ...]:
-    """Results in progress on the host that are neither in the client's list nor reported.  ``listed`` is ``None`` when it sent no list."""
-    raise NotImplementedError
+    """Results in progress on the host that the client neither lists nor reports.
+
+    ``listed`` is ``None`` when the client sent no list; then nothing is known to be lost.
+    """
+    if listed is None:
+        return ()
+    return tuple(each for each in in_progress if each.name not in listed and each.name not in reported)
 
 
 def resend_lost(
@@ -63,5 +79,102 @@ def resend_lost(
     now: float,
     rng: random.Random,
 ) -> LostDecision:
-    """Decide which lost results are sent again.  When any is, the reply carries no new work."""
-    raise NotImplementedError
+    """Decide which lost results are sent again.  When any is, the reply carries no new work.
+
+    Neither daily quota nor caps apply: the host was given these results before.
+    """
+    resending = _Resending(request, catalogue, limits, now, rng)
+    resent: list[Assignment] = []
+    expired: list[ExpiredResult] = []
+    for each in lost:
+        answer = resending.judge(each)
+        if isinstance(answer, Assignment):
+            resent.append(answer)
+        else:
+            candidate = each.candidate
+            expired.append(
+                ExpiredResult(result_id=candidate.result_id, result_name=candidate.result_name, reason=answer)
+            )
+    return LostDecision(resent=tuple(resent), expired=tuple(expired))
+
+
+class _Resending:
+    """Keeps count of disk and queue while results are sent again."""
+
+    def __init__(
+        self,
+        request: WorkRequest,
+        catalogue: Catalogue,
+        limits: DispatchLimits,
+        now: float,
+        rng: random.Random,
+    ) -> None:
+        self._request = request
+        self._catalogue = catalogue
+        self._limits = limits
+        self._now = now
+        self._budget = Budget(request, limits, now)
+        self._chooser = VersionChooser(request, catalogue, limits, self._budget, rng, limited=False)
+        self._delays = {name: max(each.estimated_delay, 0.0) for name, each in request.resources.items()}
+        self._address_space = address_space(request.host.description.os_name)
+
+    def judge(self, lost: LostResult) -> Assignment | Reason:
+        candidate = lost.candidate
+        job = candidate.limits
+        unneeded = self._unneeded(lost)
+        if unneeded is not None:
+            return unneeded
+        match = self._chooser.choose(
+            candidate.app_id,
+            committed=candidate.app_version_id,
+            needs_64_bit=job.rsc_memory_bound > self._address_space,
+        )
+        if isinstance(match, tuple):
+            return match[0] if match else reason("lost_no_app", "The app is not in use any more.")
+        if job.rsc_memory_bound > self._request.ram_bytes or job.rsc_disk_bound > self._budget.disk_left:
+            return reason("lost_infeasible", "The computer has too little memory or disk for it now.")
+        usage = match.usage
+        seconds = job_seconds(job.rsc_fpops_est, usage.flops, match.available)
+        deadline = self._deadline(lost, usage.resource, seconds)
+        if deadline is None:
+            return reason("lost_too_late", "It could not be finished in time any more.")
+        self._budget.disk_left -= job.rsc_disk_bound
+        self._queue(usage, seconds)
+        return Assignment(
+            candidate=candidate,
+            version=match.version,
+            platform=match.platform,
+            usage=usage,
+            report_deadline=deadline,
+            estimated_seconds=seconds,
+        )
+
+    def _unneeded(self, lost: LostResult) -> Reason | None:
+        if lost.has_canonical_result:
+            return reason("lost_unneeded", "Its workunit has an answer already.")
+        if lost.error_mask:
+            return reason("lost_failed", "Its workunit has failed or was cancelled.")
+        app = self._catalogue.apps.get(lost.candidate.app_id)
+        preferences = self._request.preferences
+        selected = preferences.selected_apps
+        if app is not None and selected and app.id not in selected and not preferences.allow_non_preferred:
+            return reason("lost_not_selected", "Its app is not selected in the project preferences any more.")
+        if app is not None and app.beta and not preferences.allow_beta:
+            return reason("lost_not_selected", "The project preferences exclude test applications now.")
+        return None
+
+    def _deadline(self, lost: LostResult, resource: str, seconds: float) -> float | None:
+        """Unix seconds; None when the job cannot be done in time."""
+        delay = self._delays.get(resource, 0.0)
+        if not self._limits.check_deadline or self._now + delay + seconds <= lost.report_deadline:
+            return max(lost.report_deadline, self._now)
+        bound = lost.candidate.limits.delay_bound
+        # As with new work, a host with nothing queued may have one job, however slow it is.
+        return self._now + bound if delay == 0 or delay + seconds <= bound else None
+
+    def _queue(self, usage: ResourceUsage, seconds: float) -> None:
+        resource = usage.resource
+        want = self._budget.wants.get(resource)
+        processors = want.processors if want is not None else (self._budget.ncpus if resource == CPU else 1.0)
+        instances = usage.ngpus if usage.gpu_type else usage.avg_ncpus
+        self._delays[resource] = self._delays.get(resource, 0.0) + seconds * instances / processors

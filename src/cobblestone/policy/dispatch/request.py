@@ -14,7 +14,10 @@ ANONYMOUS_PLATFORM = "anonymous"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRequest:
-    """What the client wants for one type of processor.  A type is wanted when seconds or instances are above zero."""
+    """What the client wants for one type of processor.
+
+    A type is wanted when seconds or instances are above zero.
+    """
 
     seconds: float = 0.0  #: instance-seconds of work to fill
     instances: float = 0.0  #: instances that are idle now
@@ -47,7 +50,7 @@ class WorkRequest:
     disk_bytes: float = 0.0  #: usable disk that is still free
     knows_plan_classes: bool = True
     in_progress: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
-    """Jobs the host holds: those the client lists and those it was sent and did not report (ghosts count too)."""
+    """Jobs the host holds: those it lists and those it was sent and did not report (ghosts count too)."""
     in_progress_gpu: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
     """The part of ``in_progress`` that uses a GPU."""
     preferences: ProjectPreferences = ProjectPreferences()

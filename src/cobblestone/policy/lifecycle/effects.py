@@ -1,7 +1,8 @@
 """What a rule of the life cycle wants done, as values.
 
-A shell loads a `WorkunitView`, asks a rule, and applies the effects in one transaction, guarded by the version of the
-workunit that it read.  `cobblestone.policy.lifecycle.application` is the reference of what each effect changes.
+A shell loads a `WorkunitView`, asks a rule, and applies the effects in one transaction, guarded by the
+version of the workunit that it read.  `cobblestone.policy.lifecycle.application` is the reference of what
+each effect changes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class WorkunitView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOutResult:
-    """The deadline passed: the result becomes OVER with NO_REPLY; its host's record gets the time-out penalty."""
+    """The deadline passed: the result becomes OVER with NO_REPLY.
+
+    The record of the host and app version gets the penalty of a time-out.
+    """
 
     result_id: ResultId
 

@@ -1,13 +1,67 @@
-"""The transitioner's rules: what happens next to a workunit."""
+"""The transitioner's rules: what happens next to a workunit.
+
+Source: BOINC's ``transitioner.cpp`` (facts only).  The rules, in this order: count the results (time-outs,
+reports that came too late), look for errors, fail or go on, ask for validation, make results, hand over the
+answer, release files, say when to look again.  The comparison operators are BOINC's: *more than*
+``max_error_results`` errors fail a workunit, but *reaching* ``max_total_results`` does when one more is
+needed.
+
+Known differences, each because the original loses work or leaves a workunit unfinished:
+
+* Once there is a canonical result or an error bit, no further error bit is set: counts no longer matter.
+* A workunit that may make no more results, but would like to, fails only when no result is outstanding and
+  none awaits validation.  The original fails it at the next look, even while the missing result is on its
+  way.
+* With a canonical result, a new success is validated even when fewer than ``min_quorum`` successes are left
+  (some were INVALID); the original never looks at it, and keeps the files for ever.
+* When a deadline in the future keeps a NO_REPLY result from being settled, the workunit is looked at again
+  then.
+* Output files of VALIDATE_ERROR results, and in the end of NO_REPLY and CLIENT_DETACHED ones, are released
+  too.
+* Inactive results are dropped like unsent ones; results that are still unsent when the answer is known are
+  dropped.
+* A report is too late as soon as the canonical output is *released* for deletion, not when it is gone.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from cobblestone.domain.work import DAY
-from cobblestone.policy.lifecycle.effects import Transition, WorkunitView
+from cobblestone.domain.reasons import Reason, Value, reason
+from cobblestone.domain.states import (
+    AssimilateState,
+    ExitStatus,
+    FileDeleteState,
+    Outcome,
+    ServerState,
+    ValidateState,
+    WorkunitError,
+)
+from cobblestone.domain.work import DAY, Result, Workunit
+from cobblestone.policy.lifecycle.application import apply_effect, apply_transition
+from cobblestone.policy.lifecycle.effects import (
+    CreateResult,
+    DeleteInputs,
+    DeleteOutputs,
+    DropResult,
+    FailWorkunit,
+    LifecycleEffect,
+    MarkTooLate,
+    ReadyToAssimilate,
+    ReleaseCommitment,
+    RequestValidation,
+    SkipValidation,
+    TimeOutResult,
+    Transition,
+    WorkunitView,
+)
+from cobblestone.policy.lifecycle.states import awaits_validation, is_over, is_success, is_unsent
 
-__all__ = ["LifecycleTiming", "Transition", "WorkunitView", "next_transition"]
+__all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
+
+OVERLOAD_DELAYS = (60.0, DAY)
+"""Least and greatest delay, in seconds, of a check that is already late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +71,351 @@ class LifecycleTiming:
     delete_delay_seconds: float = 0.0  #: files stay this long after the last result was received
     priority_of_retries: int = 1  #: added to the priority of results made after another one is over
     priority_of_retries_without_errors: int = 0  #: used when the former is 0 and no result failed
-    hr_class_static: bool = (
-        False  #: True: the operator chose the class of hosts; failures do not release the job from it
-    )
-    safety_net_seconds: float = (
-        10 * DAY
-    )  #: an unfinished workunit is looked at again after this, or 1.5 x delay_bound
+    hr_class_static: bool = False  #: True: failures do not release the job from its class of hosts
+    safety_net_seconds: float = 10 * DAY  #: look again after this, or 1.5 x delay_bound if longer
 
 
 def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) -> Transition:
-    """Say what happens to a workunit at ``now`` (Unix seconds)."""
-    raise NotImplementedError
+    """Say what happens to a workunit at ``now`` (Unix seconds), why, and when to look again.
+
+    The answer is a fixed point: apply it, ask again at the same time, and there are no further effects.
+    """
+    draft = _Draft(view=view)
+    _settle_late(draft, now)
+    counts = _count(draft.view)
+    _find_errors(draft, counts, timing)
+    created = 0
+    if draft.workunit.error_mask:
+        _give_up(draft)
+    elif draft.workunit.canonical_result_id is not None:
+        _drop_unsent(draft, "canonical_known")
+        _request_validation(draft, counts)
+    else:
+        _request_validation(draft, counts)
+        created = _create_results(draft, counts, timing)
+    validated = not created and all(is_over(r) and not awaits_validation(r) for r in draft.view.results)
+    if (
+        validated
+        and draft.workunit.assimilate_state is AssimilateState.INIT
+        and _has_canonical(draft.workunit)
+    ):
+        draft.add(ReadyToAssimilate(), "all_validated", "every result is over and validated")
+    still_expected = [deadline for deadline in _no_reply_deadlines(draft.view) if deadline > now]
+    deletion_time = _release_files(draft, timing, now, settled=validated and not still_expected)
+    return Transition(
+        effects=tuple(draft.effects),
+        next_check=_next_check(draft, timing, now, deletion_time, still_expected),
+        reasons=tuple(draft.reasons),
+    )
+
+
+def delay_when_late(next_check: float, now: float) -> float:
+    """Move a check that lies in the past to ``now`` + twice the lateness, at least 60 s, at most a day.
+
+    Keeps an overloaded server from looking at the same workunits again and again.
+    """
+    if next_check >= now:
+        return next_check
+    least, greatest = OVERLOAD_DELAYS
+    return now + min(greatest, max(least, 2 * (now - next_check)))
+
+
+def deadline_of(result: Result, workunit: Workunit) -> float:
+    """Deadline of a sent result in Unix seconds; reconstructed from the delay bound when the row has none."""
+    if result.report_deadline is not None:
+        return result.report_deadline
+    sent = result.create_time if result.sent_time is None else result.sent_time
+    return sent + workunit.limits.delay_bound
+
+
+_LOOKED_AT_LATER = (TimeOutResult, MarkTooLate, SkipValidation, DropResult, FailWorkunit)
+"""Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The view as it will be after the effects so far."""
+
+    view: WorkunitView
+    effects: list[LifecycleEffect] = field(default_factory=list[LifecycleEffect])
+    reasons: list[Reason] = field(default_factory=list[Reason])
+
+    @property
+    def workunit(self) -> Workunit:
+        return self.view.workunit
+
+    def add(self, effect: LifecycleEffect, code: str, sentence: str, **values: Value) -> None:
+        self.effects.append(effect)
+        self.reasons.append(reason(code, sentence, **values))
+        if isinstance(effect, _LOOKED_AT_LATER):
+            self.view = apply_effect(self.view, effect)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """How many results of which kind a workunit has."""
+
+    unsent: int = 0
+    in_progress: int = 0
+    over: int = 0
+    couldnt_send: int = 0
+    success: int = 0
+    errors: int = 0
+    no_reply: int = 0
+    to_validate: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.unsent + self.in_progress + self.over
+
+    @property
+    def outstanding(self) -> int:
+        return self.unsent + self.in_progress
+
+
+def _has_canonical(workunit: Workunit) -> bool:
+    return workunit.canonical_result_id is not None
+
+
+def _settle_late(draft: _Draft, now: float) -> None:
+    """Time out what is past its deadline; close what came after the canonical output was released."""
+    workunit = draft.workunit
+    canonical_gone = any(
+        result.id == workunit.canonical_result_id and result.file_delete_state is not FileDeleteState.INIT
+        for result in draft.view.results
+    )
+    for result in draft.view.results:
+        if result.server_state is ServerState.IN_PROGRESS and deadline_of(result, workunit) <= now:
+            draft.add(
+                TimeOutResult(result_id=result.id),
+                "timed_out",
+                "{result} was not reported by its deadline",
+                result=result.name,
+                deadline=deadline_of(result, workunit),
+            )
+        elif canonical_gone and awaits_validation(result):
+            draft.add(
+                MarkTooLate(result_id=result.id),
+                "too_late",
+                "{result} came after the files of the canonical result were released",
+                result=result.name,
+            )
+
+
+def _count(view: WorkunitView) -> _Counts:
+    counts = _Counts()
+    for result in view.results:
+        if is_unsent(result):
+            counts.unsent += 1
+        elif result.server_state is ServerState.IN_PROGRESS:
+            counts.in_progress += 1
+        else:
+            counts.over += 1
+            _count_over(counts, result)
+    return counts
+
+
+def _count_over(counts: _Counts, result: Result) -> None:
+    match result.outcome:
+        case Outcome.COULDNT_SEND:
+            counts.couldnt_send += 1
+        case Outcome.SUCCESS:
+            counts.success += result.validate_state is not ValidateState.INVALID
+            counts.to_validate += awaits_validation(result)
+        case Outcome.CLIENT_ERROR if result.exit_status == ExitStatus.ABORTED_BY_USER:
+            counts.no_reply += 1
+        case Outcome.CLIENT_ERROR | Outcome.VALIDATE_ERROR:
+            counts.errors += 1
+        case Outcome.NO_REPLY | Outcome.CLIENT_DETACHED:
+            counts.no_reply += 1
+        case Outcome.DIDNT_NEED | Outcome.INIT:
+            pass
+
+
+def _can_validate(workunit: Workunit, counts: _Counts) -> bool:
+    """Whether there is a new success, and enough of them, or a canonical result to compare it with."""
+    enough = _has_canonical(workunit) or counts.success >= workunit.rules.min_quorum
+    return counts.to_validate > 0 and enough
+
+
+def _request_validation(draft: _Draft, counts: _Counts) -> None:
+    if _can_validate(draft.workunit, counts) and not draft.workunit.need_validate:
+        draft.add(
+            RequestValidation(),
+            "validation_requested",
+            "{successes} results were reported as success; the quorum is {min_quorum}",
+            successes=counts.success,
+            min_quorum=draft.workunit.rules.min_quorum,
+        )
+
+
+def _missing(workunit: Workunit, counts: _Counts) -> tuple[int, int]:
+    """How many results are wanted and missing, and how many may be made (negative: too many exist)."""
+    rules = workunit.rules
+    needed = max(0, rules.target_nresults - counts.outstanding - counts.success)
+    return needed, rules.max_total_results - counts.total
+
+
+def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> None:
+    workunit, rules = draft.workunit, draft.workunit.rules
+    if workunit.error_mask or _has_canonical(workunit):
+        return
+    if counts.couldnt_send > 0:
+        draft.add(
+            FailWorkunit(error_mask=WorkunitError.COULDNT_SEND_RESULT),
+            "couldnt_send",
+            "{count} results could not be sent",
+            count=counts.couldnt_send,
+        )
+    if counts.errors > rules.max_error_results:
+        draft.add(
+            FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
+            "too_many_errors",
+            "{errors} results failed; {max_error_results} may",
+            errors=counts.errors,
+            max_error_results=rules.max_error_results,
+        )
+    needed, allowed = _missing(workunit, counts)
+    waiting = counts.outstanding > 0 or workunit.need_validate or _can_validate(workunit, counts)
+    if allowed < 0 or (allowed == 0 and needed > 0 and not waiting):
+        draft.add(
+            FailWorkunit(error_mask=WorkunitError.TOO_MANY_TOTAL_RESULTS),
+            "too_many_results",
+            "{total} results exist, {needed} more are needed, and {max_total_results} may be made",
+            total=counts.total,
+            needed=needed,
+            max_total_results=rules.max_total_results,
+        )
+    committed = workunit.hr_class != 0 or workunit.app_version_id is not None
+    only_errors = counts.errors > 0 and not (counts.success or counts.in_progress or counts.no_reply)
+    if committed and only_errors and not timing.hr_class_static and not draft.workunit.error_mask:
+        draft.add(
+            ReleaseCommitment(),
+            "commitment_released",
+            "all {errors} results failed: the job may run on hosts and versions of every kind",
+            errors=counts.errors,
+        )
+
+
+def _drop_unsent(draft: _Draft, code: str) -> None:
+    for result in draft.view.results:
+        if is_unsent(result):
+            draft.add(
+                DropResult(result_id=result.id), code, "{result} is not needed any more", result=result.name
+            )
+
+
+def _give_up(draft: _Draft) -> None:
+    """Close a failed workunit: nothing more is sent or validated, and the project is told."""
+    _drop_unsent(draft, "workunit_failed")
+    for result in draft.view.results:
+        open_states = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
+        if is_success(result) and result.validate_state in open_states:
+            draft.add(
+                SkipValidation(result_id=result.id),
+                "not_checked",
+                "{result} is not validated: the workunit failed",
+                result=result.name,
+            )
+    if draft.workunit.assimilate_state is AssimilateState.INIT:
+        draft.add(
+            ReadyToAssimilate(),
+            "failed",
+            "the workunit failed ({errors}); the project is told",
+            errors=(draft.workunit.error_mask.name or str(int(draft.workunit.error_mask))),
+        )
+
+
+def _create_results(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> int:
+    """Make the missing results, as far as ``max_total_results`` allows; say how many."""
+    needed, allowed = _missing(draft.workunit, counts)
+    number = _first_free_number(draft.view)
+    increase = 0
+    if counts.over and timing.priority_of_retries:
+        increase = timing.priority_of_retries
+    elif counts.over and not counts.errors:
+        increase = timing.priority_of_retries_without_errors
+    created = min(needed, allowed)
+    for i in range(created):
+        draft.add(
+            CreateResult(number=number + i, priority=draft.workunit.priority + increase),
+            "result_needed",
+            "{have} of {target_nresults} results exist or are expected",
+            have=counts.outstanding + counts.success + i,
+            target_nresults=draft.workunit.rules.target_nresults,
+        )
+    return created
+
+
+def _first_free_number(view: WorkunitView) -> int:
+    suffixes = (result.name.rpartition("_")[2] for result in view.results)
+    return 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=-1)
+
+
+def _no_reply_deadlines(view: WorkunitView) -> Iterator[float]:
+    """Deadlines of results that were given up; before them, a late report is likely enough to wait for."""
+    for result in view.results:
+        if result.server_state is ServerState.OVER and result.outcome is Outcome.NO_REPLY:
+            yield deadline_of(result, view.workunit)
+
+
+def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settled: bool) -> float | None:
+    """Release files that nobody needs; returns when to come back, if it is too early."""
+    workunit = draft.workunit
+    if workunit.assimilate_state is not AssimilateState.DONE:
+        return None
+    last_received = max((result.received_time or 0.0 for result in draft.view.results), default=0.0)
+    if now < last_received + timing.delete_delay_seconds:
+        return last_received + timing.delete_delay_seconds
+    if settled and workunit.file_delete_state is FileDeleteState.INIT:
+        draft.add(DeleteInputs(), "inputs_released", "the answer is assimilated and every result is over")
+    for result in draft.view.results:
+        if result.file_delete_state is FileDeleteState.INIT and _outputs_needless(result, workunit, settled):
+            draft.add(
+                DeleteOutputs(result_id=result.id),
+                "outputs_released",
+                "the outputs of {result} are not needed any more",
+                result=result.name,
+            )
+    return None
+
+
+def _outputs_needless(result: Result, workunit: Workunit, settled: bool) -> bool:
+    if not is_over(result):
+        return False
+    match result.outcome:
+        case Outcome.CLIENT_ERROR | Outcome.VALIDATE_ERROR:
+            return True
+        case Outcome.SUCCESS:
+            canonical = result.id == workunit.canonical_result_id
+            return settled if canonical else result.validate_state is not ValidateState.INIT
+        case Outcome.NO_REPLY | Outcome.CLIENT_DETACHED:
+            return settled
+        case Outcome.COULDNT_SEND | Outcome.DIDNT_NEED | Outcome.INIT:
+            return False  # was never on a host
+
+
+def _next_check(
+    draft: _Draft,
+    timing: LifecycleTiming,
+    now: float,
+    deletion_time: float | None,
+    still_expected: list[float],
+) -> float | None:
+    workunit = draft.workunit
+    times: list[float] = []
+    if not (workunit.error_mask or _has_canonical(workunit)):
+        times.append(now + max(timing.safety_net_seconds, 1.5 * workunit.limits.delay_bound))
+    times += (
+        deadline_of(result, workunit)
+        for result in draft.view.results
+        if result.server_state is ServerState.IN_PROGRESS
+    )
+    if deletion_time is not None:
+        times.append(deletion_time)
+    if (
+        workunit.assimilate_state is AssimilateState.DONE
+        and workunit.file_delete_state is FileDeleteState.INIT
+    ):
+        times += still_expected  # they hold up the deletion
+    return delay_when_late(min(times), now) if times else None

@@ -1,18 +1,57 @@
 """The validator's rules: which results agree, which one is canonical, and what follows for the workunit.
 
-A validator process only delivers facts (`ValidationReport`); `judge` decides everything.
+A validator process only delivers facts (`ValidationReport`: which outputs are usable, which pairs agree);
+`judge` decides everything.  It fits any view that is newer than the report: results that came meanwhile
+wait for the next look.
+
+Source: BOINC's ``validator.cpp`` and ``validate_util2.cpp`` (facts only).  A result is canonical when at
+least ``min_quorum // 2 + 1`` results, itself included, match it: quorum 2 needs 2, quorum 3 needs 2, quorum
+4 needs 3.  Matching is not assumed to be transitive: only a match with the canonical result counts.
+
+Known differences, each because the original loses work or repeats it:
+
+* Unusable results do not count when the target is raised; the original makes one result too many.
+* A result that could not be looked at for a passing reason becomes INIT again, and the target is not raised
+  because of it; the original marks it INCONCLUSIVE and may never look again.
+* If the canonical outputs cannot be read any more, later results are TOO_LATE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.reasons import Reason
-from cobblestone.policy.lifecycle.effects import ValidationEffect, WorkunitView
+from cobblestone.domain.reasons import Reason, Value, reason
+from cobblestone.domain.states import AssimilateState, ValidateState, WorkunitError
+from cobblestone.domain.work import Result
+from cobblestone.policy.lifecycle.application import apply_effects
+from cobblestone.policy.lifecycle.effects import (
+    ClearNeedValidate,
+    DropResult,
+    FailWorkunit,
+    MarkInconclusive,
+    MarkInvalid,
+    MarkTooLate,
+    MarkUnusable,
+    MarkValid,
+    PostponeValidation,
+    RaiseTarget,
+    ReadyToAssimilate,
+    SetCanonical,
+    ValidationEffect,
+    WorkunitView,
+)
+from cobblestone.policy.lifecycle.states import is_success, is_unsent
+
+RETRY_SECONDS = 6 * 3600.0
+"""Seconds until outputs that could not be looked at are looked at again."""
 
 Pair = tuple[ResultId, ResultId]
+Matches = Callable[[ResultId, ResultId], bool]
+
+_OPEN = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +61,7 @@ class LookedAt:
     result_id: ResultId
     usable: bool
     problem: str = ""  #: why it is not usable, in words; empty when it is
-    transient: bool = (
-        False  #: not usable *now* (the disk is away, the check ran out of time): look again later
-    )
+    transient: bool = False  #: not usable *now* (disk away, check ran out of time): look again later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +70,7 @@ class ValidationReport:
 
     looked_at: tuple[LookedAt, ...]
     matches: frozenset[Pair] = frozenset()  #: compared pairs that agree, in either order
-    differences: Mapping[Pair, str] = field(
-        default_factory=dict[Pair, str]
-    )  #: for the others: where and by how much
+    differences: Mapping[Pair, str] = field(default_factory=dict[Pair, str])  #: the others: where they differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +78,7 @@ class ValidationDecision:
     """What follows from a report: effects to apply in one transaction, and who is to be credited."""
 
     effects: tuple[ValidationEffect, ...]
-    next_check: (
-        float | None
-    )  #: the new ``transition_time`` (Unix seconds); None = never, the assimilator sets it
+    next_check: float | None  #: new ``transition_time`` (Unix seconds); None = never, the assimilator sets it
     canonical_id: ResultId | None = None  #: the canonical result, newly chosen or already there
     newly_canonical: bool = False
     newly_valid: tuple[ResultId, ...] = ()  #: credit is due
@@ -54,16 +87,282 @@ class ValidationDecision:
     reasons: tuple[Reason, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a set of results says: the canonical one, if any, and the validate state of each."""
+
+    canonical_id: ResultId | None
+    states: Mapping[ResultId, ValidateState]
+
+
+def choose_canonical(results: Sequence[ResultId], *, matches: Matches, min_quorum: int) -> Verdict:
+    """Choose the canonical result among results with usable outputs, in the order given.
+
+    The first result that at least ``min_quorum // 2 + 1`` results match, itself included, is canonical;
+    those that match it are VALID, the others INVALID.  With fewer than ``min_quorum`` results, or without
+    such a result, there is no canonical one and all are INCONCLUSIVE.
+    """
+    if len(results) >= min_quorum:
+        for candidate in results:
+            matching = {other for other in results if other == candidate or matches(candidate, other)}
+            if len(matching) >= min_quorum // 2 + 1:
+                states = {r: ValidateState.VALID if r in matching else ValidateState.INVALID for r in results}
+                return Verdict(canonical_id=candidate, states=states)
+    return Verdict(canonical_id=None, states=dict.fromkeys(results, ValidateState.INCONCLUSIVE))
+
+
+def check_straggler(result: ResultId, canonical: ResultId, *, matches: Matches) -> ValidateState:
+    """Judge a result that came after the canonical one: VALID if it matches that one, else INVALID."""
+    return ValidateState.VALID if matches(canonical, result) else ValidateState.INVALID
+
+
 def results_to_look_at(view: WorkunitView) -> tuple[ResultId, ...]:
-    """Results whose outputs a validator must read for this workunit; empty when there is nothing to do."""
-    raise NotImplementedError
+    """Results whose outputs a validator must read for this workunit; empty when there is nothing to do.
+
+    Without a canonical result: all that may become it, if they are enough for a quorum.  With one: that one
+    (first) and the results that came since.
+    """
+    canonical_id = view.workunit.canonical_result_id
+    viable = tuple(result.id for result in view.results if _is_viable(result))
+    if view.workunit.error_mask:
+        return ()
+    if canonical_id is not None:
+        return (canonical_id, *viable) if viable else ()
+    return viable if len(viable) >= view.workunit.rules.min_quorum else ()
 
 
 def pairs_to_compare(view: WorkunitView) -> tuple[Pair, ...]:
-    """Pairs of results whose outputs a validator must compare."""
-    raise NotImplementedError
+    """Pairs of results whose outputs a validator must compare, if both are usable."""
+    looked_at = results_to_look_at(view)
+    if looked_at and view.workunit.canonical_result_id is not None:
+        return tuple((looked_at[0], straggler) for straggler in looked_at[1:])
+    return tuple(combinations(looked_at, 2))
 
 
 def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
-    """Decide what follows from a validator's report, at ``now`` (Unix seconds)."""
-    raise NotImplementedError
+    """Decide what follows from a validator's report, at ``now`` (Unix seconds).
+
+    Facts about results that are not open any more are ignored; a workunit that failed meanwhile only loses
+    its ``need_validate``.
+    """
+    docket = _Docket(view=view, report=report)
+    if view.workunit.need_validate:
+        docket.effects.append(ClearNeedValidate())
+    if view.workunit.error_mask:
+        return docket.decision(next_check=view.workunit.transition_time)
+    if view.workunit.canonical_result_id is not None:
+        return _judge_stragglers(docket, view.workunit.canonical_result_id, now)
+    return _judge_set(docket, now)
+
+
+def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float) -> WorkunitView:
+    """Apply a decision to the view it was made for: the reference for every store.
+
+    Raises:
+        IllegalTransition: the decision does not fit the view.
+
+    """
+    return apply_effects(view, decision.effects, decision.next_check, now, iter(()))
+
+
+@dataclass(slots=True)
+class _Docket:
+    """A decision in the making."""
+
+    view: WorkunitView
+    report: ValidationReport
+    effects: list[ValidationEffect] = field(default_factory=list[ValidationEffect])
+    reasons: list[Reason] = field(default_factory=list[Reason])
+    canonical_id: ResultId | None = None
+    newly_canonical: bool = False
+    valid: list[ResultId] = field(default_factory=list[ResultId])
+    invalid: list[ResultId] = field(default_factory=list[ResultId])
+    unusable: list[ResultId] = field(default_factory=list[ResultId])
+    postponed: list[ResultId] = field(default_factory=list[ResultId])
+
+    def matches(self, one: ResultId, other: ResultId) -> bool:
+        return (one, other) in self.report.matches or (other, one) in self.report.matches
+
+    def difference(self, one: ResultId, other: ResultId) -> str:
+        differences = self.report.differences
+        return differences.get((one, other)) or differences.get((other, one)) or "they differ"
+
+    def add(self, effect: ValidationEffect, code: str, sentence: str, **values: Value) -> None:
+        self.effects.append(effect)
+        self.reasons.append(reason(code, sentence, **values))
+
+    def put_aside(self, found: LookedAt) -> None:
+        """Close or postpone a result whose outputs cannot be compared."""
+        name = self.name(found.result_id)
+        problem = found.problem or "its outputs cannot be used"
+        if found.transient:
+            self.postponed.append(found.result_id)
+            effect = PostponeValidation(result_id=found.result_id)
+            self.add(
+                effect, "postponed", "{result} is looked at later: {problem}", result=name, problem=problem
+            )
+        else:
+            self.unusable.append(found.result_id)
+            effect = MarkUnusable(result_id=found.result_id)
+            self.add(effect, "unusable", "{result} is not usable: {problem}", result=name, problem=problem)
+
+    def settle(self, result_id: ResultId, state: ValidateState, canonical_id: ResultId) -> None:
+        """Mark a result as agreeing with the canonical one or not."""
+        name, canonical = self.name(result_id), self.name(canonical_id)
+        if state is ValidateState.VALID:
+            self.valid.append(result_id)
+            self.add(
+                MarkValid(result_id=result_id),
+                "valid",
+                "{result} agrees with the canonical result {canonical}",
+                result=name,
+                canonical=canonical,
+            )
+        else:
+            self.invalid.append(result_id)
+            self.add(
+                MarkInvalid(result_id=result_id),
+                "invalid",
+                "{result} disagrees with the canonical result {canonical}: {difference}",
+                result=name,
+                canonical=canonical,
+                difference=self.difference(canonical_id, result_id),
+            )
+
+    def name(self, result_id: ResultId) -> str:
+        return next((result.name for result in self.view.results if result.id == result_id), str(result_id))
+
+    def decision(self, *, next_check: float | None) -> ValidationDecision:
+        return ValidationDecision(
+            effects=tuple(self.effects),
+            next_check=next_check,
+            canonical_id=self.canonical_id,
+            newly_canonical=self.newly_canonical,
+            newly_valid=tuple(self.valid),
+            newly_invalid=tuple(self.invalid),
+            unusable=tuple(self.unusable),
+            reasons=tuple(self.reasons),
+        )
+
+
+def _is_viable(result: Result) -> bool:
+    """Whether the result may still become canonical or valid."""
+    return is_success(result) and result.validate_state in _OPEN
+
+
+def _judge_set(docket: _Docket, now: float) -> ValidationDecision:
+    """Look for a canonical result."""
+    view = docket.view
+    rules = view.workunit.rules
+    found = {each.result_id: each for each in docket.report.looked_at}
+    viable = [result for result in view.results if _is_viable(result)]
+    unseen = [result for result in viable if result.id not in found]
+    usable: list[ResultId] = []
+    for result in viable:
+        if result.id in found:
+            if found[result.id].usable:
+                usable.append(result.id)
+            else:
+                docket.put_aside(found[result.id])
+    verdict = choose_canonical(usable, matches=docket.matches, min_quorum=rules.min_quorum)
+    if verdict.canonical_id is not None:
+        _crown(docket, verdict, verdict.canonical_id)
+        return docket.decision(next_check=now if unseen or docket.postponed else None)
+    for result in viable:
+        if result.id in usable and result.validate_state is not ValidateState.INCONCLUSIVE:
+            effect = MarkInconclusive(result_id=result.id)
+            docket.add(effect, "inconclusive", "{result} has no quorum yet", result=result.name)
+    if unseen:  # the facts are incomplete: have the validator look at all of them
+        return docket.decision(next_check=now)
+    if docket.postponed:
+        return docket.decision(next_check=now if docket.unusable else _retry(view, now))
+    if _want_more(docket, len(usable)) or docket.unusable:
+        return docket.decision(next_check=now)
+    return docket.decision(next_check=_keep(view, now))
+
+
+def _crown(docket: _Docket, verdict: Verdict, canonical_id: ResultId) -> None:
+    """Set the canonical result: mark all results, hand the answer over, drop what was not sent."""
+    docket.canonical_id, docket.newly_canonical = canonical_id, True
+    for result_id, state in verdict.states.items():
+        docket.settle(result_id, state, canonical_id)
+    docket.add(
+        SetCanonical(result_id=canonical_id),
+        "canonical",
+        "{result} is the canonical result: {matching} of {looked_at} agree",
+        result=docket.name(canonical_id),
+        matching=len(docket.valid),
+        looked_at=len(verdict.states),
+    )
+    if docket.view.workunit.assimilate_state is AssimilateState.INIT:
+        docket.add(ReadyToAssimilate(), "answer_known", "the answer is known")
+    for result in docket.view.results:
+        if is_unsent(result):
+            effect = DropResult(result_id=result.id)
+            docket.add(effect, "canonical_known", "{result} is not needed any more", result=result.name)
+
+
+def _want_more(docket: _Docket, n_usable: int) -> bool:
+    """Without a quorum: give up, or raise the target; says whether one of these happened."""
+    rules = docket.view.workunit.rules
+    if n_usable > rules.max_success_results:
+        docket.add(
+            FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
+            "too_many_successes",
+            "{n} results came without a quorum; {max_success_results} may",
+            n=n_usable,
+            max_success_results=rules.max_success_results,
+        )
+        return True
+    if n_usable >= rules.target_nresults:
+        docket.add(
+            RaiseTarget(target_nresults=n_usable + 1),
+            "target_raised",
+            "{n} results are not enough for a quorum: one more is asked for",
+            n=n_usable,
+        )
+        return True
+    return False
+
+
+def _keep(view: WorkunitView, now: float) -> float:
+    """Time of the next check as it stands; an unfinished workunit always has one."""
+    return now if view.workunit.transition_time is None else view.workunit.transition_time
+
+
+def _retry(view: WorkunitView, now: float) -> float:
+    """Time of the next attempt; an earlier check that is already planned stays."""
+    planned = view.workunit.transition_time
+    return now + RETRY_SECONDS if planned is None else min(planned, now + RETRY_SECONDS)
+
+
+def _judge_stragglers(docket: _Docket, canonical_id: ResultId, now: float) -> ValidationDecision:
+    """Compare results that came after the canonical one was chosen with that one."""
+    docket.canonical_id = canonical_id
+    found = {each.result_id: each for each in docket.report.looked_at}
+    canonical = found.get(canonical_id)
+    stragglers = [result for result in docket.view.results if _is_viable(result)]
+    for result in stragglers:
+        if result.id not in found:
+            continue
+        if not found[result.id].usable:
+            docket.put_aside(found[result.id])
+        elif canonical is None:
+            continue  # the report is older than the choice: have the validator look again
+        elif canonical.usable:
+            state = check_straggler(result.id, canonical_id, matches=docket.matches)
+            docket.settle(result.id, state, canonical_id)
+        elif canonical.transient:
+            docket.put_aside(
+                LookedAt(result_id=result.id, usable=False, problem=canonical.problem, transient=True)
+            )
+        else:
+            docket.add(
+                MarkTooLate(result_id=result.id),
+                "too_late",
+                "{result} cannot be compared with the canonical result: {problem}",
+                result=result.name,
+                problem=canonical.problem,
+            )
+    only_postponed = bool(docket.postponed) and len(docket.postponed) == len(stragglers)
+    return docket.decision(next_check=_retry(docket.view, now) if only_postponed else now)

@@ -149,11 +149,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "token_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("token_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("request_key", sa.Text(), nullable=True),
         sa.Column(
             "state",
@@ -167,11 +163,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "complete_time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("complete_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "njobs",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -226,10 +218,7 @@ def upgrade() -> None:
         "credit_entry",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column(
-            "time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0"),
-            nullable=False,
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
         sa.Column(
             "result_id",
@@ -255,16 +244,8 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "team_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "app_version_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("team_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("app_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("kind", sa.Text(), server_default="", nullable=False),
         sa.Column("system", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -280,10 +261,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column(
-            "unit",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0"),
-            nullable=False,
+            "unit", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
         sa.Column(
             "work_start",
@@ -318,11 +296,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("md5", sa.Text(), server_default="", nullable=False),
-        sa.Column(
-            "gzipped_nbytes",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("gzipped_nbytes", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "refs",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -381,11 +355,7 @@ def upgrade() -> None:
         sa.Column("external_ip_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("description", sa.Text(), server_default="{}", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
-        sa.Column(
-            "merged_into",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("merged_into", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "avg_turnaround",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -564,10 +534,7 @@ def upgrade() -> None:
         sa.Column("title", sa.Text(), server_default="", nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
         sa.Column(
-            "time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0"),
-            nullable=False,
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
@@ -625,21 +592,9 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "host_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "user_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "app_version_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("host_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("app_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -647,16 +602,8 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
-        sa.Column(
-            "report_deadline",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "received_time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("report_deadline", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("received_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "cpu_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -744,11 +691,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("name_lc", sa.Text(), server_default="", nullable=False),
-        sa.Column(
-            "founder_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("founder_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -804,10 +747,7 @@ def upgrade() -> None:
         ),
         sa.Column("data", sa.LargeBinary(), nullable=True),
         sa.Column(
-            "time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0"),
-            nullable=False,
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
         sa.PrimaryKeyConstraint("name"),
         sqlite_autoincrement=False,
@@ -831,11 +771,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "team_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("team_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("venue", sa.Text(), server_default="", nullable=False),
         sa.Column("country", sa.Text(), server_default="", nullable=False),
         sa.Column("url", sa.Text(), server_default="", nullable=False),
@@ -892,11 +828,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "batch_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("batch_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("label", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -979,22 +911,14 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "canonical_result_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("canonical_result_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "canonical_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "transition_time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("transition_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "error_mask",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -1019,31 +943,11 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
-        sa.Column(
-            "app_version_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "target_host_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "target_user_id",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "completed_seq",
-            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-            nullable=True,
-        ),
-        sa.Column(
-            "completed_time",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            nullable=True,
-        ),
+        sa.Column("app_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("target_host_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("target_user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("completed_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("completed_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "handler_failures",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -1175,17 +1079,13 @@ def downgrade() -> None:
     op.drop_table("host")
     with op.batch_alter_table("file", schema=None) as batch_op:
         batch_op.drop_index(
-            "file_unused",
-            sqlite_where=sa.text("refs = 0"),
-            postgresql_where=sa.text("refs = 0"),
+            "file_unused", sqlite_where=sa.text("refs = 0"), postgresql_where=sa.text("refs = 0")
         )
 
     op.drop_table("file")
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.drop_index(
-            "credit_once",
-            sqlite_where=sa.text("kind = 'grant'"),
-            postgresql_where=sa.text("kind = 'grant'"),
+            "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
         )
         batch_op.drop_index("credit_by_user")
         batch_op.drop_index("credit_by_result")

@@ -1,0 +1,68 @@
+# Cobblestone's commands.  Each one installs what it needs first; `make help` lists them.
+
+# Options for `cobblestone demo` (make demo ARGS=--keep) and for pytest (make test PYTEST_ARGS="-x -k credit").
+ARGS ?=
+PYTEST_ARGS ?=
+# The interpreter for a new .venv, when it is not the first python3 >= 3.11 on PATH.
+PYTHON ?=
+export PYTHON
+
+BIN := .venv/bin
+QUICK := tests/unit tests/properties tests/golden
+SLOW := tests/conformance tests/integration tests/e2e tests/browser
+# Folders that have no tests yet are left out.
+present = $(wildcard $(1))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test bench static format setup lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a whole project in minutes: server, two BOINC clients, a real computation (ARGS=--keep leaves it running)
+	@tools/setup.sh demo
+	@$(BIN)/cobblestone demo $(ARGS)
+
+check: ## what to run before each commit: style, types, architecture, quick tests; under 3 minutes
+	@tools/setup.sh check
+	@$(MAKE) --no-print-directory static
+	$(BIN)/pytest $(PYTEST_ARGS) $(call present,$(QUICK))
+
+test: ## everything: check, and the tests with real clients, databases and browsers
+	@tools/setup.sh test
+	@status=0; \
+	$(MAKE) --no-print-directory --keep-going static || status=1; \
+	$(BIN)/pytest $(PYTEST_ARGS) $(call present,$(QUICK) $(SLOW)) || status=1; \
+	exit $$status
+
+bench: ## measure speed on this machine and compare with the stored figures
+	@tools/setup.sh test
+	$(BIN)/pytest $(PYTEST_ARGS) -s tests/bench
+
+static: ruff-check ruff-format lint-imports pyright
+
+.PHONY: ruff-check ruff-format lint-imports pyright
+ruff-check:
+	$(BIN)/ruff check --quiet
+ruff-format:
+	$(BIN)/ruff format --check --quiet
+lint-imports:
+	$(BIN)/lint-imports --no-logo
+pyright:
+	$(BIN)/pyright
+
+format: ## put the code into shape
+	@tools/setup.sh check
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format
+
+setup: ## install everything, run nothing
+	@tools/setup.sh test
+
+lock: ## pin the requirements again (LOCK_ARGS=--upgrade takes newer ones)
+	@tools/setup.sh check
+	@tools/lock.sh $(LOCK_ARGS)
+
+clean: ## remove .venv and whatever the tools left here
+	rm -rf .venv dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demo
+	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""The credit laboratory: replaying job logs, and credit systems side by side."""

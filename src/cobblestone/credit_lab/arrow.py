@@ -1,0 +1,86 @@
+"""Reading Parquet and large CSV files into NumPy arrays.  Needs the extra ``lab``; imported only when a file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cobblestone.domain.errors import ConfigError
+
+
+def read_parquet(
+    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str]
+) -> dict[str, Any]:  # Any: NumPy arrays
+    """The known columns of a file; figures as float64 (absent: not a number), identifiers as int64."""
+    arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
+    parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = [name for name in file.schema_arrow.names if name in (*whole_numbers, *figures)]
+            table = file.read(columns=names, use_threads=False)
+    except (arrow.ArrowException, OSError) as error:
+        raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+    return _columns(table, path, figures, arrow)
+
+
+def read_csv(
+    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str]
+) -> dict[str, Any]:  # Any: NumPy arrays
+    """The known columns of a CSV file, as `read_parquet` gives them.
+
+    Raises `ConfigError` when anything is out of order; a slower reader can then say where.
+    """
+    arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
+    csv: Any = import_module("pyarrow.csv")  # Any: PyArrow has no types
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(use_threads=False),
+            convert_options=csv.ConvertOptions(
+                column_types={name: arrow.int64() for name in whole_numbers}, strings_can_be_null=True
+            ),
+        )
+    except (arrow.ArrowException, OSError) as error:
+        raise ConfigError(f"{path}: not a readable CSV file ({error})") from error
+    known = [name for name in table.column_names if name in (*whole_numbers, *figures)]
+    if len(set(known)) != len(known):
+        raise ConfigError(f"{path}: a column occurs twice")
+    return _columns(table.select(known), path, figures, arrow)
+
+
+def _columns(
+    table: Any, path: Path, figures: Sequence[str], arrow: Any
+) -> dict[str, Any]:  # Any: PyArrow, NumPy
+    columns: dict[str, Any] = {}  # Any: NumPy arrays
+    for name in table.column_names:
+        column = table.column(name)
+        if name in figures:
+            columns[name] = _figures(column, arrow)
+        else:
+            try:
+                values = column.cast(arrow.int64())
+            except arrow.ArrowException as error:
+                raise ConfigError(f"{path}: {name}: give whole numbers ({error})") from error
+            if values.null_count:
+                raise ConfigError(f"{path}: {name}: {values.null_count} values are missing")
+            columns[name] = values.to_numpy()
+    return columns
+
+
+def _figures(column: Any, arrow: Any) -> Any:  # Any: PyArrow has no types
+    """A column as float64; text becomes a number where it is one."""
+    try:
+        return column.cast(arrow.float64()).to_numpy()
+    except arrow.ArrowException:
+        return np.array([_number(value) for value in column.to_pylist()], dtype=np.float64)
+
+
+def _number(value: object) -> float:
+    try:
+        return float(str(value))
+    except ValueError:
+        return float("nan")

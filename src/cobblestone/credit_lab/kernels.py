@@ -1,0 +1,463 @@
+"""Compiled kernels of the fast replay: the arithmetic of the credit systems over rows.  Needs the extra ``lab``.
+
+They repeat the policy in `cobblestone.policy.credit` figure by figure, without reasons; property tests hold the two
+together.  Constants arrive in `Rules`, taken from the policy when a replay starts, so that none is written twice.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cobblestone.credit_lab.compilation import compiled, inlined
+from cobblestone.credit_lab.rows import (
+    APPROXIMATE,
+    ASSIGNED,
+    BENCHMARK,
+    COUNTED,
+    DEPLOYED,
+    DESIGNED,
+    DROP_EXTREMES,
+    FIXED,
+    MEAN,
+    MINIMUM,
+    NONE,
+    NORMAL,
+    REFUSED,
+    RUNTIME,
+    Flags,
+    Floats,
+    Integers,
+    Row,
+    Rows,
+    Rules,
+)
+
+
+@inlined
+def bounded(value: float, limit: float) -> float:
+    """One reported figure within 0 … ``limit``."""
+    if 0.0 <= value <= limit:
+        return value
+    if value < 0.0 or not math.isfinite(value):
+        return 0.0
+    return limit
+
+
+@compiled
+def bound_lines(rules: Rules, lines: Rows, start: Integers) -> None:
+    """Bound the figures of every line as far as they can be true, in place.
+
+    Facts of the job, and the time of the grant, are those of the first line of each workunit.
+    """
+    for group in range(start.size - 1):
+        first = lines[start[group]]
+        for i in range(start[group] + 1, start[group + 1]):
+            lines[i].time = first.time
+            lines[i].rsc_fpops_est = first.rsc_fpops_est
+            lines[i].rsc_fpops_bound = first.rsc_fpops_bound
+            lines[i].fixed_credit = first.fixed_credit
+    for line in lines:
+        line.elapsed_time = bounded(line.elapsed_time, rules.max_seconds)
+        line.cpu_time = bounded(line.cpu_time, rules.max_seconds)
+        line.sent_time = bounded(line.sent_time, rules.max_time)
+        line.received_time = bounded(line.received_time, rules.max_time)
+        line.peak_flops = bounded(line.peak_flops, rules.max_peak_flops)
+        line.ncpus = max(1.0, bounded(line.ncpus, rules.max_processors))
+        line.p_fpops = bounded(line.p_fpops, rules.max_speed)
+        line.p_iops = bounded(line.p_iops, rules.max_speed)
+        line.fpops_counted = bounded(line.fpops_counted, rules.max_operations)
+        line.intops_counted = bounded(line.intops_counted, rules.max_operations)
+        line.trickle_credit = bounded(line.trickle_credit, rules.max_credit)
+        line.claimed_credit = bounded(line.claimed_credit, rules.max_credit)
+        line.fixed_credit = bounded(line.fixed_credit, rules.max_credit)
+        if not 0.0 < line.rsc_fpops_est <= rules.max_operations:
+            line.rsc_fpops_est = rules.default_estimate
+        if not 0.0 < line.rsc_fpops_bound <= rules.max_operations:
+            line.rsc_fpops_bound = rules.max_operations
+        if line.received_time > line.time + rules.clock_tolerance:
+            line.received_time = line.time
+        if line.sent_time != 0.0 and line.received_time != 0.0:
+            line.sent_time = min(line.sent_time, line.received_time)
+            window = line.received_time - line.sent_time
+            line.elapsed_time = min(line.elapsed_time, window)
+            line.cpu_time = min(line.cpu_time, window * line.ncpus)
+
+
+@inlined
+def run_time(line: Row) -> float:
+    """Elapsed seconds, or CPU time of a client that reports none."""
+    if line.elapsed_time >= 1e-6:
+        return line.elapsed_time
+    if line.sent_time != 0.0 and line.received_time != 0.0:
+        return min(line.cpu_time, line.received_time - line.sent_time)
+    return line.cpu_time
+
+
+@inlined
+def cpu_seconds(line: Row) -> float:
+    """CPU time, or run time where none was reported."""
+    return line.cpu_time if line.cpu_time > 0.0 else max(0.0, run_time(line))
+
+
+@inlined
+def operations(line: Row) -> float:
+    """Counted operations, the larger of both counts."""
+    return max(line.fpops_counted, line.intops_counted)
+
+
+@inlined
+def benchmark_claim(rules: Rules, line: Row) -> float:
+    """First system."""
+    speed = 0.5 * (line.p_fpops + line.p_iops) if rules.both else line.p_fpops
+    return speed * cpu_seconds(line) * rules.per_flop
+
+
+@inlined
+def speed_unknown(rules: Rules, line: Row) -> bool:
+    """Whether the benchmark failed."""
+    return line.peak_flops <= 0.0 or line.peak_flops == rules.failed_benchmark
+
+
+@inlined
+def peak_flop_count(rules: Rules, line: Row) -> float:
+    """Run time x peak speed, or x a typical one when the benchmark failed."""
+    return run_time(line) * (rules.typical_speed if speed_unknown(rules, line) else line.peak_flops)
+
+
+@inlined
+def estimated(app: Row, estimate: float) -> float:
+    """Default peak FLOP count of a job."""
+    return estimate * (app.average if app.average > 0.0 else 1.0)
+
+
+@inlined
+def designed_claim(
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+) -> tuple[float, int, bool]:
+    """Third system as designed: amount, mode, outlier."""
+    raw = run_time(line) * line.peak_flops
+    default = estimated(app, estimate) * rules.per_flop
+    if raw > bound:
+        return default, APPROXIMATE, True
+    if raw <= 0.0 or line.anonymous:
+        return default, APPROXIMATE, False
+    known = version.n >= rules.min_version_samples
+    if known and raw / estimate > rules.cheat_multiple * version.mean:
+        return default, APPROXIMATE, True
+    scale = version.scale if version.scale != 0.0 else 1.0
+    if known and record.n >= rules.min_host_samples and record.mean > 0.0 and version.mean > 0.0:
+        scale *= min(rules.max_host_scale, version.mean / record.mean)
+    return raw * scale * rules.per_flop, NORMAL, False
+
+
+@inlined
+def deployed_claim(
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+) -> tuple[float, int, bool]:
+    """Third system as deployed: amount, mode, outlier."""
+    unknown = speed_unknown(rules, line)
+    raw = peak_flop_count(rules, line)
+    usable = record.n >= rules.min_host_samples and record.mean > 0.0
+    mode = APPROXIMATE
+    if line.anonymous:
+        flops = raw * app.average / record.mean if usable else estimated(app, estimate)
+    else:
+        host_scale = 0.0
+        if usable and version.n >= rules.min_version_samples:
+            host_scale = min(rules.max_host_scale, version.mean / record.mean)
+        if version.scale != 0.0 and host_scale != 0.0:
+            mode = NORMAL
+        flops = raw * (version.scale if version.scale != 0.0 else 1.0)
+        flops *= host_scale if host_scale != 0.0 else 1.0
+    amount = min(flops, bound) * rules.per_flop
+    if amount > rules.max_granted:
+        return rules.max_granted, REFUSED, unknown
+    return amount, mode, unknown
+
+
+@inlined
+def runtime_claim(rules: Rules, line: Row, bound: float) -> tuple[float, int, bool]:
+    """Run time x speed."""
+    flops = peak_flop_count(rules, line)
+    if flops > 2.0 * bound:
+        flops = bound
+    amount = flops * rules.per_flop
+    mode = NORMAL if 0.0 < amount <= rules.max_granted else REFUSED
+    return amount, mode, False
+
+
+@inlined
+def claim(
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+) -> tuple[float, int, bool]:
+    """What one result claims under the system of the replay: amount, mode, outlier."""
+    if rules.system == DEPLOYED:
+        return deployed_claim(rules, line, record, version, app, estimate, bound)
+    if rules.system == DESIGNED:
+        return designed_claim(rules, line, record, version, app, estimate, bound)
+    if rules.system == COUNTED:
+        if operations(line) > 0.0:
+            return min(operations(line), bound) * rules.per_flop * app.scale, NORMAL, False
+        return benchmark_claim(rules, line), APPROXIMATE, False
+    if rules.system == RUNTIME:
+        return runtime_claim(rules, line, bound)
+    if rules.system == FIXED:
+        return line.fixed_credit, NORMAL, False
+    if rules.system == ASSIGNED:
+        return line.claimed_credit, NORMAL if line.canonical else APPROXIMATE, False
+    if rules.system == NONE:
+        return 0.0, NORMAL, False
+    return benchmark_claim(rules, line), NORMAL, False
+
+
+@inlined
+def combined(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, least: int) -> float:
+    """First and second system: one amount from the claims whose mode is at most ``least``."""
+    total = 0.0
+    smallest = math.inf
+    lowest, highest = -1, -1
+    count = 0
+    for i in range(start, end):
+        if modes[i] > least:
+            continue
+        smallest = min(smallest, claims[i])
+        if rules.combination == DROP_EXTREMES and claims[i] < rules.infinitesimal:
+            continue
+        count += 1
+        total += claims[i]
+        if lowest < 0 or claims[i] < claims[lowest]:
+            lowest = i
+        if highest < 0 or claims[i] >= claims[highest]:
+            highest = i
+    if rules.combination == MINIMUM:
+        return smallest
+    if rules.combination == MEAN or count == 0:
+        return total / max(1, count)
+    if count <= 2:
+        return claims[lowest]
+    total = 0.0
+    for i in range(start, end):
+        # added without the extremes: taken off a sum, a huge one would leave nothing of the others
+        if modes[i] <= least and claims[i] >= rules.infinitesimal and i not in (lowest, highest):
+            total += claims[i]
+    return total / (count - 2)
+
+
+@inlined
+def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, peg: float) -> float:
+    """Third system as deployed: mean weighted by nearness to the peg."""
+    normal = 0
+    others = 0
+    alone = 0.0
+    for i in range(start, end):
+        normal += modes[i] == NORMAL
+        others += modes[i] == APPROXIMATE
+        if modes[i] != REFUSED:
+            alone = claims[i]
+    if normal + others == 0:
+        return peg
+    if normal + others == 1:
+        return alone
+    weights = 0.0
+    total = 0.0
+    for i in range(start, end):
+        if modes[i] == REFUSED or (modes[i] == APPROXIMATE and normal > 1):
+            continue
+        distance = rules.peg_width * peg + abs(peg - claims[i])
+        if distance == 0.0:
+            return 0.0
+        weight = (2.0 if modes[i] == NORMAL and normal == 1 else 1.0) / distance
+        weights += weight
+        total += weight * claims[i]
+    return total / weights
+
+
+@inlined
+def low(claims: Floats, modes: Integers, start: int, end: int) -> float:
+    """Run time: mean in which a claim weighs as much as the sum of the others."""
+    total = 0.0
+    count = 0
+    for i in range(start, end):
+        if modes[i] == NORMAL:
+            total += claims[i]
+            count += 1
+    if count <= 1 or total <= 0.0:
+        return total
+    weighted = 0.0
+    for i in range(start, end):
+        if modes[i] == NORMAL:
+            weighted += claims[i] * ((total - claims[i]) / total)
+    return weighted / (count - 1)
+
+
+@inlined
+def mean_of_normal(claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
+    """Third system as designed."""
+    total = 0.0
+    count = 0
+    for i in range(start, end):
+        if modes[i] == NORMAL:
+            total += claims[i]
+            count += 1
+    return total / count if count else default
+
+
+@inlined
+def granted(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
+    """What every result of a workunit gets, before the limit."""
+    if rules.system == BENCHMARK:
+        return combined(rules, claims, modes, start, end, REFUSED)
+    if rules.system == DEPLOYED:
+        return pegged(rules, claims, modes, start, end, default)
+    if rules.system == DESIGNED:
+        return mean_of_normal(claims, modes, start, end, default)
+    if rules.system == RUNTIME:
+        return low(claims, modes, start, end)
+    for i in range(start, end):
+        if modes[i] == NORMAL:
+            if rules.system == COUNTED:
+                return combined(rules, claims, modes, start, end, NORMAL)
+            return claims[i]
+    return combined(rules, claims, modes, start, end, REFUSED) if rules.system == COUNTED else 0.0
+
+
+@inlined
+def with_sample(n: int, mean: float, sample: float, threshold: int, weight: float, limit: float) -> float:
+    """A running mean of ``n`` samples with one more."""
+    if n > 0 and mean != 0.0:
+        sample = min(sample, limit * mean)
+    delta = sample - mean
+    return mean + (delta / (n + 1) if n + 1 < threshold else weight * delta)
+
+
+@inlined
+def learn(
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, normal: bool
+) -> None:
+    """What the statistics take from a result that is no outlier by its claim."""
+    if rules.system == COUNTED and normal and not line.outlier:
+        first = benchmark_claim(rules, line)
+        if first > 0.0:
+            app.benchmark_credit += first
+            app.counted_credit += min(operations(line), bound) * rules.per_flop
+            app.cpu_seconds += cpu_seconds(line)
+            app.jobs += 1.0
+    if line.outlier or speed_unknown(rules, line):
+        return
+    ratio = peak_flop_count(rules, line) / estimate
+    if not rules.smallest_ratio <= ratio <= rules.largest_ratio:
+        return
+    record.mean = with_sample(
+        record.n, record.mean, ratio, rules.host_threshold, rules.host_weight, rules.host_limit
+    )
+    record.n += 1
+    if not line.anonymous:
+        version.mean = with_sample(
+            version.n, version.mean, ratio, rules.version_threshold, rules.version_weight, rules.version_limit
+        )
+        version.n += 1
+
+
+@inlined
+def target_average(rules: Rules, app: Row) -> float:
+    """The average that the versions of an app are scaled to; -1: scales stay."""
+    if app.cpus > 0.0 and app.gpus > 0.0:
+        return min(app.cpu_sum / app.cpu_n, app.gpu_sum / app.gpu_n)
+    if rules.system == DESIGNED:
+        if app.has_gpu and not app.has_cpu and app.gpus >= 2.0:
+            return app.gpu_sum / app.gpu_n
+        return app.cpu_sum / app.cpu_n if not app.has_gpu and app.cpus >= 2.0 else -1.0
+    if app.cpus >= 2.0:
+        return app.cpu_sum / app.cpu_n
+    return app.gpu_sum / app.gpu_n * rules.gpu_only_scale if app.gpus > 0.0 else -1.0
+
+
+@compiled
+def scale_versions(rules: Rules, versions: Rows, apps: Rows) -> None:
+    """Version scales and smallest averages of all apps."""
+    for app in apps:
+        app.cpus = app.cpu_n = app.cpu_sum = app.gpus = app.gpu_n = app.gpu_sum = 0.0
+        app.has_cpu = app.has_gpu = False
+    joins = rules.min_version_samples + (0 if rules.system == DESIGNED else 1)
+    for version in versions:
+        if version.app < 0:
+            continue
+        app = apps[version.app]
+        joined = version.n >= joins and version.mean > 0.0
+        if version.is_gpu:
+            app.has_gpu = True
+            if joined:
+                app.gpus += 1.0
+                app.gpu_n += version.n
+                app.gpu_sum += version.mean * version.n
+        else:
+            app.has_cpu = True
+            if joined:
+                app.cpus += 1.0
+                app.cpu_n += version.n
+                app.cpu_sum += version.mean * version.n
+    for app in apps:
+        app.target = target_average(rules, app)
+        if app.target >= 0.0:
+            app.average = app.target
+    for version in versions:
+        if version.app >= 0 and version.n >= rules.min_version_samples and version.mean > 0.0:
+            target = apps[version.app].target
+            if target >= 0.0:
+                version.scale = target / version.mean
+
+
+@compiled
+def replay_lines(
+    rules: Rules,
+    lines: Rows,
+    start: Integers,
+    late: Flags,
+    records: Rows,
+    versions: Rows,
+    apps: Rows,
+    canonical_credit: Floats,
+    next_scales: float,
+    out_claimed: Floats,
+    out_granted: Floats,
+    out_mode: Integers,
+) -> float:
+    """Grant the workunits and stragglers that begin at ``start``; returns when version scales are due again."""
+    for group in range(late.size):
+        begin, end = start[group], start[group + 1]
+        now = lines[begin].time
+        if now >= next_scales:
+            next_scales = now + rules.scale_interval
+            scale_versions(rules, versions, apps)
+        app = apps[lines[begin].app]
+        estimate, bound = lines[begin].rsc_fpops_est, lines[begin].rsc_fpops_bound
+        for i in range(begin, end):
+            line = lines[i]
+            version = versions[line.version]
+            if not line.anonymous and version.app < 0:
+                version.app = line.app
+                version.is_gpu = line.is_gpu
+            out_claimed[i], out_mode[i], outlier = claim(
+                rules, line, records[line.record], version, app, estimate, bound
+            )
+            # until it is granted, the place of the amount keeps whether the statistics may learn from it
+            out_granted[i] = 0.0 if outlier else 1.0
+        workunit = lines[begin].workunit
+        if late[group]:
+            amount = canonical_credit[workunit]
+        else:
+            default = estimated(app, estimate) * rules.per_flop
+            amount = min(granted(rules, out_claimed, out_mode, begin, end, default), rules.max_granted)
+            canonical_credit[workunit] = amount
+        for i in range(begin, end):
+            line = lines[i]
+            if out_granted[i] == 1.0:
+                normal = out_mode[i] == NORMAL
+                version = versions[line.version]
+                learn(rules, line, records[line.record], version, app, estimate, bound, normal)
+            out_granted[i] = max(0.0, amount - line.trickle_credit)
+        enough = app.jobs >= rules.min_counted_jobs and app.benchmark_credit > 0.0
+        if rules.system == COUNTED and enough and app.counted_credit > 0.0:
+            scale = app.benchmark_credit / app.counted_credit
+            app.scale = min(rules.max_scale, max(1.0 / rules.max_scale, scale))
+    return next_scales

@@ -1,0 +1,121 @@
+"""Rows that the compiled kernels work on: lines of a log, statistics, and the rules of a replay."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+# NumPy's types do not follow an index through to the scalar, on which all of this is built.
+Floats: TypeAlias = Any  # Any: one-dimensional array of float64
+Integers: TypeAlias = Any  # Any: one-dimensional array of int64
+Flags: TypeAlias = Any  # Any: one-dimensional array of bool
+Rows: TypeAlias = Any  # Any: one-dimensional array of one of the types below
+Row: TypeAlias = Any  # Any: one element of it
+
+BENCHMARK, COUNTED, DESIGNED, DEPLOYED, FIXED, RUNTIME, ASSIGNED, NONE = range(8)
+MEAN, MINIMUM, DROP_EXTREMES = range(3)
+NORMAL, APPROXIMATE, ESTIMATE, REFUSED = range(4)
+
+
+class Rules(NamedTuple):
+    """System and constants of a replay."""
+
+    system: int
+    combination: int
+    both: bool
+    per_flop: float
+    max_granted: float
+    scale_interval: float
+    clock_tolerance: float
+    max_seconds: float
+    max_time: float
+    max_peak_flops: float
+    max_processors: float
+    max_speed: float
+    max_operations: float
+    max_credit: float
+    default_estimate: float
+    failed_benchmark: float
+    typical_speed: float
+    smallest_ratio: float
+    largest_ratio: float
+    largest_sample: float
+    host_threshold: int
+    host_weight: float
+    host_limit: float
+    version_threshold: int
+    version_weight: float
+    version_limit: float
+    min_host_samples: int
+    min_version_samples: int
+    max_host_scale: float
+    cheat_multiple: float
+    gpu_only_scale: float
+    peg_width: float
+    infinitesimal: float
+    min_counted_jobs: int
+    max_scale: float
+
+
+LINE = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            "time",
+            "elapsed_time",
+            "cpu_time",
+            "sent_time",
+            "received_time",
+            "peak_flops",
+            "ncpus",
+            "p_fpops",
+            "p_iops",
+            "fpops_counted",
+            "intops_counted",
+            "trickle_credit",
+            "claimed_credit",
+            "rsc_fpops_est",
+            "rsc_fpops_bound",
+            "fixed_credit",
+        )
+    ]
+    + [(name, np.int64) for name in ("workunit", "record", "version", "app")]
+    + [(name, np.bool_) for name in ("anonymous", "is_gpu", "canonical", "outlier")],
+    align=True,
+)
+"""A line of the log; workunit, record (host and version), version and app are places in the arrays of rows."""
+
+RECORD = np.dtype([("n", np.int64), ("mean", np.float64)])
+"""One app version on one host."""
+
+VERSION = np.dtype(
+    [("n", np.int64), ("mean", np.float64), ("scale", np.float64), ("app", np.int64), ("is_gpu", np.bool_)],
+    align=True,
+)
+"""An app version; app -1: not seen yet, or on the anonymous platform only."""
+
+APP = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            "average",
+            "scale",
+            "benchmark_credit",
+            "counted_credit",
+            "cpu_seconds",
+            "jobs",
+            # scratch of `scale_versions`
+            "cpus",
+            "cpu_n",
+            "cpu_sum",
+            "gpus",
+            "gpu_n",
+            "gpu_sum",
+            "target",
+        )
+    ]
+    + [("has_cpu", np.bool_), ("has_gpu", np.bool_)],
+    align=True,
+)
+"""An app."""

@@ -1,0 +1,249 @@
+"""The fast replay: columns in, figures out, by the compiled twin of the policy.  Needs the extra ``lab``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cobblestone.credit_lab import averages, kernels, rows
+from cobblestone.credit_lab.joblog import FIGURES, WHOLE_NUMBERS, JobLog
+from cobblestone.credit_lab.replay import Replay, ReplayOptions, Statements
+from cobblestone.credit_lab.rows import Flags, Floats, Integers, Rows, Rules
+from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.statistics import HOST_VERSION_RULE, LARGEST_SAMPLE, VERSION_RULE
+from cobblestone.policy.credit import bounds, combine, counted, designed, pfc, rac, scales
+from cobblestone.policy.credit.benchmark import BenchmarkSystem
+from cobblestone.policy.credit.claims import AppStatistics
+from cobblestone.policy.credit.counted import CountedSystem
+from cobblestone.policy.credit.registry import credit_system
+
+_CODES = {
+    "creditnew-designed": rows.DESIGNED,
+    "creditnew-deployed": rows.DEPLOYED,
+    "fixed": rows.FIXED,
+    "runtime": rows.RUNTIME,
+    "assigned": rows.ASSIGNED,
+    "none": rows.NONE,
+    "trickle": rows.NONE,
+}
+_COMBINATIONS = {
+    "mean": rows.MEAN,
+    "minimum": rows.MINIMUM,
+    "drop-extremes": rows.DROP_EXTREMES,
+}
+
+_FLAGS = ("anonymous", "is_gpu", "canonical", "outlier")
+
+LINES_AT_A_TIME = 200_000
+_LAYOUT = ("C", "W")  # one layout: a kernel is compiled anew for any other
+
+
+def rules_of(name: str, options: ReplayOptions) -> Rules:
+    """The rules of a built-in system; raises `ConfigError` for one that has no compiled twin."""
+    system = credit_system(name)
+    code, combination, both = _CODES.get(name), rows.MEAN, False
+    if isinstance(system, BenchmarkSystem):
+        code, combination, both = rows.BENCHMARK, _COMBINATIONS[system.combination], system.both
+    elif isinstance(system, CountedSystem):
+        code, combination = rows.COUNTED, _COMBINATIONS[system.combination]
+    if code is None:
+        raise ConfigError(f"credit system {name!r} has no fast replay; replay it by the policy")
+    host_rule = designed.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
+    return Rules(
+        system=code,
+        combination=combination,
+        both=both,
+        per_flop=options.unit.per_flop,
+        max_granted=float(options.limit),
+        scale_interval=float(options.scale_interval),
+        clock_tolerance=bounds.CLOCK_TOLERANCE,
+        max_seconds=bounds.MAX_SECONDS,
+        max_time=bounds.MAX_TIME,
+        max_peak_flops=bounds.MAX_PEAK_FLOPS,
+        max_processors=bounds.MAX_PROCESSORS,
+        max_speed=bounds.MAX_SPEED,
+        max_operations=bounds.MAX_OPERATIONS,
+        max_credit=bounds.MAX_CREDIT,
+        default_estimate=bounds.DEFAULT_ESTIMATE,
+        failed_benchmark=pfc.FAILED_BENCHMARK,
+        typical_speed=pfc.TYPICAL_CPU_SPEED,
+        smallest_ratio=pfc.SMALLEST_RATIO,
+        largest_ratio=pfc.LARGEST_RATIO,
+        largest_sample=LARGEST_SAMPLE,
+        host_threshold=host_rule.threshold,
+        host_weight=host_rule.weight,
+        host_limit=host_rule.limit,
+        version_threshold=VERSION_RULE.threshold,
+        version_weight=VERSION_RULE.weight,
+        version_limit=VERSION_RULE.limit,
+        min_host_samples=pfc.MIN_HOST_SAMPLES,
+        min_version_samples=pfc.MIN_VERSION_SAMPLES,
+        max_host_scale=pfc.MAX_HOST_SCALE,
+        cheat_multiple=designed.CHEAT_MULTIPLE,
+        gpu_only_scale=scales.GPU_ONLY_SCALE,
+        peg_width=combine.PEG_WIDTH,
+        infinitesimal=combine.INFINITESIMAL,
+        min_counted_jobs=counted.MIN_COUNTED_JOBS,
+        max_scale=counted.MAX_SCALE,
+    )
+
+
+def _whole(log: JobLog, name: str) -> Integers:
+    values = log.columns.get(name)
+    if values is None:
+        return np.full(log.length, WHOLE_NUMBERS[name], dtype=np.int64)
+    return np.require(values, dtype=np.int64, requirements=_LAYOUT)
+
+
+def _figure(log: JobLog, name: str) -> Floats:
+    values = log.columns.get(name)
+    if values is None:
+        if name == "time":
+            return _figure(log, "received_time")
+        return np.full(log.length, FIGURES[name], dtype=np.float64)
+    return np.require(values, dtype=np.float64, requirements=_LAYOUT)
+
+
+def places(ids: Integers) -> tuple[Integers, Integers]:
+    """(place of each id among the distinct ones, the distinct ids in order)."""
+    if ids.size == 0:
+        return ids, ids
+    smallest, largest = int(ids.min()), int(ids.max())
+    span = largest - smallest + 1
+    if span > 4 * ids.size + 1_000_000:
+        distinct, place = np.unique(ids, return_inverse=True)
+        return place.astype(np.int64), distinct
+    offset = ids - smallest
+    present = np.zeros(span, dtype=np.bool_)
+    present[offset] = True
+    place_of = np.cumsum(present, dtype=np.int64) - 1
+    return place_of[offset], np.flatnonzero(present) + smallest
+
+
+def _grouped(log: JobLog) -> tuple[Integers, Flags, Integers, int]:
+    """(first line of each workunit or straggler, and the end; stragglers; place of workunits; their number)."""
+    workunit, distinct = places(_whole(log, "workunit_id"))
+    start = np.empty(log.length + 1, dtype=np.int64)
+    late = np.empty(log.length, dtype=np.bool_)
+    seen = np.zeros(distinct.size, dtype=np.bool_)
+    count = averages.group_lines(workunit, _whole(log, "straggler"), seen, start, late)
+    return start[: count + 1], late[:count], workunit, distinct.size
+
+
+def statements(
+    ids: Integers, credit: Floats, work_start: Floats, time: Floats, options: ReplayOptions
+) -> Statements:
+    """Totals and recent averages of the bearers of ``ids``; id 0 is nobody."""
+    place, distinct = places(ids)
+    if distinct.size and (distinct == 0).any():
+        nobody = int(np.flatnonzero(distinct == 0)[0])
+        place = np.where(place == nobody, -1, place - (place > nobody))
+        distinct = np.delete(distinct, nobody)
+    bearers: Integers = distinct
+    totals: Floats = np.zeros(distinct.size)
+    values: Floats = np.zeros(distinct.size)
+    times: Floats = np.zeros(distinct.size)
+    averages.replay_averages(
+        place, credit, work_start, time, float(options.half_life), rac.LARGEST, totals, values, times
+    )
+    return Statements(bearers, totals, values, times)
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """Every row that a server would keep, and which lines of the log belong to which."""
+
+    places: dict[str, Integers]
+    records: Rows
+    versions: Rows
+    version_ids: Integers
+    apps: Rows
+    canonical_credit: Floats
+
+
+def _world(log: JobLog, workunit: Integers, workunits: int) -> _World:
+    version, version_ids = places(_whole(log, "app_version_id"))
+    host, _ = places(_whole(log, "host_id"))
+    record, record_ids = places(host * max(1, version_ids.size) + version)
+    app, app_ids = places(_whole(log, "app_id"))
+    versions: Rows = np.zeros(version_ids.size, dtype=rows.VERSION)
+    versions["app"] = -1
+    apps: Rows = np.zeros(app_ids.size, dtype=rows.APP)
+    apps["average"], apps["scale"] = AppStatistics().min_avg_pfc, AppStatistics().flops_scale
+    return _World(
+        places={"workunit": workunit, "record": record, "version": version, "app": app},
+        records=np.zeros(record_ids.size, dtype=rows.RECORD),
+        versions=versions,
+        version_ids=version_ids,
+        apps=apps,
+        canonical_credit=np.zeros(workunits),
+    )
+
+
+def _granted(
+    log: JobLog, rules: Rules, world: _World, start: Integers, late: Flags
+) -> tuple[Floats, Floats, Integers]:
+    """(claimed, granted, modes) of all lines; lines are laid out by rows, some at a time to save memory."""
+    claimed: Floats = np.zeros(log.length)
+    granted: Floats = np.zeros(log.length)
+    modes: Integers = np.zeros(log.length, dtype=np.int64)
+    columns = {name: _figure(log, name) for name in FIGURES} | world.places
+    columns |= {name: _whole(log, name) != 0 for name in _FLAGS}
+    due = float(columns["time"][0]) + rules.scale_interval if log.length else 0.0
+    group = 0
+    while group < late.size:
+        begin = int(start[group])
+        last = int(np.searchsorted(start, begin + LINES_AT_A_TIME, side="right")) - 1
+        last = min(max(last, group + 1), late.size)
+        end = int(start[last])
+        lines: Rows = np.empty(end - begin, dtype=rows.LINE)
+        for name, values in columns.items():
+            lines[name] = values[begin:end]
+        starts = start[group : last + 1] - begin
+        kernels.bound_lines(rules, lines, starts)
+        due = kernels.replay_lines(
+            rules,
+            lines,
+            starts,
+            late[group:last],
+            world.records,
+            world.versions,
+            world.apps,
+            world.canonical_credit,
+            due,
+            claimed[begin:end],
+            granted[begin:end],
+            modes[begin:end],
+        )
+        group = last
+    return claimed, granted, modes
+
+
+def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
+    """Replay a log under a built-in system; figures are NumPy arrays, equal to the policy's."""
+    rules = rules_of(system, options)
+    start, late, workunit, workunits = _grouped(log)
+    world = _world(log, workunit, workunits)
+    claimed, granted, modes = _granted(log, rules, world, start, late)
+    sent_time, time = _figure(log, "sent_time"), _figure(log, "time")
+    found = {
+        name: statements(_whole(log, name), granted, sent_time, time, options)
+        for name in ("host_id", "user_id", "team_id", "app_version_id")
+    }
+    return Replay(
+        system=system,
+        unit=options.unit,
+        claimed=claimed,
+        granted=granted,
+        modes=modes,
+        hosts=found["host_id"],
+        users=found["user_id"],
+        teams=found["team_id"],
+        versions=found["app_version_id"],
+        version_scales={
+            int(version): float(scale)
+            for version, scale in zip(world.version_ids, world.versions["scale"], strict=True)
+            if scale
+        },
+    )

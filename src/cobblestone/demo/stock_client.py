@@ -1,0 +1,292 @@
+"""Run Debian's unmodified BOINC client in a folder of its own, and control it with ``boinccmd``.
+
+Nothing of the system's own client is touched: other data directory, other port, and no service.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.ops.environment import environment_without_proxies
+
+PROGRAMS = ("boinc", "boinccmd")
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+
+_CC_CONFIG = """<cc_config>
+  <log_flags>
+    <unparsed_xml>1</unparsed_xml>
+    <task>1</task>
+    <file_xfer>1</file_xfer>
+    <sched_ops>1</sched_ops>
+    <sched_op_debug>1</sched_op_debug>
+  </log_flags>
+  <options>
+    <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
+    <dont_contact_ref_site>1</dont_contact_ref_site>
+    <report_results_immediately>1</report_results_immediately>
+    <max_file_xfers>20</max_file_xfers>
+    <max_file_xfers_per_project>10</max_file_xfers_per_project>
+    <ncpus>{ncpus}</ncpus>
+  </options>
+</cc_config>
+"""
+_PREFERENCES = """<global_preferences>
+  <run_if_user_active>1</run_if_user_active>
+  <run_on_batteries>1</run_on_batteries>
+  <suspend_cpu_usage>0</suspend_cpu_usage>
+  <work_buf_min_days>{buffer_days}</work_buf_min_days>
+  <work_buf_additional_days>0.01</work_buf_additional_days>
+  <disk_min_free_gb>0.01</disk_min_free_gb>
+  <disk_max_used_pct>90</disk_max_used_pct>
+  <ram_max_used_busy_pct>90</ram_max_used_busy_pct>
+  <ram_max_used_idle_pct>90</ram_max_used_idle_pct>
+  <disk_interval>1</disk_interval>
+  <leave_apps_in_memory>1</leave_apps_in_memory>
+</global_preferences>
+"""
+
+
+class ClientError(CobblestoneError):
+    """The client did not do what it was asked to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTask:
+    """A task as ``boinccmd --get_tasks`` shows it."""
+
+    name: str
+    state: str
+    scheduler_state: str
+    active_task_state: str
+    fraction_done: float
+    cpu_time: float
+    checkpoint_cpu_time: float
+    suspended: bool
+
+
+def missing_programs() -> list[str]:
+    """Programs of Debian's client that are not installed."""
+    return [name for name in PROGRAMS if shutil.which(name) is None]
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class StockClient:
+    """One client process in one data directory."""
+
+    def __init__(
+        self, folder: Path, *, ncpus: int = 1, buffer_days: float = 0.01, arguments: Sequence[str] = ()
+    ) -> None:
+        """Prepare ``folder``; it must be this client's alone, for two clients in one folder destroy each other's state.
+
+        Raises:
+            ConfigError: the client is not installed.
+        """
+        missing = missing_programs()
+        if missing:
+            raise ConfigError(
+                f"Not installed: {', '.join(missing)}. Install Debian's packages with: apt-get install boinc-client"
+            )
+        self.folder = folder
+        self.port = free_port()
+        self.arguments = tuple(arguments)
+        self.process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cc_config.xml").write_text(_CC_CONFIG.format(ncpus=ncpus), encoding="ascii")
+        (folder / "global_prefs_override.xml").write_text(
+            _PREFERENCES.format(buffer_days=buffer_days), encoding="ascii"
+        )
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start the client and wait until it answers.
+
+        Raises:
+            ClientError: it does not come up.
+        """
+        with (self.folder / "client.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    "boinc",
+                    "--dir",
+                    str(self.folder),
+                    "--allow_multiple_clients",
+                    "--gui_rpc_port",
+                    str(self.port),
+                    "--no_gpus",
+                    "--skip_cpu_benchmarks",
+                    "--sched_retry_delay_min",
+                    "1",
+                    "--sched_retry_delay_max",
+                    "3",
+                    "--pers_retry_delay_min",
+                    "1",
+                    "--pers_retry_delay_max",
+                    "3",
+                    *self.arguments,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment_without_proxies(),
+                start_new_session=True,  # Ctrl-C in a terminal must not reach it before we have asked it to stop
+            )
+        self.wait_for(self._answers, seconds=START_SECONDS, what="start")
+
+    def _answers(self) -> bool:
+        if self.process is not None and self.process.poll() is not None:
+            raise ClientError(f"The client ended at once:\n{self.log()[-2000:]}")
+        if not (self.folder / "gui_rpc_auth.cfg").exists():
+            return False
+        return self._run("--client_version").returncode == 0
+
+    def stop(self) -> None:
+        """Ask the client to stop, and make sure that nothing of it is left."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        tree = _tree(process.pid)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+        _kill([*tree, *_tree(process.pid)])
+        process.wait()
+
+    def kill(self) -> None:
+        """Kill the client alone, as a crash would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    # ------------------------------------------------------------------ control
+
+    def command(self, *arguments: str) -> str:
+        """Run ``boinccmd`` and return what it prints.
+
+        Raises:
+            ClientError: it fails.
+        """
+        done = self._run(*arguments)
+        if done.returncode != 0:
+            raise ClientError(f"boinccmd {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        password = (self.folder / "gui_rpc_auth.cfg").read_text(encoding="ascii").strip()
+        return subprocess.run(
+            ["boinccmd", "--host", f"127.0.0.1:{self.port}", "--passwd", password, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=self.folder,
+        )
+
+    def attach(self, url: str, authenticator: str) -> None:
+        """Attach to a project."""
+        self.command("--project_attach", url, authenticator)
+
+    def update(self, url: str) -> None:
+        """Ask for a scheduler request soon; is lost when one is under way."""
+        with contextlib.suppress(ClientError):
+            self.command("--project", url, "update")
+
+    def tasks(self) -> list[ClientTask]:
+        """All tasks."""
+        return parse_tasks(self.command("--get_tasks"))
+
+    def project_status(self) -> dict[str, str]:
+        """What ``--get_project_status`` says of the first project."""
+        return parse_fields(self.command("--get_project_status"))
+
+    def log(self) -> str:
+        """Everything that the client has written."""
+        return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
+
+    def unparsed_xml(self) -> list[str]:
+        """Lines in which the client says that it did not understand something of a reply."""
+        return [line for line in self.log().splitlines() if "[unparsed_xml]" in line]
+
+    def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Poll until ``condition`` holds.
+
+        Raises:
+            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.25)
+        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    """A process and all below it."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs([each for each in processes if each.is_running()], timeout=10)
+
+
+def parse_fields(text: str) -> dict[str, str]:
+    """The ``name: value`` lines of one block that boinccmd printed."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.strip().partition(": ")
+        if colon and name not in found:
+            found[name] = value.strip()
+    return found
+
+
+def parse_tasks(text: str) -> list[ClientTask]:
+    """Tasks from the output of ``boinccmd --get_tasks``."""
+    tasks: list[ClientTask] = []
+    for block in re.split(r"^\d+\) -+\s*$", text, flags=re.MULTILINE)[1:]:
+        values = parse_fields(block)
+        tasks.append(
+            ClientTask(
+                name=values.get("name", ""),
+                state=values.get("state", ""),
+                scheduler_state=values.get("scheduler state", ""),
+                active_task_state=values.get("active_task_state", ""),
+                fraction_done=float(values.get("fraction done", "0")),
+                cpu_time=float(values.get("current CPU time", "0")),
+                checkpoint_cpu_time=float(values.get("CPU time at last checkpoint", "0")),
+                suspended=values.get("suspended via GUI") == "yes",
+            )
+        )
+    return tasks

@@ -1,0 +1,109 @@
+"""The launcher that is sent with an app version, and what the server must send along with it.
+
+``cobblestone_runtime.py`` beside this module runs on volunteers' computers; its head describes the app
+description and the job's options that the functions below write.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cobblestone.domain.errors import JobError
+from cobblestone.launcher import cobblestone_runtime
+
+#: Open name under which the app description must lie in the slot (with ``copy_file``).
+APP_FILE = cobblestone_runtime.APP_FILE
+#: Open names that the launcher and the client use in a slot; no file of an app or job may have them.
+RESERVED_OPEN_NAMES = frozenset(
+    {
+        cobblestone_runtime.RUNTIME_FILE,
+        cobblestone_runtime.PROGRESS_FILE,
+        cobblestone_runtime.CHECKPOINT_FILE,
+        cobblestone_runtime.JOB_FILE,
+        cobblestone_runtime.STATE_FILE,
+        cobblestone_runtime.STDERR_FILE,
+        "boinc_finish_called",
+        "boinc_lockfile",
+        "boinc_mmap_file",
+        "boinc_task_state.xml",
+        "boinc_temporary_exit",
+        "init_data.xml",
+        "stderr.txt",
+        "trickle_up.xml",
+    }
+)
+
+
+@functools.cache
+def launcher_bytes() -> bytes:
+    """Return the launcher file as it is to be sent."""
+    return (Path(__file__).parent / cobblestone_runtime.RUNTIME_FILE).read_bytes()
+
+
+@functools.cache
+def launcher_version() -> str:
+    """Return a short hash of the launcher's content: 12 hexadecimal digits."""
+    return hashlib.sha256(launcher_bytes()).hexdigest()[:12]
+
+
+def app_description(  # every argument is one key of the description
+    command: Sequence[str],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    stdout: str = "",
+    optional_outputs: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    enforce_memory: bool = False,
+    enforce_disk: bool = False,
+    quit_grace_seconds: int = 8,
+) -> bytes:
+    """Return the content of ``cobblestone_app.json``, to be signed and sent with the app version.
+
+    ``files`` maps the open name of each of the app's own files to its content; the launcher refuses others.
+    Raises JobError for a command that the launcher would not understand.
+    """
+    text = json.dumps(
+        {
+            "command": list(command),
+            "files": {name: hashlib.sha256(data).hexdigest() for name, data in (files or {}).items()},
+            "stdout": stdout,
+            "optional_outputs": list(optional_outputs),
+            "environment": dict(environment or {}),
+            "enforce_memory": enforce_memory,
+            "enforce_disk": enforce_disk,
+            "quit_grace_seconds": quit_grace_seconds,
+        },
+        indent=1,
+    )
+    try:
+        app = cobblestone_runtime.read_app(text)
+        for word in [*app.command, app.stdout]:
+            cobblestone_runtime.check_placeholders(word)
+    except cobblestone_runtime.LauncherError as problem:
+        raise JobError(f"The app's command cannot be used: {problem}.") from None
+    return text.encode()
+
+
+def job_command_line(
+    *,
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    arguments: Mapping[str, str] | None = None,
+) -> str:
+    """Return the command line of one job; inputs and outputs map names to open names.
+
+    Values are percent-encoded, since the client splits the line at white space.  Raises JobError for a bad
+    name.
+    """
+    words: list[str] = []
+    for option, values in (("--input", inputs), ("--output", outputs), ("--arg", arguments)):
+        for name, value in (values or {}).items():
+            if not name or not all(letter.isalnum() or letter in "_-." for letter in name):
+                raise JobError(f"{option}: the name {name!r} must consist of letters, digits and _ - . only.")
+            words.append(f"{option} {name}={urllib.parse.quote(value, safe='/')}")
+    return " ".join(words)

@@ -1,0 +1,1175 @@
+#!/bin/sh
+""":"
+# length: one file on purpose, since it is sent to volunteers' computers as it is.
+# The shell reads these lines, Python takes them for a string: so it starts wherever Python is.
+for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
+  if "$python" -c "import sys; sys.exit(sys.version_info < (3, 6))" >/dev/null 2>&1; then
+    exec "$python" -I "$0" "$@"
+  fi
+done
+echo "cobblestone: no Python 3.6 or newer on the PATH of this computer; this app needs python3." >&2
+exit 195
+
+Run a plain command as a job of the BOINC client, and give the command progress, checkpoints and trickles.
+
+This one file has two roles.  It runs on volunteers' computers, so it needs nothing but Python 3.6.
+
+1. Launcher
+-----------
+
+Sent along with an app version as its main program.  It reads the (signed) app description
+``cobblestone_app.json`` in the slot, takes the job's options from its command line, starts the command and
+translates between it and the client: progress, CPU time, suspend, resume, quit, abort, exit status, error
+output.  The options, with VALUE and OPEN_NAME percent-encoded::
+
+    --input NAME=OPEN_NAME  --output NAME=OPEN_NAME  --arg NAME=VALUE
+
+The app description is a JSON object; unknown keys are refused:
+
+``command``
+    List of words, required.  ``python3`` as first word is the interpreter that runs this launcher; a first
+    word that is the name of a file in the slot is that program.  In each word: ``{input}`` (the first input),
+    ``{input:NAME}``, ``{output}``, ``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``
+    (seconds), ``{{`` and ``}}`` for braces.  ``{inputs}`` as a whole word becomes one word for each input.
+``files``
+    Object: open name of each of the app's own files -> its SHA-256 in hexadecimal, or null.
+``stdout``
+    Open name of the output that receives the command's standard output; may be ``{output:NAME}``.
+``optional_outputs``
+    List of names of outputs that may be missing.
+``environment``
+    Object: variables for the command.
+``enforce_memory``, ``enforce_disk``
+    True: end the job when its processes' resident size, or the files in the slot, exceed the job's bound.
+``quit_grace_seconds``
+    Time for a last checkpoint after SIGTERM, default 8, at most 30.
+
+Exit status: that of the command; 128 + n if signal n ended it; 194 aborted; 195 no Python; 196 and 198 disk
+and memory bound; 206 the job cannot be started as described; 208 an output is missing.  A command killed by
+KILL or TERM from outside is started again by the client, at most three times without a checkpoint in between.
+
+Without a client (no ``init_data.xml`` here) the command is simply run and watched; so a scientist
+tests an app::
+
+    python3 cobblestone_runtime.py --input main=in.json --output main=out.json
+    python3 cobblestone_runtime.py -- python3 period.py in.json out.json
+
+2. Runtime library
+------------------
+
+A Python app may ``import cobblestone_runtime``: the launcher puts a copy beside the app's files.  All
+functions work without a launcher, too::
+
+    cobblestone_runtime.progress(0.4)
+    if cobblestone_runtime.time_to_checkpoint():
+        save_state()  # under a temporary name, then os.replace()
+        cobblestone_runtime.checkpoint()
+
+A program in another language does the same with files in the folder that ``COBBLESTONE_FOLDER`` names, each
+written under a temporary name and then renamed: ``cobblestone_progress`` (the fraction as text),
+``cobblestone_checkpoint`` (any text that differs from the last one).
+"""
+
+import hashlib
+import html
+import json
+import mmap
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from typing import IO, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Union, cast
+
+try:
+    import fcntl
+except ImportError:  # Windows: no lock, no signals; the command still runs
+    fcntl = None
+
+__all__ = [
+    "checkpoint",
+    "checkpoint_period",
+    "job_info",
+    "progress",
+    "receive_trickles",
+    "time_to_checkpoint",
+    "trickle",
+]
+
+APP_FILE = "cobblestone_app.json"
+RUNTIME_FILE = "cobblestone_runtime.py"
+FOLDER_VARIABLE = "COBBLESTONE_FOLDER"
+PROGRESS_FILE = "cobblestone_progress"
+CHECKPOINT_FILE = "cobblestone_checkpoint"
+JOB_FILE = "cobblestone_job.json"
+STATE_FILE = "cobblestone_state.json"
+TRICKLE_UP_PREFIX = "cobblestone_trickle_up_"
+TRICKLE_DOWN_PREFIX = "trickle_down_"
+STDOUT_FILE = "stdout.txt"
+STDERR_FILE = "command_stderr.txt"
+
+#: Seconds between two permitted checkpoints when nobody says otherwise; the family's usual value.
+DEFAULT_CHECKPOINT_PERIOD = 300.0
+MAX_TRICKLE_BYTES = 60000
+MAX_TEXT_FILE_BYTES = 1 << 20
+#: The client reports the last 63 KB of error output; the launcher's own sentences need the rest.
+STDERR_TAIL_BYTES = 60000
+
+POLL_SECONDS = 0.1
+STATUS_SECONDS = 1.0
+WATCH_SECONDS = 2.0
+DISK_SECONDS = 10.0
+LOCK_WAIT_SECONDS = 35.0
+LOCK_RETRY_SECONDS = 60
+TRICKLE_WAIT_SECONDS = 10.0
+MAX_RESTARTS = 3
+
+EXIT_ABORTED = 194
+EXIT_DISK_BOUND = 196
+EXIT_MEMORY_BOUND = 198
+EXIT_BAD_DESCRIPTION = 206
+EXIT_OUTPUT_MISSING = 208
+
+POSIX = os.name == "posix"
+HAS_PROC = sys.platform.startswith("linux") and os.path.isdir("/proc/self")
+
+
+def _write_atomically(path: str, data: Union[str, bytes]) -> None:
+    """Replace a file in one step, since the other side may read it at any moment."""
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    with open(temporary, "wb") as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
+    os.replace(temporary, path)
+
+
+def _read_text(path: str) -> str:
+    """Read a small text file; an absent or unreadable one is empty."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_TEXT_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _read_object(path: str) -> Dict[str, Any]:  # Any: JSON
+    """Read a small JSON object; anything else is an empty one (a power cut may leave an empty file)."""
+    try:
+        value = json.loads(_read_text(path))
+    except ValueError:
+        return {}
+    return cast("Dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+# ------------------------------------------------------------------------------------------ runtime library
+
+
+class _AppSide:
+    """What an app calls; speaks to the launcher through small files."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.process = os.getpid()
+        self.last_checkpoint = time.monotonic()
+        self.last_progress = 0.0
+        self.period = DEFAULT_CHECKPOINT_PERIOD
+        self.period_read = 0.0
+        self.counter = 0
+        self.watching = False
+        self.quitting = False
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def progress(self, fraction: float) -> None:
+        """Tell which fraction (0 to 1) of the job is done.  Cheap: call it as often as you like."""
+        value = float(fraction)
+        if value != value:
+            raise ValueError("progress() needs a number from 0 to 1, got NaN")
+        now = time.monotonic()
+        if self.folder and (value >= 1.0 or now - self.last_progress >= 0.5):
+            self.last_progress = now
+            _write_atomically(self._path(PROGRESS_FILE), "%.6f\n" % min(max(value, 0.0), 1.0))
+
+    def checkpoint_period(self) -> float:
+        """Return the seconds that the volunteer wants between two checkpoints."""
+        now = time.monotonic()
+        if self.folder and (not self.period_read or now - self.period_read > 1.0):
+            self.period_read = now
+            self.period = float(self.job_info()["checkpoint_period"])
+        return self.period
+
+    def time_to_checkpoint(self) -> bool:
+        """Say whether to save the state now: the period is over, or the client asks the job to stop."""
+        self._watch_for_quit()
+        return self.quitting or time.monotonic() - self.last_checkpoint >= self.checkpoint_period()
+
+    def checkpoint(self) -> None:
+        """Tell that the state is safely on disk: from here the job continues after an interruption."""
+        self.last_checkpoint = time.monotonic()
+        self.counter += 1
+        if self.folder:
+            _write_atomically(self._path(CHECKPOINT_FILE), "%r %d\n" % (time.time(), self.counter))
+
+    def trickle(self, variety: str, text: str) -> None:
+        """Send a message to the project while the job runs; it leaves with the client's next contact.
+
+        Raises ValueError for a variety other than 1 to 80 letters, digits, ``_ - .``, and for a text of more
+        than 60,000 bytes or one that would break the client's message (NUL, ``</msg_from_host>``).
+        """
+        if not re.match(r"[A-Za-z0-9_.-]{1,80}\Z", variety):
+            raise ValueError("trickle(): the variety %r must be 1 to 80 letters, digits, _ - ." % variety)
+        if len(text.encode("utf-8")) > MAX_TRICKLE_BYTES:
+            raise ValueError("trickle(): the text is longer than %d bytes" % MAX_TRICKLE_BYTES)
+        if "\0" in text or "</msg_from_host>" in text:
+            raise ValueError("trickle(): the text must not contain NUL or </msg_from_host>")
+        self.counter += 1
+        if self.folder:
+            name = "%s%017d_%06d" % (TRICKLE_UP_PREFIX, int(time.time() * 1e6), self.counter)
+            _write_atomically(self._path(name), "<variety>%s</variety>\n%s\n" % (variety, text))
+
+    def receive_trickles(self) -> List[str]:
+        """Return the texts of the project's messages that have come in since the last call, oldest first."""
+        if not self.folder:
+            return []
+        texts: List[str] = []
+        for name in sorted(os.listdir(self.folder)):
+            if name.startswith("cobblestone_" + TRICKLE_DOWN_PREFIX):
+                text = _read_text(self._path(name)).strip()
+                wrapped = re.match(r"<text>\n?(.*?)\n?</text>\Z", text, re.DOTALL)
+                texts.append(wrapped.group(1) if wrapped else text)
+                os.remove(self._path(name))
+        return texts
+
+    def job_info(self) -> Dict[str, Any]:  # Any: JSON
+        """Describe the running job.
+
+        Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
+        ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
+        ``arguments`` (of ``--arg``).
+        """
+        known = _describe_job(None, {})
+        if self.folder:
+            known.update(_read_object(self._path(JOB_FILE)))
+        return known
+
+    def _watch_for_quit(self) -> None:
+        """Turn the launcher's SIGTERM into a last checkpoint, unless the app has its own handler."""
+        if self.watching or not self.folder or not POSIX:
+            return
+        self.watching = True
+        try:
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._quit)
+        except ValueError:
+            pass  # not the main thread: the job is stopped without a last checkpoint
+
+    def _quit(self, number: int, _frame: object) -> None:
+        if (
+            os.getpid() != self.process
+        ):  # a forked worker has no checkpoint to make; pools end theirs with SIGTERM
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.quitting = True
+
+
+_app_side = _AppSide(os.environ.get(FOLDER_VARIABLE, ""))
+progress = _app_side.progress
+checkpoint_period = _app_side.checkpoint_period
+time_to_checkpoint = _app_side.time_to_checkpoint
+checkpoint = _app_side.checkpoint
+trickle = _app_side.trickle
+receive_trickles = _app_side.receive_trickles
+job_info = _app_side.job_info
+
+
+# ---------------------------------------------------------------------------- launcher: what is to be run
+
+
+class LauncherError(Exception):
+    """The job cannot be run as described.  The text says what, where, and what to do."""
+
+
+class InitData(NamedTuple):
+    """What the client tells in ``init_data.xml``, which also holds the user's key: never copy it."""
+
+    result_name: str
+    workunit_name: str
+    app_name: str
+    client_pid: int
+    cpu_time: float  # s, at the last checkpoint the client knows
+    checkpoint_period: float  # s
+    ncpus: float
+    memory_bound: float  # bytes
+    disk_bound: float  # bytes
+    deadline: float  # Unix s
+
+
+class Job(NamedTuple):
+    """The options of one job; names in the order given."""
+
+    inputs: Dict[str, str]
+    outputs: Dict[str, str]
+    arguments: Dict[str, str]
+    command: List[str]  # words after ``--``
+
+
+class App(NamedTuple):
+    """The app description; see the head of this file."""
+
+    command: List[str]
+    files: Dict[str, Optional[str]]
+    stdout: str
+    optional_outputs: List[str]
+    environment: Dict[str, str]
+    enforce_memory: bool
+    enforce_disk: bool
+    quit_grace_seconds: float
+
+
+def read_init_data(path: str) -> Optional[InitData]:
+    """Read the client's description of the job; None without one (stand-alone)."""
+    if not os.path.exists(path):
+        return None
+    text = _read_text(path)
+
+    def word(tag: str) -> str:
+        found = re.search("<%s>(.*?)</%s>" % (tag, tag), text, re.DOTALL)
+        return html.unescape(found.group(1)).strip() if found else ""
+
+    def number(tag: str) -> float:
+        try:
+            value = float(word(tag))
+        except ValueError:
+            return 0.0
+        return value if 0.0 <= value < 1e300 else 0.0
+
+    return InitData(
+        result_name=word("result_name"),
+        workunit_name=word("wu_name"),
+        app_name=word("app_name"),
+        client_pid=int(number("client_pid")),
+        cpu_time=number("wu_cpu_time"),
+        checkpoint_period=number("checkpoint_period") or DEFAULT_CHECKPOINT_PERIOD,
+        ncpus=number("ncpus") or 1.0,
+        memory_bound=number("rsc_memory_bound"),
+        disk_bound=number("rsc_disk_bound"),
+        deadline=number("computation_deadline"),
+    )
+
+
+def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dict[str, Any]:  # Any: JSON
+    """Return what an app may know about its job: nothing of the user's."""
+    return {
+        "result_name": info.result_name if info else "",
+        "workunit_name": info.workunit_name if info else "",
+        "app_name": info.app_name if info else "",
+        "ncpus": max(1, int(info.ncpus)) if info else 1,
+        "checkpoint_period": info.checkpoint_period if info else DEFAULT_CHECKPOINT_PERIOD,
+        "deadline": info.deadline if info else 0.0,
+        "memory_bound": info.memory_bound if info else 0.0,
+        "disk_bound": info.disk_bound if info else 0.0,
+        "arguments": dict(arguments),
+    }
+
+
+def parse_job(words: Sequence[str], under_client: bool) -> Job:
+    """Read the job's options.
+
+    Under a client the options come from the project's server and nobody has signed them: they may fill in the
+    signed description but name neither another command nor a file outside the slot.
+    """
+    job = Job({}, {}, {}, [])
+    kinds = {"--input": job.inputs, "--output": job.outputs, "--arg": job.arguments}
+    rest = list(words)
+    while rest:
+        option = rest.pop(0)
+        if option == "--" and not under_client:
+            return job._replace(command=rest)
+        if option not in kinds:
+            raise LauncherError("unknown option %r; known are %s" % (option, ", ".join(kinds)))
+        name, equals, value = (rest.pop(0) if rest else "").partition("=")
+        if not name or not equals:
+            raise LauncherError("%s needs NAME=VALUE" % option)
+        if name in kinds[option]:
+            raise LauncherError("%s %s is given twice" % (option, name))
+        value = urllib.parse.unquote(value)
+        if option != "--arg" and (not value or (under_client and not _stays_here(value))):
+            raise LauncherError("%s %s=%s is not the name of a file in the slot" % (option, name, value))
+        kinds[option][name] = value
+    return job
+
+
+def _stays_here(path: str) -> bool:
+    return not os.path.isabs(path) and ".." not in re.split(r"[/\\]", path) and "\0" not in path
+
+
+def read_app(text: str) -> App:
+    """Read and check an app description.  Raises LauncherError."""
+    try:
+        value = json.loads(text)
+    except ValueError as problem:
+        raise LauncherError("%s is not JSON: %s" % (APP_FILE, problem)) from None
+    if not isinstance(value, dict):
+        raise LauncherError("%s is not a JSON object" % APP_FILE)
+    given = dict(cast("Dict[str, Any]", value))  # Any: JSON
+
+    def take(key: str, kind: type, default: object) -> Any:  # Any: JSON, checked here
+        item = given.pop(key, default)
+        items = list(item) if kind is list else list(item.values()) if kind is dict else []
+        if type(item) is not kind or not all(
+            isinstance(each, str) or (key == "files" and each is None) for each in items
+        ):
+            raise LauncherError("%s: %r must be a %s (of texts)" % (APP_FILE, key, kind.__name__))
+        return item
+
+    app = App(
+        command=take("command", list, []),
+        files=take("files", dict, {}),
+        stdout=take("stdout", str, ""),
+        optional_outputs=take("optional_outputs", list, []),
+        environment=take("environment", dict, {}),
+        enforce_memory=take("enforce_memory", bool, False),
+        enforce_disk=take("enforce_disk", bool, False),
+        quit_grace_seconds=min(max(float(take("quit_grace_seconds", int, 8)), 0.0), 30.0),
+    )
+    if given:
+        raise LauncherError(
+            "%s: unknown key %r; known are %s" % (APP_FILE, min(given), ", ".join(App._fields))
+        )
+    if not app.command or not app.command[0]:
+        raise LauncherError("%s: 'command' must be a list with at least one word" % APP_FILE)
+    return app
+
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_]+)(?::([^{}]+))?\}|[{}]")
+
+
+def check_placeholders(word: str) -> None:
+    """Raise LauncherError for a word with a placeholder that no job could fill."""
+    anything = {match.group(2) or "": "" for match in _PLACEHOLDER.finditer(word)}
+    if word != "{inputs}":
+        expand_word(word, Job(anything, anything, anything, []), _describe_job(None, {}))
+
+
+def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # Any: JSON
+    """Put the job's values for the placeholders of one word.  Raises LauncherError."""
+
+    def value(match: "re.Match[str]") -> str:
+        whole, kind, name = match.group(0), match.group(1), match.group(2)
+        if whole in ("{{", "}}"):
+            return whole[0]
+        tables = {"input": job.inputs, "output": job.outputs, "arg": job.arguments}
+        if kind in tables and (name or kind != "arg"):
+            table = tables[kind]
+            if name is None and table:
+                return next(iter(table.values()))
+            if name in table:
+                return table[name]
+            raise LauncherError("the command uses %s, but the job has no such %s" % (whole, kind))
+        if kind in ("ncpus", "checkpoint_period") and name is None:
+            return "%.15g" % description[kind]
+        raise LauncherError("the command has %r, which is no placeholder; write {{ and }} for braces" % word)
+
+    return _PLACEHOLDER.sub(value, word)
+
+
+def expand_command(
+    command: Sequence[str], job: Job, description: Mapping[str, Any]
+) -> List[str]:  # Any: JSON
+    """Return the argument list to start."""
+    words: List[str] = []
+    for word in command:
+        if word == "{inputs}":
+            words.extend(job.inputs.values())
+        else:
+            words.append(expand_word(word, job, description))
+    program = words[0]
+    if program in ("python3", "python"):
+        words[0] = sys.executable or program
+    elif os.path.dirname(program) == "" and os.path.isfile(program):
+        os.chmod(program, os.stat(program).st_mode | 0o100)
+        words[0] = os.path.join(".", program)
+    return words
+
+
+def check_files(app: App) -> None:
+    """Make sure that the app's own files are there and are those that the project signed."""
+    for name, digest in app.files.items():
+        if not os.path.isfile(name):
+            raise LauncherError("the app's file %s is missing; was it registered with copy_file?" % name)
+        if digest is not None:
+            with open(name, "rb") as file:
+                found = hashlib.sha256()
+                for block in iter(lambda: file.read(1 << 20), b""):
+                    found.update(block)
+            if found.hexdigest() != digest.lower():
+                raise LauncherError("the app's file %s differs from the one that the project signed" % name)
+
+
+# ------------------------------------------------------------------------- launcher: client and process tree
+
+CONTROL, HEARTBEAT, STATUS, TRICKLE_UP, TRICKLE_DOWN = 0, 4, 5, 6, 7
+CHANNEL_BYTES = 1024
+SEGMENT_BYTES = 8 * CHANNEL_BYTES
+
+
+class Segment:
+    """The memory that client and app share: eight channels of a flag byte and a text that ends with NUL."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self.memory = memory
+
+    @classmethod
+    def open(cls, path: str) -> "Optional[Segment]":
+        """Map the client's file; None without one: the job then runs, but nobody can control it."""
+        try:
+            with open(path, "r+b") as file:
+                return cls(mmap.mmap(file.fileno(), SEGMENT_BYTES))
+        except (OSError, ValueError):
+            return None
+
+    def is_free(self, channel: int) -> bool:
+        """Say whether the last message has been read."""
+        return self.memory[channel * CHANNEL_BYTES] == 0
+
+    def receive(self, channel: int) -> str:
+        """Take the unread message of a channel; empty if there is none."""
+        if self.is_free(channel):
+            return ""
+        start = channel * CHANNEL_BYTES
+        data = self.memory[start + 1 : start + CHANNEL_BYTES]
+        self.memory[start] = 0
+        return data.split(b"\0", 1)[0].decode("ascii", "replace")
+
+    def send(self, channel: int, text: str, overwrite: bool = False) -> bool:
+        """Leave a message; without ``overwrite`` only if the last one has been read."""
+        if not overwrite and not self.is_free(channel):
+            return False
+        start = channel * CHANNEL_BYTES
+        data = text.encode("ascii")[: CHANNEL_BYTES - 2] + b"\0"
+        self.memory[start] = 0
+        self.memory[start + 1 : start + 1 + len(data)] = data
+        self.memory[start] = 1  # last: it makes the message valid
+        return True
+
+
+def _send_signal(pid: int, number: int) -> None:
+    """Signal a process, or a group (negative), that may have ended by now."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+class Usage(NamedTuple):
+    """What the living descendants of the launcher use."""
+
+    cpu_seconds: float
+    resident_bytes: float
+    processes: Set[int]  # without zombies
+
+
+class ProcessTree:
+    """All processes of the job, also those that left the command's process group or lost their parent."""
+
+    def __init__(self, folder: str) -> None:
+        self.mark = "%s=%s\0" % (FOLDER_VARIABLE, folder)
+        self.command: "Optional[subprocess.Popen[bytes]]" = None
+        try:  # orphans become children of the launcher instead of process 1
+            import ctypes
+
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        except (ImportError, OSError, AttributeError, TypeError):
+            pass
+
+    def scan(self) -> Usage:
+        """Look at all descendants, and bury orphans that have ended."""
+        if not HAS_PROC:
+            return Usage(0.0, 0.0, set())
+        fields: Dict[int, List[str]] = {}
+        children: Dict[int, List[int]] = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                stat = _read_text("/proc/%s/stat" % name)
+                if stat:
+                    fields[int(name)] = stat[stat.rindex(")") + 2 :].split()
+        for pid, field in fields.items():
+            children.setdefault(int(field[1]), []).append(pid)
+        cpu = resident = 0.0
+        living: Set[int] = set()
+        waiting = list(children.get(os.getpid(), []))
+        while waiting:
+            pid = waiting.pop()
+            waiting.extend(children.get(pid, []))
+            field = fields[pid]
+            if field[0] in "ZX":
+                if int(field[1]) == os.getpid() and self._bury(pid):
+                    continue  # its CPU time is now among that of the ended children
+            else:
+                living.add(pid)
+                resident += float(field[21]) * mmap.PAGESIZE
+            cpu += sum(float(each) for each in field[11:15]) / os.sysconf("SC_CLK_TCK")
+        return Usage(cpu, resident, living)
+
+    def _bury(self, pid: int) -> bool:
+        if self.command is not None and pid == self.command.pid:
+            return False  # its exit status is wanted
+        try:
+            return os.waitpid(pid, os.WNOHANG)[0] == pid
+        except OSError:
+            return False
+
+    def signal_group(self, number: int) -> None:
+        """Signal the command's own process group (the launcher's is the client's: never touch that)."""
+        if self.command is not None:
+            _send_signal(-self.command.pid, number)
+
+    def signal_all(self, number: int) -> None:
+        """Signal the group and each descendant outside it."""
+        if not POSIX:
+            return
+        self.signal_group(number)
+        for pid in self.scan().processes:
+            _send_signal(pid, number)
+
+    def kill(self) -> None:
+        """End every process of the job, also those that an earlier launcher of this slot left behind."""
+        if not POSIX:
+            if self.command is not None and self.command.poll() is None:
+                self.command.kill()
+            return
+        for _ in range(200):  # a process may fork while we look: until none is left
+            self.signal_group(signal.SIGKILL)
+            left = self.scan().processes | self._marked()
+            for pid in left:
+                _send_signal(pid, signal.SIGKILL)
+            if self.command is not None:
+                self.command.poll()
+            if not left:
+                return
+            time.sleep(0.01)
+
+    def _marked(self) -> Set[int]:
+        """Find processes that carry this slot's mark in their environment, whoever their parent is."""
+        found: Set[int] = set()
+        if HAS_PROC:
+            for name in os.listdir("/proc"):
+                if (
+                    name.isdigit()
+                    and int(name) != os.getpid()
+                    and self.mark in _read_text("/proc/%s/environ" % name)
+                ):
+                    found.add(int(name))
+        return found
+
+
+class Client:
+    """The client as the launcher sees it: is it still there?"""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.parent = os.getppid()
+
+    def is_gone(self) -> bool:
+        """Say whether the client, or a program between it and us, has ended."""
+        if not POSIX:
+            return False
+        if os.getppid() != self.parent:
+            return True
+        try:
+            if self.pid > 1:
+                os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # it lives, as another user
+        return False
+
+
+# --------------------------------------------------------------------------------------- launcher: the run
+
+
+def say(text: str) -> None:
+    """Write a sentence to the error output, which the client reports to the project."""
+    sys.stderr.write("cobblestone: %s\n" % text)
+    sys.stderr.flush()
+
+
+class Launcher:
+    """One run of the command, from its start to its end or to the client's order to stop."""
+
+    def __init__(self, app: App, job: Job, info: Optional[InitData], folder: str) -> None:
+        self.app = app
+        self.job = job
+        self.info = info
+        self.folder = folder
+        self.client = Client(info.client_pid) if info else None
+        self.segment = Segment.open("boinc_mmap_file") if info else None
+        self.tree = ProcessTree(folder)
+        state = _read_object(self._path(STATE_FILE))
+        # After a shutdown of the client its figure may be older than the last checkpoint; then ours is right.
+        self.base_cpu = max(info.cpu_time if info else 0.0, _number(state.get("cpu_time")))
+        self.restarts = int(_number(state.get("restarts")))
+        self.cpu = self.checkpoint_cpu = self.base_cpu
+        self.fraction = 0.0
+        self.checkpoint_text = _read_text(self._path(CHECKPOINT_FILE))
+        self.suspended = False
+        self.signals: List[int] = []
+        self.started = self.next_status = self.next_watch = self.next_disk = time.monotonic()
+        self.stdout: Optional[IO[bytes]] = None
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    @property
+    def command(self) -> "subprocess.Popen[bytes]":
+        """The running command."""
+        assert self.tree.command is not None  # noqa: S101  # only used after the start
+        return self.tree.command
+
+    # -- start
+
+    def run(self) -> int:
+        """Run the command to its end; return the launcher's exit status."""
+        self._clean_up_before()
+        try:
+            self._start()
+            for number in (signal.SIGTERM, signal.SIGINT) + ((signal.SIGHUP,) if POSIX else ()):
+                signal.signal(number, lambda received, _frame: self.signals.append(received))
+            while True:
+                stop = self._tick()
+                if stop:
+                    return self._stop(stop)
+                time.sleep(POLL_SECONDS)
+                status = self.command.poll()
+                if status is not None:
+                    return self._ended(status)
+        finally:
+            self.tree.kill()  # whatever happened here: nothing of the job stays behind
+
+    def _clean_up_before(self) -> None:
+        """Clear up after an earlier run in this slot: processes, unreported error output, old progress."""
+        if self.info:
+            self.tree.kill()
+            self._hand_over_stderr()
+            if not self.checkpoint_text:
+                _remove(self._path(PROGRESS_FILE))  # the command starts from the beginning
+            self._collect_trickles_down()
+
+    def _start(self) -> None:
+        own = os.path.abspath(__file__)
+        if own != os.path.abspath(self._path(RUNTIME_FILE)):
+            with open(own, "rb") as file:
+                _write_atomically(self._path(RUNTIME_FILE), file.read())
+        self._describe()
+        self._save_state()
+        description = _describe_job(self.info, self.job.arguments)
+        words = expand_command(self.app.command, self.job, description)
+        for path in self.job.outputs.values():
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        stdout = expand_word(self.app.stdout, self.job, description)
+        if stdout or self.info:
+            self.stdout = open(stdout or STDOUT_FILE, "wb")  # noqa: SIM115  # closed at the end
+        stderr = open(STDERR_FILE, "wb") if self.info else None  # noqa: SIM115  # closed below
+        try:
+            self.tree.command = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=self.stdout,
+                stderr=stderr,
+                env=self._environment(description["ncpus"]),
+                start_new_session=POSIX,  # a process group of its own: stopped and continued as one
+            )
+        except (OSError, ValueError) as problem:
+            raise LauncherError("the command %r cannot be started: %s" % (words, problem)) from None
+        finally:
+            if stderr is not None:
+                stderr.close()
+
+    def _environment(self, ncpus: int) -> Dict[str, str]:
+        environment = dict(os.environ)
+        environment.update(self.app.environment)
+        environment[FOLDER_VARIABLE] = self.folder
+        path = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = self.folder + (os.pathsep + path if path else "")
+        # Replicas on different hosts shall agree: a Python set iterates in the same order everywhere.
+        environment.setdefault("PYTHONHASHSEED", "0")
+        for library in (
+            "OMP",
+            "OPENBLAS",
+            "MKL",
+        ):  # use the CPUs that the client counts for this job, not all
+            environment.setdefault(library + "_NUM_THREADS", str(ncpus))
+        return environment
+
+    def _describe(self) -> None:
+        _write_atomically(self._path(JOB_FILE), json.dumps(_describe_job(self.info, self.job.arguments)))
+
+    # -- while the command runs
+
+    def _tick(self) -> str:
+        """Do what is due; return why the command must stop, or nothing."""
+        now = time.monotonic()
+        if self.signals:
+            return "quit"
+        order = self._obey_client()
+        if order:
+            return order
+        if self.client and now >= self.next_watch:
+            self.next_watch = now + WATCH_SECONDS
+            if self.client.is_gone():
+                say("the client has ended; the job stops and continues when the client is back")
+                return "quit"
+        if now >= self.next_status:
+            self.next_status = now + STATUS_SECONDS
+            usage = self._measure()
+            self._note_checkpoint()
+            self._send_trickle_up()
+            if not self.suspended:
+                self._report()
+            return self._exceeded_bound(usage, now)
+        return ""
+
+    def _obey_client(self) -> str:
+        """Read the client's messages.  Suspend and resume are done here; quit and abort are returned."""
+        if self.segment is None:
+            return ""
+        self.segment.receive(HEARTBEAT)
+        if "<have_trickle_down/>" in self.segment.receive(TRICKLE_DOWN):
+            self._collect_trickles_down()
+        message = self.segment.receive(CONTROL)
+        if "<abort/>" in message:
+            return "abort"
+        if "<quit/>" in message:
+            return "quit"
+        if "<suspend/>" in message and not self.suspended:
+            self._report()
+            self.tree.signal_all(signal.SIGSTOP)
+            self.suspended = True
+        elif "<resume/>" in message and self.suspended:
+            self.tree.signal_all(signal.SIGCONT)
+            self.suspended = False
+        elif "<reread_app_info/>" in message:
+            self.info = read_init_data("init_data.xml") or self.info
+            self._describe()
+        return ""
+
+    def _measure(self) -> Usage:
+        """Bring the CPU time of the whole job up to date."""
+        usage = self.tree.scan()
+        own = os.times()
+        used = own.user + own.system + own.children_user + own.children_system + usage.cpu_seconds
+        if not HAS_PROC:
+            used = max(used, time.monotonic() - self.started)
+        self.cpu = max(
+            self.cpu, self.base_cpu + used
+        )  # the time of a killed orphan is lost: never count backwards
+        return usage
+
+    def _note_checkpoint(self) -> bool:
+        """See whether the command has made a checkpoint; if so this CPU time is safe."""
+        text = _read_text(self._path(CHECKPOINT_FILE))
+        if text == self.checkpoint_text:
+            return False
+        self.checkpoint_text = text
+        self.checkpoint_cpu = self.cpu
+        self.restarts = 0
+        self._save_state()
+        return True
+
+    def _save_state(self) -> None:
+        state = {"cpu_time": self.checkpoint_cpu, "restarts": self.restarts}
+        _write_atomically(self._path(STATE_FILE), json.dumps(state))
+
+    def _report(self, final: bool = False) -> None:
+        """Send all three figures: the client sets those that a message lacks to zero."""
+        fraction = min(_number(_read_text(self._path(PROGRESS_FILE))), 1.0)
+        if self.segment is not None:
+            message = (
+                "<current_cpu_time>%e</current_cpu_time>\n"
+                "<checkpoint_cpu_time>%e</checkpoint_cpu_time>\n"
+                "<fraction_done>%e</fraction_done>\n" % (self.cpu, self.checkpoint_cpu, fraction)
+            )
+            # At the end the last message often lies there still; the client reads once more after our exit.
+            self.segment.send(STATUS, message, overwrite=final)
+        elif self.info is None and fraction >= self.fraction + 0.05:
+            say("%3.0f %% done, %.1f s" % (100 * fraction, time.monotonic() - self.started))
+            self.fraction = fraction
+
+    def _exceeded_bound(self, usage: Usage, now: float) -> str:
+        if self.info is None:
+            return ""
+        if self.app.enforce_memory and 0 < self.info.memory_bound < usage.resident_bytes:
+            say(
+                "the job uses %.0f MB of memory, its bound is %.0f MB"
+                % _megabytes(usage.resident_bytes, self.info.memory_bound)
+            )
+            return "memory"
+        if self.app.enforce_disk and self.info.disk_bound > 0 and now >= self.next_disk:
+            self.next_disk = now + DISK_SECONDS
+            used = _disk_usage(".")
+            if used > self.info.disk_bound:
+                say(
+                    "the job uses %.0f MB of disk, its bound is %.0f MB"
+                    % _megabytes(used, self.info.disk_bound)
+                )
+                return "disk"
+        return ""
+
+    # -- trickles
+
+    def _waiting_trickles(self) -> List[str]:
+        return sorted(
+            name for name in os.listdir(self.folder) if re.match(TRICKLE_UP_PREFIX + r"\d+_\d+\Z", name)
+        )
+
+    def _send_trickle_up(self) -> bool:
+        """Hand the oldest message to the client, which takes one at a time.  Return whether all are gone."""
+        names = self._waiting_trickles()
+        if self.info is None:
+            for name in names:
+                say("trickle up: %s" % " ".join(_read_text(self._path(name)).split())[:200])
+                _remove(self._path(name))
+            return True
+        if self.segment is None:
+            return True
+        taken = not os.path.exists("trickle_up.xml") and self.segment.is_free(TRICKLE_UP)
+        if names and taken:
+            os.replace(self._path(names[0]), "trickle_up.xml")
+            self.segment.send(TRICKLE_UP, "<have_new_trickle_up/>\n")
+            return False
+        return taken
+
+    def _collect_trickles_down(self) -> None:
+        for name in os.listdir("."):
+            if name.startswith(TRICKLE_DOWN_PREFIX):
+                os.replace(name, self._path("cobblestone_" + name))
+
+    def _send_last_trickles(self) -> None:
+        deadline = time.monotonic() + TRICKLE_WAIT_SECONDS
+        while not self._send_trickle_up() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        lost = len(self._waiting_trickles())
+        if lost:
+            say("%d trickles could not be handed to the client in time" % lost)
+
+    # -- the end
+
+    def _stop(self, reason: str) -> int:
+        """Stop the command before its end; return the launcher's exit status."""
+        if reason == "quit":
+            self._ask_to_end()
+        self._measure()
+        self._note_checkpoint()
+        self.tree.kill()
+        self._report(final=True)
+        self._close_outputs()
+        if reason == "quit":
+            if self.info is None:
+                say("stopped by signal %d" % self.signals[0])
+                return 128 + self.signals[0]
+            return 0  # without a finish file: to be continued
+        return {"abort": EXIT_ABORTED, "memory": EXIT_MEMORY_BOUND, "disk": EXIT_DISK_BOUND}[reason]
+
+    def _ask_to_end(self) -> None:
+        """Send SIGTERM and wait until the command has ended or made a last checkpoint."""
+        if not POSIX:
+            return
+        self.tree.signal_group(signal.SIGTERM)
+        self.tree.signal_all(signal.SIGCONT)  # a stopped process does not see SIGTERM before this
+        patience = len(self.signals)
+        deadline = time.monotonic() + self.app.quit_grace_seconds
+        while self.command.poll() is None and time.monotonic() < deadline:
+            self._measure()
+            impatient = len(self.signals) > patience
+            aborted = self.segment is not None and "<abort/>" in self.segment.receive(CONTROL)
+            if self._note_checkpoint() or impatient or aborted:
+                return
+            time.sleep(0.05)
+
+    def _ended(self, status: int) -> int:
+        """The command has ended: hand over what it left; return the launcher's exit status."""
+        self._measure()  # before its orphans are killed
+        self.tree.kill()
+        self._measure()
+        self._note_checkpoint()
+        self._send_last_trickles()
+        self._close_outputs()
+        killed = status < 0
+        if status == 0:
+            status = self._check_outputs()
+        elif killed:
+            status = self._killed(-status)
+        else:
+            say("the command ended with exit status %d" % status)
+        self._report(final=True)
+        if status == 0 and not killed:
+            if self.info:
+                _write_atomically("boinc_finish_called", "0\n")  # last: it says that all is done
+            else:
+                say("finished in %.1f s, %.1f s CPU" % (time.monotonic() - self.started, self.cpu))
+        return status
+
+    def _check_outputs(self) -> int:
+        missing = [
+            "%s (%s)" % (name, path)
+            for name, path in self.job.outputs.items()
+            if not os.path.isfile(path) and not {name, path} & set(self.app.optional_outputs)
+        ]
+        if missing:
+            say("the command ended with exit status 0 but did not write its output %s" % ", ".join(missing))
+            return EXIT_OUTPUT_MISSING
+        return 0
+
+    def _killed(self, number: int) -> int:
+        if self.info and number in (signal.SIGKILL, signal.SIGTERM) and self.restarts < MAX_RESTARTS:
+            self.restarts += 1
+            self._save_state()
+            say(
+                "the command was killed from outside by signal %d; start number %d follows"
+                % (number, self.restarts + 1)
+            )
+            return 0  # without a finish file: the client starts the job again
+        say("the command was ended by signal %d (%s)" % (number, _signal_name(number)))
+        return 128 + number
+
+    def _close_outputs(self) -> None:
+        if self.stdout is not None:
+            self.stdout.close()
+        if self.info:
+            self._hand_over_stderr()
+
+    def _hand_over_stderr(self) -> None:
+        """Append the end of the command's error output to our own; a NUL would cut off what follows it."""
+        try:
+            with open(STDERR_FILE, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - STDERR_TAIL_BYTES))
+                tail = file.read(STDERR_TAIL_BYTES)
+        except OSError:
+            return
+        if size > STDERR_TAIL_BYTES:
+            say("error output of the command, the last %d of %d bytes:" % (STDERR_TAIL_BYTES, size))
+        sys.stderr.buffer.write(tail.replace(b"\0", b"").replace(b"]]>", b"]] >"))
+        if tail and not tail.endswith(b"\n"):
+            sys.stderr.buffer.write(b"\n")
+        sys.stderr.buffer.flush()
+        _remove(STDERR_FILE)
+
+
+def _number(value: object) -> float:
+    """Read a non-negative finite number; anything else is 0."""
+    try:
+        number = float(cast("Any", value))  # Any: text or JSON
+    except (TypeError, ValueError):
+        return 0.0
+    return number if 0.0 <= number < 1e300 else 0.0
+
+
+def _megabytes(used: float, bound: float) -> "tuple[float, float]":
+    return used / 1e6, bound / 1e6
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "no name"
+
+
+def _file_size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0  # just removed
+
+
+def _disk_usage(folder: str) -> float:
+    total = 0
+    for path, _folders, names in os.walk(folder):
+        for name in names:
+            total += _file_size(os.path.join(path, name))
+    return float(total)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+
+
+def take_lock(client: Client) -> Optional[IO[str]]:
+    """Make sure that no other launcher works in this slot: after a crash of the client an old one may.
+
+    Returns the open lock file, to be kept; None if the client ends meanwhile.  Raises LauncherError after
+    ``LOCK_WAIT_SECONDS``.
+    """
+    lock = open("boinc_lockfile", "a")  # noqa: SIM115  # held until the process ends
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while fcntl is not None:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            if client.is_gone():
+                return None
+            if time.monotonic() > deadline:
+                raise LauncherError("another process works in this slot") from None
+            time.sleep(0.2)
+    return lock
+
+
+def _run_under_client(words: Sequence[str], info: InitData) -> int:
+    try:
+        lock = take_lock(Client(info.client_pid))
+    except LauncherError as problem:
+        # The client reads this file before the exit status, so it must be the last thing that we write.
+        say("%s; trying again in %d s" % (problem, LOCK_RETRY_SECONDS))
+        _write_atomically("boinc_temporary_exit", "%d\n%s\n\n" % (LOCK_RETRY_SECONDS, problem))
+        return 0
+    if lock is None:
+        return 0
+    if not os.path.isfile(APP_FILE):
+        raise LauncherError("%s is missing in the slot; was it registered with copy_file?" % APP_FILE)
+    app = read_app(_read_text(APP_FILE))
+    if not os.path.exists(STATE_FILE):  # an app may change its own copies while it runs
+        check_files(app)
+    return Launcher(app, parse_job(words, under_client=True), info, os.getcwd()).run()
+
+
+def _run_alone(words: Sequence[str]) -> int:
+    job = parse_job(words, under_client=False)
+    if job.command:
+        app = read_app(json.dumps({"command": [re.sub(r"([{}])", r"\1\1", word) for word in job.command]}))
+    elif os.path.isfile(APP_FILE):
+        app = read_app(_read_text(APP_FILE))
+        check_files(app)
+    else:
+        raise LauncherError("no %s here; give a command after --" % APP_FILE)
+    folder = tempfile.mkdtemp(prefix="cobblestone-")  # keeps the scientist's folder clean
+    try:
+        return Launcher(app, job, None, folder).run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the launcher with the words of its command line; return the exit status."""
+    if list(words) in (["-h"], ["--help"]):
+        sys.stdout.write((__doc__ or "").partition("exit 195\n")[2])
+        return 0
+    try:
+        info = read_init_data("init_data.xml")
+        return _run_under_client(words, info) if info else _run_alone(words)
+    except LauncherError as problem:
+        say(str(problem))
+        return EXIT_BAD_DESCRIPTION
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

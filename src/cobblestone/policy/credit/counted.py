@@ -1,0 +1,129 @@
+"""The second credit system: operations counted by the program.
+
+Source: CreditNew page, "the second credit system"; ``sched/credit.cpp`` for the credit of floating-point
+and integer operations (the larger of the two).  The report carries ``fpops_cumulative`` or
+``fpops_per_cpu_sec`` (client 7.20.5).
+
+A scale keeps the average credit of a job equal to the first system's: the sum of what the first system
+claims for the counting jobs, over what their operations are worth unscaled, once `MIN_COUNTED_JOBS` are
+known.  A program that cannot count gets a published average per CPU second; without one, what the first
+system claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.reasons import reason
+from cobblestone.policy.credit.benchmark import benchmark_credit, combined_grant, cpu_seconds
+from cobblestone.policy.credit.claims import (
+    AppIncrement,
+    AppStatistics,
+    Claim,
+    ClaimInput,
+    ClaimMode,
+    CreditContext,
+    Grant,
+    StatisticIncrements,
+    WorkunitFacts,
+)
+from cobblestone.policy.credit.pfc import learn_run_times
+
+MIN_COUNTED_JOBS = 100
+"""The scale stays what it was until this many jobs have counted."""
+
+MAX_SCALE = 1e6
+"""A program that counts a millionth of its operations does not count."""
+
+
+def counted_operations(*, cumulative: float, per_cpu_second: float, cpu_time: float) -> float:
+    """Operations of a report that gives them as a sum, or per second of CPU time; 0 when it gives neither."""
+    return cumulative if cumulative > 0.0 else per_cpu_second * cpu_time
+
+
+def _countable(facts: ClaimInput, workunit: WorkunitFacts) -> float:
+    return min(max(facts.fpops_counted, facts.intops_counted), workunit.rsc_fpops_bound)
+
+
+def scale_from(counted: AppIncrement, previous: float) -> float:
+    """The scale that the sums of counting jobs call for; ``previous`` while they are too few."""
+    if counted.jobs < MIN_COUNTED_JOBS or counted.counted_credit <= 0.0 or counted.benchmark_credit <= 0.0:
+        return previous
+    return min(MAX_SCALE, max(1.0 / MAX_SCALE, counted.benchmark_credit / counted.counted_credit))
+
+
+def credit_per_cpu_second(app: AppStatistics) -> float:
+    """The average that a counting project publishes for those that cannot count; 0 when not known yet."""
+    counted = app.counted
+    if counted is None or counted.jobs < MIN_COUNTED_JOBS or counted.cpu_seconds <= 0.0:
+        return 0.0
+    return counted.counted_credit * app.flops_scale / counted.cpu_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSystem:
+    """Counted operations x scale."""
+
+    name: str = "counted"
+    combination: str = "mean"
+
+    def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
+        """Counted operations x the app's scale, or the average per CPU second."""
+        app = context.statistics.app
+        operations = max(facts.fpops_counted, facts.intops_counted)
+        if operations > 0.0:
+            counted = _countable(facts, workunit)
+            amount = context.unit.of_flops(counted) * app.flops_scale
+            why = reason(
+                "counted_operations",
+                "Claim {amount}: {operations} counted operations (limit {limit}) x scale {scale}.",
+                amount=amount,
+                operations=operations,
+                limit=workunit.rsc_fpops_bound,
+                scale=app.flops_scale,
+            )
+            return Claim(amount=amount, reasons=(why,))
+        if app.credit_per_cpu_second > 0.0:
+            seconds, reasons = cpu_seconds(facts)
+            amount = seconds * app.credit_per_cpu_second
+            why = reason(
+                "average_per_cpu_second",
+                "Claim {amount}: nothing counted; {cpu_time} s of CPU x published average {average}.",
+                amount=amount,
+                cpu_time=seconds,
+                average=app.credit_per_cpu_second,
+            )
+            return Claim(amount=amount, mode=ClaimMode.APPROXIMATE, reasons=(*reasons, why))
+        claim = benchmark_credit(facts, context.unit)
+        why = reason("nothing_counted", "Nothing counted, and no average published: as in the first system.")
+        return replace(claim, mode=ClaimMode.APPROXIMATE, reasons=(why, *claim.reasons))
+
+    def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
+        """The combined claim of those that counted; of all, when none did."""
+        counted = [claim for claim in claims if claim.mode is ClaimMode.NORMAL]
+        grant = combined_grant(counted or claims, self.combination)
+        return Grant(credits=grant.credits[:1] * len(claims), reasons=grant.reasons)
+
+    def learn(
+        self,
+        inputs: Sequence[ClaimInput],
+        claims: Sequence[Claim],
+        workunit: WorkunitFacts,
+        context: CreditContext,
+    ) -> StatisticIncrements:
+        """Run times, and the sums for the scale."""
+        benchmark = counted = seconds = 0.0
+        jobs = 0
+        for facts, claim in zip(inputs, claims, strict=True):
+            first = benchmark_credit(facts, context.unit).amount
+            if claim.mode is ClaimMode.NORMAL and first > 0.0 and not facts.outlier:
+                benchmark += first
+                counted += context.unit.of_flops(_countable(facts, workunit))
+                seconds += cpu_seconds(facts)[0]
+                jobs += 1
+        run_times = learn_run_times(inputs, claims, workunit)
+        if not jobs:
+            return run_times
+        app = AppIncrement(benchmark_credit=benchmark, counted_credit=counted, cpu_seconds=seconds, jobs=jobs)
+        return replace(run_times, app=app)

@@ -1,0 +1,196 @@
+"""The third credit system as deployed: what the server's code does under the name of CreditNew.
+
+Source: ``sched/credit.cpp`` of BOINC's tree of 2026 (server-semantics: peak FLOP count, combining replicas,
+design note versus code).  With T elapsed seconds, P peak FLOPS (none, or exactly 1e9, counts as 4.3e9), E
+the estimate:
+
+* raw = T P;  estimate D = E x the app's smallest average (E if that is 0);
+* normal platform: pfc = raw x version scale x host scale; the host scale min(10, mean(V) / mean(H, V))
+  needs 10 and 100 samples and, where the app checks, 10 consecutive valid results; the mode is normal when
+  both scales exist;
+* anonymous platform: pfc = raw x smallest average / mean(H) after 10 samples, else D; never normal;
+* record lost: D; clamped to the job's bound; a claim beyond the limit of a grant does not count;
+* two or more normal claims: their pegged average around D.  One: it counts twice among the others.  None:
+  pegged average of the approximate ones.  Nothing: D.
+
+Every difference from the design is listed in ``docs/credit.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.credit.claims import (
+    AppStatistics,
+    Claim,
+    ClaimInput,
+    ClaimMode,
+    CreditContext,
+    Grant,
+    HostVersionStatistics,
+    PlatformKind,
+    StatisticIncrements,
+    VersionStatistics,
+    WorkunitFacts,
+)
+from cobblestone.policy.credit.combine import pegged_average
+from cobblestone.policy.credit.pfc import (
+    MAX_HOST_SCALE,
+    MIN_HOST_SAMPLES,
+    MIN_VERSION_SAMPLES,
+    PeakFlopCount,
+    estimated_flops,
+    learn_run_times,
+    peak_flop_count,
+)
+
+MIN_CONSECUTIVE_VALID = 10
+"""Valid results in a row that make a host proven, for apps with ``host_scale_check``."""
+
+
+def inherited_version(records: Iterable[tuple[AppVersionId, int]]) -> AppVersionId | None:
+    """Whose statistics on a host a new app version takes over: those of the highest version number.
+
+    ``records`` are (app version, version number) of the host's records of the same app, platform and plan
+    class; the deployed server re-labels the row, so that the old version has none afterwards.  None: a
+    fresh record.
+    """
+    best = max(records, key=lambda record: record[1], default=None)
+    return None if best is None else best[0]
+
+
+def _host_usable(host: HostVersionStatistics, app: AppStatistics) -> bool:
+    if app.host_scale_check and host.consecutive_valid < MIN_CONSECUTIVE_VALID:
+        return False
+    return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.mean > 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedSystem:
+    """CreditNew by its code."""
+
+    name: str = "creditnew-deployed"
+
+    def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
+        """PFC of one result, scaled as far as scales exist, within the bounds."""
+        app = context.statistics.app
+        count = peak_flop_count(facts)
+        if facts.host_version is None:
+            flops = estimated_flops(workunit, app)
+            mode, why = (
+                ClaimMode.ESTIMATE,
+                reason("record_lost", "No record of this host: the job's estimate."),
+            )
+        elif facts.platform is PlatformKind.ANONYMOUS:
+            flops, mode, why = self._anonymous(count, facts.host_version, workunit, app)
+        else:
+            version = context.statistics.versions.get(facts.app_version_id, VersionStatistics())
+            flops, mode, why = self._normal(count, facts.host_version, version, app)
+        reasons: tuple[Reason, ...] = (why,)
+        if count.speed_substituted:
+            reasons = (
+                reason(
+                    "speed_substituted",
+                    "Speed {reported} is that of a failed benchmark: {used} is taken.",
+                    reported=facts.peak_flops,
+                    used=count.peak_flops,
+                ),
+                why,
+            )
+        claim = Claim(amount=0.0, mode=mode, reasons=reasons, outlier=count.speed_substituted)
+        return self._limited(flops, claim, workunit, context)
+
+    def _normal(
+        self,
+        count: PeakFlopCount,
+        host: HostVersionStatistics,
+        version: VersionStatistics,
+        app: AppStatistics,
+    ) -> tuple[float, ClaimMode, Reason]:
+        host_scale = None
+        if _host_usable(host, app) and version.pfc.n >= MIN_VERSION_SAMPLES:
+            host_scale = min(MAX_HOST_SCALE, version.pfc.mean / host.pfc.mean) or None
+        version_scale = version.pfc_scale or None
+        flops = count.flops * (version_scale or 1.0) * (host_scale or 1.0)
+        mode = ClaimMode.NORMAL if version_scale and host_scale else ClaimMode.APPROXIMATE
+        why = reason(
+            "scaled_pfc",
+            "{seconds} s x {peak_flops} FLOPS x version scale {version_scale} x host scale {host_scale} = {flops}.",
+            seconds=count.seconds,
+            peak_flops=count.peak_flops,
+            version_scale=version_scale,
+            host_scale=host_scale,
+            flops=flops,
+        )
+        return flops, mode, why
+
+    def _anonymous(
+        self, count: PeakFlopCount, host: HostVersionStatistics, workunit: WorkunitFacts, app: AppStatistics
+    ) -> tuple[float, ClaimMode, Reason]:
+        if not _host_usable(host, app):
+            flops = estimated_flops(workunit, app)
+            why = reason(
+                "anonymous_estimate", "Anonymous platform, not proven: the job's estimate {f}.", f=flops
+            )
+            return flops, ClaimMode.APPROXIMATE, why
+        flops = count.flops * app.min_avg_pfc / host.pfc.mean
+        why = reason(
+            "anonymous_scaled",
+            "Anonymous platform: {seconds} s x {peak_flops} FLOPS x app average {average} / host average {host} = {f}.",
+            seconds=count.seconds,
+            peak_flops=count.peak_flops,
+            average=app.min_avg_pfc,
+            host=host.pfc.mean,
+            f=flops,
+        )
+        return flops, ClaimMode.APPROXIMATE, why
+
+    def _limited(self, flops: float, claim: Claim, workunit: WorkunitFacts, context: CreditContext) -> Claim:
+        """The claim in credit, clamped to the job's bound; refused beyond the limit of a grant."""
+        reasons = claim.reasons
+        if flops > workunit.rsc_fpops_bound:
+            flops = workunit.rsc_fpops_bound
+            reasons += (reason("beyond_bound", "Clamped to the job's bound {bound}.", bound=flops),)
+        amount = context.unit.of_flops(flops)
+        if amount > context.max_granted:
+            why = reason(
+                "beyond_max_granted",
+                "Claim {amount} is beyond the limit of a grant, {limit}: it does not count.",
+                amount=amount,
+                limit=context.max_granted,
+            )
+            # its samples are still taken: the deployed server leaves out the claim, not the run time
+            return replace(claim, amount=context.max_granted, mode=ClaimMode.REFUSED, reasons=(*reasons, why))
+        return replace(claim, amount=amount, reasons=reasons)
+
+    def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
+        """Pegged average around the job's estimate; the same amount for all."""
+        peg = context.unit.of_flops(estimated_flops(workunit, context.statistics.app))
+        normal = [claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL]
+        others = [
+            claim.amount for claim in claims if claim.mode in (ClaimMode.APPROXIMATE, ClaimMode.ESTIMATE)
+        ]
+        counted = normal if len(normal) > 1 else others + normal * 2
+        amount = pegged_average(counted, peg) if counted else peg
+        why = reason(
+            "pegged_average",
+            "Granted {amount}: average of {n} claims ({normal} normal), weighted by nearness to the estimate {peg}.",
+            amount=amount,
+            n=len(counted),
+            normal=len(normal),
+            peg=peg,
+        )
+        return Grant(credits=(amount,) * len(claims), reasons=(why,))
+
+    def learn(
+        self,
+        inputs: Sequence[ClaimInput],
+        claims: Sequence[Claim],
+        workunit: WorkunitFacts,
+        context: CreditContext,
+    ) -> StatisticIncrements:
+        """Samples of all results but outliers."""
+        return learn_run_times(inputs, claims, workunit)

@@ -1,0 +1,64 @@
+"""What a host's record of an app version gains and loses beyond samples: error rate, consecutive valid,
+probation.
+
+Source: CreditNew page ("host punishment", "cherry picking"); ``sched/validate_util2`` for consecutive valid
+results and for the error rate of earlier versions: an average in which each result weighs 0.05.
+
+A host that finishes short jobs and drops long ones drives its host scale up.  Therefore, for apps that ask
+for it (``host_scale_check``), a host scale is used only after a whole delay bound without a lost job:
+
+* a job is sent while the record is on probation: no host scale before now + delay bound;
+* a result becomes valid after that time: the probation ends;
+* a job fails or times out: probation again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cobblestone.policy.credit.claims import HostVersionStatistics
+
+INITIAL_ERROR_RATE = 0.1
+ERROR_WEIGHT = 0.05
+
+
+def _after_result(record: HostVersionStatistics, *, failed: bool) -> float:
+    rate = record.error_rate if 0.0 <= record.error_rate <= 1.0 else INITIAL_ERROR_RATE
+    return rate * (1.0 - ERROR_WEIGHT) + (ERROR_WEIGHT if failed else 0.0)
+
+
+def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
+    """A job was sent to the host at ``now`` (Unix seconds) with ``delay_bound`` seconds to run."""
+    if not record.scale_probation:
+        return record
+    return replace(record, host_scale_time=now + delay_bound)
+
+
+def after_valid(
+    record: HostVersionStatistics, *, replicated: bool = True, now: float
+) -> HostVersionStatistics:
+    """A result became valid; a job that nobody else computed proves nothing about the host."""
+    if not replicated:
+        return record
+    return replace(
+        record,
+        consecutive_valid=record.consecutive_valid + 1,
+        error_rate=_after_result(record, failed=False),
+        scale_probation=record.scale_probation and now < record.host_scale_time,
+    )
+
+
+def after_invalid(record: HostVersionStatistics) -> HostVersionStatistics:
+    """A result became invalid."""
+    return replace(record, consecutive_valid=0, error_rate=_after_result(record, failed=True))
+
+
+def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
+    """A job ended in an error or timed out: it may have been dropped on purpose."""
+    return replace(
+        record,
+        consecutive_valid=0,
+        error_rate=_after_result(record, failed=True),
+        scale_probation=True,
+        host_scale_time=now + delay_bound,
+    )

@@ -1,0 +1,172 @@
+"""What one reply may still give: requested work, caps on jobs held, daily quota, disk.
+
+A budget lives for one decision and is used up by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.hosts import CPU, HostAppVersion
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.reasons import Reason
+from cobblestone.policy.dispatch import quota
+from cobblestone.policy.dispatch.capacity import bounded_ncpus
+from cobblestone.policy.dispatch.decision import ResourceUsage
+from cobblestone.policy.dispatch.explain import Code, explain
+from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
+from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
+
+MAX_REQUEST_SECONDS = 28 * 86400.0  #: per instance
+MAX_GPUS = 64  #: of one type; more are not believed
+
+
+class Want:
+    """What is still wanted of one processor type."""
+
+    __slots__ = ("delay", "instances", "processors", "seconds")
+
+    def __init__(self, asked: ResourceRequest, processors: float) -> None:
+        self.processors = max(processors, 1.0)
+        self.seconds = min(max(asked.seconds, 0.0), MAX_REQUEST_SECONDS * self.processors)
+        self.instances = min(max(asked.instances, 0.0), self.processors)
+        self.delay = max(asked.estimated_delay, 0.0)
+
+    @property
+    def open(self) -> bool:
+        """Whether more work of this type is wanted."""
+        return self.seconds > 0 or self.instances > 0
+
+
+class Budget:
+    """Counters of one decision.  All amounts stay within the limits, whatever the request claims."""
+
+    def __init__(self, request: WorkRequest, limits: DispatchLimits, now: float) -> None:
+        self._limits = limits
+        self._host_id = request.host.id
+        self._stored: Mapping[AppVersionId, HostAppVersion] = request.records
+        self._now = now
+        self._preferences: ProjectPreferences = request.preferences
+        self.ncpus = bounded_ncpus(request.usable_ncpus, limits, request.preferences)
+        gpus: dict[str, int] = {}
+        for each in request.host.description.coprocessors:
+            gpus[each.type] = min(gpus.get(each.type, 0) + max(each.count, 0), MAX_GPUS)
+        self._gpus = gpus
+        self._gpu_total = sum(gpus.values())
+        self.wants: dict[str, Want] = {}
+        for name, asked in request.resources.items():
+            want = Want(asked, self.ncpus if name == CPU else gpus.get(name, 0))
+            if want.open:
+                self.wants[name] = want
+        self.open: set[str] = set(self.wants)
+        per_processor = self.ncpus + limits.gpu_multiplier * self._gpu_total
+        self.most_per_request = max(int(limits.max_jobs_per_rpc * per_processor), 1)
+        self.disk_left = request.disk_bytes
+        self.given = 0
+        self._held = dict(request.in_progress)
+        self._held_gpu = dict(request.in_progress_gpu)
+        self._held_total = sum(self._held.values())
+        self._held_gpu_total = sum(self._held_gpu.values())
+        self._records: dict[AppVersionId, HostAppVersion] = {}
+        self._sent: dict[AppVersionId, int] = {}
+
+    def record(self, version_id: AppVersionId) -> HostAppVersion:
+        """The host's record of this version as it stands today."""
+        found = self._records.get(version_id)
+        if found is None:
+            found = self._stored.get(version_id)
+            if found is None:
+                found = HostAppVersion(host_id=self._host_id, app_version_id=version_id)
+            found = quota.for_today(found, daily_quota=self._limits.daily_quota, now=self._now)
+            self._records[version_id] = found
+        return found
+
+    def stop(self) -> Reason | None:
+        """Why nothing more can be given at all."""
+        limits = self._limits
+        if limits.max_jobs_per_rpc and self.given >= self.most_per_request:
+            return explain(Code.PER_REQUEST, limit=self.most_per_request)
+        held = self._held_total
+        most = self._preferences.max_jobs
+        if 0 < most <= held:
+            return explain(Code.HELD_BY_PREFERENCE, held=held, limit=most)
+        total = limits.project_in_progress.total
+        if total is not None and held >= total:
+            return explain(Code.HELD_TOTAL, held=held, limit=total)
+        return None
+
+    def refuse(self, app: App, version_id: AppVersionId, resource: str) -> Reason | None:
+        """Why this host gets no more jobs of this app and version now: caps on jobs held, daily quota."""
+        gpu = resource != CPU
+        project = self._limits.project_in_progress
+        held = self._held_gpu_total if gpu else self._held_total - self._held_gpu_total
+        most = self._most(project, gpu)
+        if most is not None and held >= most:
+            return explain(Code.HELD_OF_TYPE, held=held, limit=most, subject=resource)
+        own = self._limits.app_in_progress.get(app.id)
+        if own is not None:
+            refusal = self._refuse_app(own, app, resource, gpu)
+            if refusal is not None:
+                return refusal
+        record = self.record(version_id)
+        sent = record.n_jobs_today + self._sent.get(version_id, 0)
+        limit = self._daily_limit(record, resource)
+        if sent < limit:
+            return None
+        code = Code.QUOTA_FAILING if limit < min(2, self._limits.daily_quota) else Code.QUOTA
+        hours_left = round(quota.seconds_to_next_day(self._host_id, self._now) / 3600, 1)
+        return explain(code, app=app.user_friendly_name or app.name, limit=limit, hours_left=hours_left)
+
+    def take(self, app_id: AppId, version_id: AppVersionId, usage: ResourceUsage, seconds: float) -> None:
+        """Count one job of ``seconds`` expected seconds as given."""
+        resource = usage.resource
+        gpu = resource != CPU
+        instances = usage.ngpus if gpu else usage.avg_ncpus
+        want = self.wants[resource]
+        want.seconds -= seconds * instances
+        want.instances -= instances
+        want.delay += seconds * instances / want.processors
+        if not want.open:
+            self.open.discard(resource)
+        self.given += 1
+        self._held_total += 1
+        self._held[app_id] = self._held.get(app_id, 0) + 1
+        if gpu:
+            self._held_gpu_total += 1
+            self._held_gpu[app_id] = self._held_gpu.get(app_id, 0) + 1
+        self._sent[version_id] = self._sent.get(version_id, 0) + 1
+
+    def changed_records(self) -> tuple[HostAppVersion, ...]:
+        """Records of the versions that were given, with today's count raised."""
+        return tuple(
+            replace(self.record(version_id), n_jobs_today=self.record(version_id).n_jobs_today + count)
+            for version_id, count in self._sent.items()
+        )
+
+    def _daily_limit(self, record: HostAppVersion, resource: str) -> int:
+        processors = self.ncpus
+        if resource != CPU:
+            processors = self._gpus.get(resource, 1) * self._limits.gpu_multiplier
+        return quota.daily_limit(record, daily_quota=self._limits.daily_quota, processors=processors)
+
+    def _most(self, limits: InProgressLimits, gpu: bool) -> int | None:
+        cap: JobCap | None = limits.gpu if gpu else limits.cpu
+        if cap is None:
+            return None
+        if not cap.per_processor:
+            return cap.jobs
+        return int(cap.jobs * (self._gpu_total if gpu else self.ncpus))
+
+    def _refuse_app(self, limits: InProgressLimits, app: App, resource: str, gpu: bool) -> Reason | None:
+        name = app.user_friendly_name or app.name
+        held = self._held.get(app.id, 0)
+        if limits.total is not None and held >= limits.total:
+            return explain(Code.HELD_OF_APP, app=name, held=held, limit=limits.total)
+        held_gpu = self._held_gpu.get(app.id, 0)
+        held = held_gpu if gpu else held - held_gpu
+        most = self._most(limits, gpu)
+        if most is not None and held >= most:
+            return explain(Code.HELD_OF_APP_AND_TYPE, app=name, held=held, limit=most, subject=resource)
+        return None

@@ -1,0 +1,253 @@
+"""Why a computer gets no tasks, or fewer: codes, sentences, order and priority.
+
+Sentences are read by volunteers, so they say *task* for result and name what would change the situation. The
+table's order is the order of importance: what stops everything comes first, then what stopped a task at the
+last step, then what excluded whole apps; so a limit that was really reached is not hidden behind a remark
+about preferences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cobblestone.domain.reasons import Reason, Value, reason
+
+
+class Code(StrEnum):
+    """Stable codes of refusals."""
+
+    BLOCKED = "host_blocked"
+    TOO_RECENT = "request_too_recent"
+    ANONYMOUS_PLATFORM = "anonymous_platform"
+    NO_APPS = "no_apps"
+    PLATFORM = "platform_not_supported"
+    NOT_REQUESTED = "no_work_requested"
+    HELD_BY_PREFERENCE = "held_limit_of_preferences"
+    HELD_TOTAL = "held_limit_of_project"
+    HELD_OF_TYPE = "held_limit_of_processor_type"
+    HELD_OF_APP = "held_limit_of_app"
+    HELD_OF_APP_AND_TYPE = "held_limit_of_app_and_processor_type"
+    QUOTA_FAILING = "daily_quota_after_failures"
+    QUOTA = "daily_quota"
+    PER_REQUEST = "limit_per_request"
+    DISK = "disk"
+    DEADLINE = "deadline"
+    MEMORY = "memory"
+    ALREADY_AT_USER = "already_at_user"
+    ALREADY_AT_HOST = "already_at_host"
+    HR_CLASS = "homogeneous_redundancy_class"
+    PREFERENCES_EXCLUDE = "preferences_exclude_processor_type"
+    TYPE_NOT_REQUESTED = "processor_type_not_requested"
+    GPU_MISSING = "gpu_missing"
+    GPU_COUNT = "gpu_count"
+    GPU_MEMORY = "gpu_memory"
+    GPU_DRIVER = "gpu_driver"
+    CPU_FEATURE = "cpu_feature"
+    CPU_COUNT = "cpu_count"
+    CPU_VENDOR = "cpu_vendor"
+    OPERATING_SYSTEM = "operating_system"
+    HOST_MEMORY = "host_memory"
+    VIRTUALBOX = "virtualbox"
+    DOCKER = "docker"
+    DOCKER_CLIENT = "docker_client"
+    NO_PLAN_CLASSES = "client_without_plan_classes"
+    CLIENT_TOO_OLD = "client_too_old"
+    CLIENT_TOO_NEW = "client_too_new"
+    BETA_VERSION = "beta_version"
+    PLAN_CLASS_UNKNOWN = "plan_class_unknown"
+    PLAN_CLASS_BROKEN = "plan_class_broken"
+    NEEDS_64_BIT = "needs_64_bit"
+    UNSIGNED = "version_not_signed"
+    APP_NOT_SELECTED = "app_not_selected"
+    BETA_APP = "beta_app"
+    COMMITTED_VERSION = "committed_to_other_version"
+    APP_PLATFORM = "app_not_for_this_platform"
+    NO_TASKS_OF_TYPE = "no_tasks_of_processor_type"
+    NO_TASKS = "no_tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A sentence, and whether the volunteer is asked to mend something."""
+
+    sentence: str
+    notice: bool = False
+
+
+def _note(sentence: str) -> Explanation:
+    return Explanation(sentence)
+
+
+def _ask(sentence: str) -> Explanation:
+    return Explanation(sentence, notice=True)
+
+
+EXPLANATIONS: dict[Code, Explanation] = {
+    Code.BLOCKED: _ask(
+        "The project sends no tasks to this computer: {why}. Ask the project's administrators to lift the "
+        "block."
+    ),
+    Code.TOO_RECENT: _note(
+        "This computer asked {seconds_ago} s ago; the project answers requests for tasks every {interval} s. "
+        "The client asks again by itself."
+    ),
+    Code.ANONYMOUS_PLATFORM: _ask(
+        "This client brings its own applications (app_info.xml), which the project does not support. Remove "
+        "app_info.xml from the project's folder and restart the client to get the project's applications."
+    ),
+    Code.NO_APPS: _note("The project has no applications yet. Nothing is wrong with this computer."),
+    Code.PLATFORM: _ask(
+        "The project has no applications for computers of type {platform}; it has some for {offered}. This "
+        "computer gets tasks when the project adds its type."
+    ),
+    Code.NOT_REQUESTED: _note("The client asked for no tasks."),
+    Code.HELD_BY_PREFERENCE: _note(
+        "This computer holds {held} tasks, and your project preferences allow {limit} at a time. It gets "
+        "more when it reports finished tasks, or when you raise the limit."
+    ),
+    Code.HELD_TOTAL: _note(
+        "This computer holds {held} tasks, and the project allows {limit} at a time. It gets more when it "
+        "reports finished tasks."
+    ),
+    Code.HELD_OF_TYPE: _note(
+        "This computer holds {held} {subject} tasks, and the project allows {limit} at a time. It gets more "
+        "when it reports finished tasks."
+    ),
+    Code.HELD_OF_APP: _note(
+        "This computer holds {held} tasks of {app}, and the project allows {limit} at a time. It gets more "
+        "when it reports finished tasks."
+    ),
+    Code.HELD_OF_APP_AND_TYPE: _note(
+        "This computer holds {held} {subject} tasks of {app}, and the project allows {limit} at a time. It "
+        "gets more when it reports finished tasks."
+    ),
+    Code.QUOTA_FAILING: _ask(
+        "Tasks of {app} failed on this computer, so it gets only {limit} a day. The number doubles with each "
+        "task that succeeds; look at the failed tasks on the project's pages. The next day begins in "
+        "{hours_left} h."
+    ),
+    Code.QUOTA: _note(
+        "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
+        "number grows when tasks succeed."
+    ),
+    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more by itself."),
+    Code.DISK: _ask(
+        "Tasks need {need_gb} GB of disk, and this computer leaves {have_gb} GB to the client. Free some "
+        "disk, or allow more in the computing preferences."
+    ),
+    Code.DEADLINE: _note(
+        "Tasks would be late here: the shortest would be done in {need_hours} h (it computes "
+        "{available_percent} % of the time, and {delay_hours} h of work are waiting). More computing time or "
+        "a smaller work buffer would help."
+    ),
+    Code.MEMORY: _ask(
+        "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. Allow more "
+        "memory in the computing preferences, if it has more."
+    ),
+    Code.ALREADY_AT_USER: _note(
+        "Each task is checked by different volunteers, and you have your share of the {tasks} waiting ones. "
+        "New work of the project will bring tasks."
+    ),
+    Code.ALREADY_AT_HOST: _note(
+        "Each task is checked by different computers, and this one has its share of the {tasks} waiting "
+        "ones. New work of the project will bring tasks."
+    ),
+    Code.HR_CLASS: _note(
+        "The {tasks} waiting tasks must run on another kind of processor and system than this computer's, so "
+        "that results can be compared. New work of the project will bring tasks."
+    ),
+    Code.PREFERENCES_EXCLUDE: _ask(
+        "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such "
+        "tasks."
+    ),
+    Code.TYPE_NOT_REQUESTED: _note("{app} has {subject} tasks only, and the client asked for none of these."),
+    Code.GPU_MISSING: _note(
+        "{app} needs a GPU of type {wanted}; this computer reports none. A driver may be missing."
+    ),
+    Code.GPU_COUNT: _note("{app} needs {need} GPUs of type {wanted}; this computer has {have}."),
+    Code.GPU_MEMORY: _note(
+        "{app} needs a GPU with {need_mb} MB of memory; this computer's has {have_mb} MB."
+    ),
+    Code.GPU_DRIVER: _ask(
+        "{app} needs GPU driver {need} or newer; this computer has {have}. Update the driver."
+    ),
+    Code.CPU_FEATURE: _note("{app} needs a processor with {wanted}, which this computer's does not have."),
+    Code.CPU_COUNT: _note(
+        "{app} needs {need} processors; the client may use {have} here. More can be allowed in the computing "
+        "preferences."
+    ),
+    Code.CPU_VENDOR: _note("{app} needs a processor of another make than {have}."),
+    Code.OPERATING_SYSTEM: _note(
+        "{app} needs another operating system than {have}, or another version of it."
+    ),
+    Code.HOST_MEMORY: _note("{app} needs a computer with {need_mb} MB of memory; this one has {have_mb} MB."),
+    Code.VIRTUALBOX: _ask("{app} needs VirtualBox. Install it and restart the client."),
+    Code.DOCKER: _ask("{app} needs Docker or Podman. Install one and restart the client."),
+    Code.DOCKER_CLIENT: _ask("{app} needs client {need} or newer on this system. Update the client."),
+    Code.NO_PLAN_CLASSES: _ask("{app} needs a newer client. Update the client."),
+    Code.CLIENT_TOO_OLD: _ask("{app} needs client {need} or newer; this one is {have}. Update the client."),
+    Code.CLIENT_TOO_NEW: _note("{app} does not run with clients newer than {need}; this one is {have}."),
+    Code.BETA_VERSION: _note(
+        "{app} has only a test version for this computer. Allow test applications in the project preferences "
+        "to get it."
+    ),
+    Code.PLAN_CLASS_UNKNOWN: _note(
+        "A version of {app} names the plan class {wanted}, which is not defined. The project's "
+        "administrators must define it."
+    ),
+    Code.PLAN_CLASS_BROKEN: _note(
+        "The plan class {wanted} of {app} has a pattern that cannot be read. The project's administrators "
+        "must mend it."
+    ),
+    Code.NEEDS_64_BIT: _note("Tasks of {app} need more memory than a 32-bit application can use."),
+    Code.UNSIGNED: _note(
+        "The version of {app} for this computer is not signed yet. The project's administrators must sign it."
+    ),
+    Code.APP_NOT_SELECTED: _ask(
+        "{app} has tasks, but is not selected in your project preferences. Select it, or allow other "
+        "applications there."
+    ),
+    Code.BETA_APP: _note(
+        "{app} is a test application. Allow these in your project preferences to get its tasks."
+    ),
+    Code.COMMITTED_VERSION: _note(
+        "Tasks of {app} must all run with one version, and it is not one for this computer. New work of the "
+        "project will bring tasks."
+    ),
+    Code.APP_PLATFORM: _note("{app} has tasks, but no application for computers of type {platform}."),
+    Code.NO_TASKS_OF_TYPE: _note("The project has no {subject} tasks waiting at the moment."),
+    Code.NO_TASKS: _note("The project has no tasks waiting at the moment. The client asks again by itself."),
+}
+
+_RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
+
+
+def explain(code: Code, **values: Value) -> Reason:
+    """The reason with this code; ``values`` fill its sentence."""
+    return reason(str(code), EXPLANATIONS[code].sentence, **values)
+
+
+def by_importance(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Reasons in the order of the table; those of one code keep their order."""
+    return tuple(sorted(reasons, key=lambda each: _RANK.get(each.code, len(_RANK))))
+
+
+@dataclass(frozen=True, slots=True)
+class HostMessage:
+    """A message for a client: ``low`` goes to its event log, ``notice`` also asks the volunteer to look."""
+
+    text: str
+    priority: str
+
+
+def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage, ...]:
+    """The client's messages for these reasons, most important first, at most ``limit``, each text once."""
+    texts: dict[str, str] = {}
+    for each in reasons:
+        explanation = EXPLANATIONS.get(Code(each.code)) if each.code in _RANK else None
+        texts.setdefault(each.text(), "notice" if explanation is not None and explanation.notice else "low")
+        if len(texts) == limit:
+            break
+    return tuple(HostMessage(text, priority) for text, priority in texts.items())

@@ -1,0 +1,211 @@
+"""Which version of an app a host would run: platform, client, plan class, preferences, quota, expected speed.
+
+Source: BOINC's ``sched_version.cpp`` (facts). Of each platform and plan class only the newest usable version
+is considered, so that a host whose tasks fail does not fall back to an older version and waste twice as much.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
+from cobblestone.domain.hosts import CPU, HostAppVersion
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.reasons import Reason
+from cobblestone.policy.dispatch.budget import Budget
+from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.policy.dispatch.decision import ResourceUsage
+from cobblestone.policy.dispatch.explain import Code, explain
+from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
+from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
+
+NEVER_WORKED_SCALE = 0.01  #: speed of a version that only ever failed on the host …
+NEVER_WORKED_CHANCE = 0.99  #: … in this part of the cases; the others give it a new trial
+
+_ADDRESS_SPACE = {"Win": 2e9, "Lin": 3e9, "Dar": 4e9}  # bytes that a 32-bit program can use, by system
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The version that a host would run for an app."""
+
+    version: AppVersion
+    platform: str
+    usage: ResourceUsage
+    available: float  #: fraction of time in which the host computes on this processor type
+
+
+def address_space(os_name: str) -> float:
+    """Bytes that a 32-bit program can use on this system."""
+    return _ADDRESS_SPACE.get(os_name[:3], 2e9)
+
+
+def client_version_text(version: int) -> str:
+    """``72005`` as ``7.20.5``."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+class VersionChooser:
+    """Chooses versions for one request.
+
+    ``limited=False`` leaves request, caps and quota out of account (lost work).
+    """
+
+    def __init__(
+        self,
+        request: WorkRequest,
+        catalogue: Catalogue,
+        limits: DispatchLimits,
+        budget: Budget,
+        rng: random.Random,
+        *,
+        limited: bool = True,
+    ) -> None:
+        self._request = request
+        self._catalogue = catalogue
+        self._limits = limits
+        self._budget = budget
+        self._rng = rng
+        self._limited = limited
+        # A client with its own app versions has no platform to serve ours under.
+        primary = request.platforms[0] if request.platforms else ANONYMOUS_PLATFORM
+        self._primary = None if primary == ANONYMOUS_PLATFORM else primary
+        description = request.host.description
+        self._cpu_available = availability(description)
+        self._gpu_available = availability(description, gpu=True)
+
+    def choose(
+        self, app_id: AppId, *, committed: AppVersionId | None = None, needs_64_bit: bool = False
+    ) -> Match | tuple[Reason, ...]:
+        """The fastest usable version of the app, or why there is none (empty: wanted types are filled)."""
+        app = self._catalogue.apps.get(app_id)
+        if app is None or app.deprecated:
+            return ()
+        refusals: list[Reason] = []
+        usable: dict[tuple[str, str], tuple[AppVersion, str]] = {}
+        for version in self._catalogue.versions.get(app_id, ()):
+            if version.deprecated and version.id != committed:
+                continue
+            platform = self._platform(version)
+            if platform is None:
+                continue
+            refusal = self._refuse_client(version, platform, app, committed, needs_64_bit)
+            if refusal is not None:
+                refusals.append(refusal)
+                continue
+            key = (version.platform, version.plan_class)
+            known = usable.get(key)
+            if known is None or known[0].version_num < version.version_num:
+                usable[key] = (version, platform)
+        matches: list[Match] = []
+        for version, platform in usable.values():
+            usage = self._usage(version, app)
+            if isinstance(usage, ResourceUsage):
+                matches.append(self._match(version, platform, usage))
+            elif usage is not None:
+                refusals.append(usage)
+        if matches:
+            return matches[0] if len(matches) == 1 else max(matches, key=self._selection_speed)
+        if not refusals and not usable:
+            return (explain(Code.APP_PLATFORM, app=_name(app), platform=self._primary or ANONYMOUS_PLATFORM),)
+        return tuple(refusals)
+
+    def _platform(self, version: AppVersion) -> str | None:
+        """The platform under which the host gets this version; None when it is not for the host."""
+        if self._primary is None:
+            return None
+        if version.platform in self._request.platforms:
+            return version.platform
+        return self._primary if version.platform == ANY_PLATFORM else None
+
+    def _refuse_client(
+        self, version: AppVersion, platform: str, app: App, committed: AppVersionId | None, needs_64_bit: bool
+    ) -> Reason | None:
+        """Why this version is not for this client, whatever the host."""
+        if committed is not None and version.id != committed:
+            return explain(Code.COMMITTED_VERSION, app=_name(app))
+        if not version.signed:
+            return explain(Code.UNSIGNED, app=_name(app))
+        if version.beta and not self._request.preferences.allow_beta:
+            return explain(Code.BETA_VERSION, app=_name(app))
+        client = self._request.client_version
+        if client < version.min_client_version or 0 < version.max_client_version < client:
+            too_old = client < version.min_client_version
+            return explain(
+                Code.CLIENT_TOO_OLD if too_old else Code.CLIENT_TOO_NEW,
+                app=_name(app),
+                need=client_version_text(
+                    version.min_client_version if too_old else version.max_client_version
+                ),
+                have=client_version_text(client),
+            )
+        if needs_64_bit and "64" not in platform:
+            return explain(Code.NEEDS_64_BIT, app=_name(app))
+        if version.plan_class and not self._request.knows_plan_classes:
+            return explain(Code.NO_PLAN_CLASSES, app=_name(app))
+        return None
+
+    def _usage(self, version: AppVersion, app: App) -> ResourceUsage | Reason | None:
+        """What the version would use on the host, or why not; None when its processor type is filled."""
+        description = self._request.host.description
+        if not version.plan_class:
+            usage = sequential_usage(description, version.command_line)
+        else:
+            plan_class = self._catalogue.plan_classes.get(version.plan_class)
+            if plan_class is None:
+                return explain(Code.PLAN_CLASS_UNKNOWN, app=_name(app), wanted=version.plan_class)
+            answer = plan_class_usage(
+                plan_class,
+                description,
+                app=_name(app),
+                usable_ncpus=self._budget.ncpus,
+                population=self._catalogue.population,
+                command_line=version.command_line,
+            )
+            if isinstance(answer, Reason):
+                return answer
+            usage = answer
+        resource = usage.resource
+        preferences = self._request.preferences
+        if preferences.no_cpu if resource == CPU else resource in preferences.no_gpu_types:
+            return explain(Code.PREFERENCES_EXCLUDE, app=_name(app), subject=resource)
+        if not self._limited:
+            return usage
+        if resource not in self._budget.open:
+            if resource in self._budget.wants:
+                return None
+            return explain(Code.TYPE_NOT_REQUESTED, app=_name(app), subject=resource)
+        return self._budget.refuse(app, version.id, resource) or usage
+
+    def _match(self, version: AppVersion, platform: str, estimated: ResourceUsage) -> Match:
+        flops = projected_flops(
+            cpu_flops=cpu_speed(self._request.host.description),
+            avg_ncpus=estimated.avg_ncpus,
+            ngpus=estimated.ngpus,
+            estimate=estimated.flops,
+            peak_flops=estimated.peak_flops,
+            record=self._request.records.get(version.id),
+            version_mean=self._catalogue.peak_flop_counts.get(version.id),
+        )
+        usage = estimated if flops == estimated.flops else replace(estimated, flops=flops)
+        available = self._gpu_available if usage.gpu_type else self._cpu_available
+        return Match(version=version, platform=platform, usage=usage, available=available)
+
+    def _selection_speed(self, match: Match) -> float:
+        """Speed with some chance in it, so that versions that might be faster get tried."""
+        speed = match.usage.flops
+        record: HostAppVersion = self._budget.record(match.version.id)
+        only_failed = record.et_n == 0 and record.max_jobs_per_day == 1 and record.consecutive_valid == 0
+        if only_failed and self._rng.random() < NEVER_WORKED_CHANCE:
+            speed *= NEVER_WORKED_SCALE
+        factor = self._limits.version_random_factor
+        if factor > 0:
+            speed *= max(1.0 + factor * self._rng.gauss(0.0, 1.0) / max(record.et_n, 1), 0.1)
+        return speed
+
+
+def _name(app: App) -> str:
+    return app.user_friendly_name or app.name

@@ -1,0 +1,330 @@
+"""The states of results and workunits as tables, and what must always hold.
+
+Everything that says which step may follow which is in this file.  A pair that is absent from a table is a
+step that does not exist; asking for it raises `IllegalTransition` with the history of the row.  The tables
+also draw the diagrams of the documentation (`docs_diagram`), so picture and program cannot disagree.
+
+Source: BOINC's ``boinc_db_types.h``, ``transitioner.cpp``, ``validator.cpp``, ``sched_result.cpp``,
+``file_deleter.cpp`` (facts only).  Known difference: a result that could not be looked at becomes INIT
+again, so that the transitioner asks for validation once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from enum import Enum, IntEnum
+from typing import NamedTuple, TypeVar
+
+from cobblestone.domain.errors import IllegalTransition
+from cobblestone.domain.states import (
+    AssimilateState,
+    FileDeleteState,
+    Outcome,
+    ServerState,
+    ValidateState,
+)
+from cobblestone.domain.work import Result, Workunit
+from cobblestone.policy.lifecycle.effects import WorkunitView
+
+
+class Cause(Enum):
+    """What moves a state, in the past tense; the value is the text in diagrams and errors."""
+
+    RELEASED = "released"
+    SENT = "sent to a host"
+    COULD_NOT_SEND = "could not be sent"
+    NOT_NEEDED = "not needed any more"
+    REPORTED_SUCCESS = "reported as success"
+    REPORTED_FAILURE = "reported as failure"
+    DETACHED = "host detached"
+    DEADLINE_PASSED = "deadline passed"
+    FOUND_UNUSABLE = "output missing or malformed"
+
+    AGREED = "agrees with the canonical result"
+    DISAGREED = "disagrees with the canonical result"
+    NO_QUORUM = "looked at without a quorum"
+    POSTPONED = "could not be looked at now"
+    WORKUNIT_FAILED = "workunit failed"
+    CANONICAL_OUTPUT_GONE = "canonical output is gone"
+
+    ANSWER_KNOWN = "answer or failure known"
+    ASSIMILATED = "handler finished"
+    DEFERRED = "handler wants to wait"
+
+    FILES_RELEASED = "files not needed any more"
+    FILES_DELETED = "files deleted"
+    DELETION_FAILED = "deletion failed"
+    REPORTED_LATE = "reported late, with new files"
+
+
+class ResultState(NamedTuple):
+    """Where a result stands, and how it ended."""
+
+    server_state: ServerState
+    outcome: Outcome = Outcome.INIT
+
+    @property
+    def name(self) -> str:
+        """Name in diagrams and errors: ``IN_PROGRESS``, ``OVER_SUCCESS``."""
+        over = self.server_state is ServerState.OVER
+        return f"{self.server_state.name}_{self.outcome.name}" if over else self.server_state.name
+
+
+INACTIVE = ResultState(ServerState.INACTIVE)
+UNSENT = ResultState(ServerState.UNSENT)
+IN_PROGRESS = ResultState(ServerState.IN_PROGRESS)
+SUCCESS = ResultState(ServerState.OVER, Outcome.SUCCESS)
+COULDNT_SEND = ResultState(ServerState.OVER, Outcome.COULDNT_SEND)
+CLIENT_ERROR = ResultState(ServerState.OVER, Outcome.CLIENT_ERROR)
+NO_REPLY = ResultState(ServerState.OVER, Outcome.NO_REPLY)
+DIDNT_NEED = ResultState(ServerState.OVER, Outcome.DIDNT_NEED)
+VALIDATE_ERROR = ResultState(ServerState.OVER, Outcome.VALIDATE_ERROR)
+CLIENT_DETACHED = ResultState(ServerState.OVER, Outcome.CLIENT_DETACHED)
+
+RESULT_TRANSITIONS: Mapping[tuple[ResultState, Cause], ResultState] = {
+    (INACTIVE, Cause.RELEASED): UNSENT,
+    (INACTIVE, Cause.NOT_NEEDED): DIDNT_NEED,
+    (UNSENT, Cause.SENT): IN_PROGRESS,
+    (UNSENT, Cause.COULD_NOT_SEND): COULDNT_SEND,
+    (UNSENT, Cause.NOT_NEEDED): DIDNT_NEED,
+    (IN_PROGRESS, Cause.REPORTED_SUCCESS): SUCCESS,
+    (IN_PROGRESS, Cause.REPORTED_FAILURE): CLIENT_ERROR,
+    (IN_PROGRESS, Cause.DETACHED): CLIENT_DETACHED,
+    (IN_PROGRESS, Cause.DEADLINE_PASSED): NO_REPLY,
+    # A host that was given up may still report: the work is accepted (BOINC, sched_result.cpp).
+    (NO_REPLY, Cause.REPORTED_SUCCESS): SUCCESS,
+    (NO_REPLY, Cause.REPORTED_FAILURE): CLIENT_ERROR,
+    (CLIENT_DETACHED, Cause.REPORTED_SUCCESS): SUCCESS,
+    (CLIENT_DETACHED, Cause.REPORTED_FAILURE): CLIENT_ERROR,
+    (SUCCESS, Cause.FOUND_UNUSABLE): VALIDATE_ERROR,
+}
+"""Server state and outcome of a result."""
+
+VALIDATE_TRANSITIONS: Mapping[tuple[ValidateState, Cause], ValidateState] = {
+    (ValidateState.INIT, Cause.REPORTED_FAILURE): ValidateState.INVALID,
+    (ValidateState.INIT, Cause.AGREED): ValidateState.VALID,
+    (ValidateState.INIT, Cause.DISAGREED): ValidateState.INVALID,
+    (ValidateState.INIT, Cause.FOUND_UNUSABLE): ValidateState.INVALID,
+    (ValidateState.INIT, Cause.NO_QUORUM): ValidateState.INCONCLUSIVE,
+    (ValidateState.INIT, Cause.POSTPONED): ValidateState.INIT,
+    (ValidateState.INIT, Cause.WORKUNIT_FAILED): ValidateState.NO_CHECK,
+    (ValidateState.INIT, Cause.CANONICAL_OUTPUT_GONE): ValidateState.TOO_LATE,
+    (ValidateState.INCONCLUSIVE, Cause.AGREED): ValidateState.VALID,
+    (ValidateState.INCONCLUSIVE, Cause.DISAGREED): ValidateState.INVALID,
+    (ValidateState.INCONCLUSIVE, Cause.FOUND_UNUSABLE): ValidateState.INVALID,
+    (ValidateState.INCONCLUSIVE, Cause.NO_QUORUM): ValidateState.INCONCLUSIVE,
+    (ValidateState.INCONCLUSIVE, Cause.POSTPONED): ValidateState.INIT,
+    (ValidateState.INCONCLUSIVE, Cause.WORKUNIT_FAILED): ValidateState.NO_CHECK,
+    (ValidateState.INCONCLUSIVE, Cause.CANONICAL_OUTPUT_GONE): ValidateState.TOO_LATE,
+}
+"""Validate state of a result."""
+
+ASSIMILATE_TRANSITIONS: Mapping[tuple[AssimilateState, Cause], AssimilateState] = {
+    (AssimilateState.INIT, Cause.ANSWER_KNOWN): AssimilateState.READY,
+    (AssimilateState.READY, Cause.ASSIMILATED): AssimilateState.DONE,
+    (AssimilateState.READY, Cause.DEFERRED): AssimilateState.INIT,
+}
+"""Assimilate state of a workunit."""
+
+FILE_DELETE_TRANSITIONS: Mapping[tuple[FileDeleteState, Cause], FileDeleteState] = {
+    (FileDeleteState.INIT, Cause.FILES_RELEASED): FileDeleteState.READY,
+    (FileDeleteState.READY, Cause.FILES_DELETED): FileDeleteState.DONE,
+    (FileDeleteState.READY, Cause.DELETION_FAILED): FileDeleteState.ERROR,
+    (FileDeleteState.ERROR, Cause.FILES_DELETED): FileDeleteState.DONE,
+    (FileDeleteState.ERROR, Cause.DELETION_FAILED): FileDeleteState.ERROR,
+    (FileDeleteState.INIT, Cause.REPORTED_LATE): FileDeleteState.INIT,
+    (FileDeleteState.READY, Cause.REPORTED_LATE): FileDeleteState.INIT,
+    (FileDeleteState.ERROR, Cause.REPORTED_LATE): FileDeleteState.INIT,
+    (FileDeleteState.DONE, Cause.REPORTED_LATE): FileDeleteState.INIT,
+}
+"""File delete state of a workunit (inputs) or of a result (outputs; only these can be reported late)."""
+
+_State = TypeVar("_State", bound=IntEnum | ResultState)
+
+
+def next_state(
+    table: Mapping[tuple[_State, Cause], _State], state: _State, cause: Cause, *, history: str
+) -> _State:
+    """Look up the state after ``cause``.
+
+    Raises:
+        IllegalTransition: the table has no such step; the text carries ``history``.
+
+    """
+    try:
+        return table[state, cause]
+    except KeyError:
+        message = f"{history}: {state.name} cannot become '{cause.value}'"
+        raise IllegalTransition(message) from None
+
+
+def result_state(result: Result) -> ResultState:
+    """Server state and outcome of ``result``."""
+    return ResultState(result.server_state, result.outcome)
+
+
+def result_history(result: Result) -> str:
+    """Tell what is known of a result's life, for errors: name, states and times."""
+    times = (
+        ("created", result.create_time),
+        ("sent", result.sent_time),
+        ("deadline", result.report_deadline),
+        ("received", result.received_time),
+    )
+    told = ", ".join(f"{name} {time:.0f}" for name, time in times if time is not None)
+    return (
+        f"result {result.id} ({result.name}) is {result_state(result).name}, "
+        f"validation {result.validate_state.name}, files {result.file_delete_state.name}, "
+        f"host {result.host_id}, {told}"
+    )
+
+
+def workunit_history(workunit: Workunit) -> str:
+    """Tell where a workunit stands, for errors."""
+    return (
+        f"workunit {workunit.id} ({workunit.name}) has canonical result {workunit.canonical_result_id}, "
+        f"errors {workunit.error_mask!r}, assimilation {workunit.assimilate_state.name}, "
+        f"files {workunit.file_delete_state.name}"
+    )
+
+
+def is_over(result: Result) -> bool:
+    """Whether nothing more is expected of the result."""
+    return result.server_state is ServerState.OVER
+
+
+def is_unsent(result: Result) -> bool:
+    """Whether the result was never given to a host and still may be."""
+    return result.server_state in (ServerState.INACTIVE, ServerState.UNSENT)
+
+
+def is_success(result: Result) -> bool:
+    """Whether the result was reported as success (validation may say otherwise later)."""
+    return result.server_state is ServerState.OVER and result.outcome is Outcome.SUCCESS
+
+
+def awaits_validation(result: Result) -> bool:
+    """Whether the result was reported as success and nobody looked at its outputs yet."""
+    return is_success(result) and result.validate_state is ValidateState.INIT
+
+
+def is_settled(view: WorkunitView) -> bool:
+    """Whether nothing more will happen by itself, except deletion of released files and the purge."""
+    return (
+        view.workunit.assimilate_state is AssimilateState.DONE
+        and view.workunit.file_delete_state is not FileDeleteState.INIT
+        and all(is_over(result) and not awaits_validation(result) for result in view.results)
+    )
+
+
+# ---------------------------------------------------------------------------------------------- invariants
+
+_STATES = frozenset(RESULT_TRANSITIONS.values()) | {state for state, _ in RESULT_TRANSITIONS}
+
+_VALIDATE_STATES_OF: Mapping[ResultState, frozenset[ValidateState]] = {
+    SUCCESS: frozenset(ValidateState),
+    CLIENT_ERROR: frozenset({ValidateState.INIT, ValidateState.INVALID}),
+    VALIDATE_ERROR: frozenset({ValidateState.INVALID}),
+}
+
+
+def check_invariants(view: WorkunitView) -> list[str]:
+    """Say what is wrong with a workunit and its results; an empty list when all is well.
+
+    Runs after each step in tests, and on live databases.
+    """
+    found = list(_wrong_of_workunit(view))
+    for result in view.results:
+        found += (f"result {result.id} ({result.name}): {wrong}" for wrong in _wrong_of_result(result, view))
+    return found
+
+
+def _wrong_of_result(result: Result, view: WorkunitView) -> Iterator[str]:
+    state = result_state(result)
+    if result.workunit_id != view.workunit.id:
+        yield f"belongs to workunit {result.workunit_id}, not {view.workunit.id}"
+    if state not in _STATES:
+        yield f"{result.server_state.name} with outcome {result.outcome.name} is no state"
+    elif result.validate_state not in _VALIDATE_STATES_OF.get(state, {ValidateState.INIT}):
+        yield f"{state.name} with validate state {result.validate_state.name}"
+    if is_unsent(result) and result.sent_time is not None:
+        yield "not sent, but has a time of sending"
+    if state == IN_PROGRESS and (result.sent_time is None or result.report_deadline is None):
+        yield "in progress without a time of sending or without a deadline"
+    if (
+        result.file_delete_state is not FileDeleteState.INIT
+        and view.workunit.assimilate_state is not AssimilateState.DONE
+    ):
+        yield "its output files may go, but the answer is not assimilated"
+    for name in ("cpu_time", "elapsed_time", "claimed_credit", "granted_credit", "peak_flops"):
+        value: float = getattr(result, name)
+        if not (math.isfinite(value) and value >= 0):
+            yield f"{name} is {value}"
+
+
+def _wrong_of_workunit(view: WorkunitView) -> Iterator[str]:
+    workunit, results = view.workunit, view.results
+    decided = workunit.canonical_result_id is not None or bool(workunit.error_mask)
+    if len({result.id for result in results}) < len(results):
+        yield "two results have the same id"
+    if len({result.name for result in results}) < len(results):
+        yield "two results have the same name"
+    if not decided and len(results) > workunit.rules.max_total_results:
+        yield f"has {len(results)} results, more than max_total_results {workunit.rules.max_total_results}"
+    yield from _wrong_of_canonical(view)
+    if workunit.assimilate_state is not AssimilateState.INIT:
+        if not decided:
+            yield f"assimilation is {workunit.assimilate_state.name} without a canonical result or an error"
+        if any(map(is_unsent, results)):
+            yield f"assimilation is {workunit.assimilate_state.name}, but a result may still be sent"
+    if workunit.file_delete_state is not FileDeleteState.INIT:
+        if workunit.assimilate_state is not AssimilateState.DONE:
+            yield "its input files may go, but the answer is not assimilated"
+        if not all(map(is_over, results)):
+            yield "its input files may go, but a result may still need them"
+    somebody_acts = workunit.need_validate or workunit.assimilate_state is AssimilateState.READY
+    if workunit.transition_time is None and not somebody_acts and not is_settled(view):
+        yield "is not finished, but nobody will look at it again"
+
+
+def _wrong_of_canonical(view: WorkunitView) -> Iterator[str]:
+    canonical_id = view.workunit.canonical_result_id
+    valid = [result.id for result in view.results if result.validate_state is ValidateState.VALID]
+    if canonical_id is None:
+        if valid:
+            yield f"result {valid[0]} is valid, but there is no canonical result"
+        return
+    canonical = [result for result in view.results if result.id == canonical_id]
+    if canonical_id not in valid:
+        yield f"canonical result {canonical_id} is not among its valid results {valid}"
+    elif canonical[0].file_delete_state is not FileDeleteState.INIT and not all(map(is_over, view.results)):
+        yield "its canonical output may go, but a result that must be compared with it is not over"
+
+
+# ------------------------------------------------------------------------------------------------ diagrams
+
+
+def draw(table: Mapping[tuple[_State, Cause], _State], first: _State) -> str:
+    """Draw a table as a mermaid state diagram; ``first`` is the state in which rows are made."""
+    labels: dict[tuple[str, str], list[str]] = {}
+    for (state, cause), after in table.items():
+        if after != state:
+            labels.setdefault((state.name, after.name), []).append(cause.value)
+    lines = ["stateDiagram-v2", f"    [*] --> {first.name}"]
+    lines += [f"    {start} --> {end}: {' / '.join(causes)}" for (start, end), causes in labels.items()]
+    with_exit = {start for start, _ in labels}
+    ends = dict.fromkeys(end for _, end in labels if end not in with_exit)
+    lines += [f"    {end} --> [*]" for end in ends]
+    return "\n".join(lines) + "\n"
+
+
+def docs_diagram() -> str:
+    """Draw all tables as Markdown with mermaid blocks, for the documentation."""
+    parts = (
+        ("Result: server state and outcome", draw(RESULT_TRANSITIONS, UNSENT)),
+        ("Result: validate state", draw(VALIDATE_TRANSITIONS, ValidateState.INIT)),
+        ("Workunit: assimilate state", draw(ASSIMILATE_TRANSITIONS, AssimilateState.INIT)),
+        ("Workunit and result: file delete state", draw(FILE_DELETE_TRANSITIONS, FileDeleteState.INIT)),
+    )
+    return "\n".join(f"### {title}\n\n```mermaid\n{drawing}```\n" for title, drawing in parts)

@@ -1,0 +1,143 @@
+"""Gzip and zip from bytes to bytes, with every size bounded: outputs of volunteers are not to be trusted.
+
+Only what outputs need: gzip members in a row; zip archives with stored or deflated members, without
+encryption and below 4 GB.  Sizes are limited while decompressing, so a decompression bomb costs no more than
+the limit.
+
+Source: RFC 1952 (gzip), PKWARE's APPNOTE 6.3 (zip).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from cobblestone.domain.errors import JobError
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZIP_MAGIC = b"PK\x03\x04"
+
+_END = struct.Struct("<4s4H2LH")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ENCRYPTED, _UTF8 = 0x1, 0x800
+_STORED, _DEFLATED = 0, 8
+_GZIP_WRAPPER, _NO_WRAPPER = 31, -15  # zlib's names for them
+
+
+class MalformedOutput(JobError):
+    """An output file cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """What is read of one output file at most; more is refused."""
+
+    max_nbytes: int = 200_000_000  #: of the file, and of all that is packed into it
+    max_members: int = 10_000  #: files in an archive
+    max_depth: int = 200  #: of lists and objects in JSON
+
+
+def gunzip(content: bytes, limits: ReadLimits) -> bytes:
+    """Decompress gzip.
+
+    Raises:
+        MalformedOutput: damaged, or larger than ``limits.max_nbytes`` when decompressed.
+
+    """
+    parts: list[bytes] = []
+    room = limits.max_nbytes
+    while content:
+        part, content = _inflate(content, _GZIP_WRAPPER, room, "gzip")
+        room -= len(part)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def unzip(content: bytes, limits: ReadLimits) -> dict[str, bytes]:
+    """Read all files of a zip archive, by their names.
+
+    Raises:
+        MalformedOutput: damaged, encrypted, too many or too large members, two members of one name.
+
+    """
+    members: dict[str, bytes] = {}
+    room = limits.max_nbytes
+    for entry in _directory(content, limits):
+        if entry.name in members:
+            raise MalformedOutput(f"the archive holds two files named {entry.name!r}")
+        if entry.nbytes > room:
+            raise MalformedOutput(f"the archive holds more than {limits.max_nbytes} bytes")
+        members[entry.name] = _member(content, entry)
+        room -= entry.nbytes
+    return members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    name: str
+    method: int
+    crc: int
+    packed_nbytes: int
+    nbytes: int
+    offset: int
+
+
+def _directory(content: bytes, limits: ReadLimits) -> list[_Entry]:
+    """Read the central directory: what is listed there is the archive."""
+    end = content.rfind(b"PK\x05\x06", max(0, len(content) - _END.size - 0xFFFF))
+    if end < 0 or end + _END.size > len(content):
+        raise MalformedOutput("the archive has no directory: it is cut off or damaged")
+    _, disk, start_disk, _, n_members, _, position, _ = _END.unpack_from(content, end)
+    if disk or start_disk or n_members == 0xFFFF or position == 0xFFFFFFFF:
+        raise MalformedOutput("archives of several parts or above 4 GB are not read")
+    if n_members > limits.max_members:
+        raise MalformedOutput(f"the archive holds {n_members} files; at most {limits.max_members} are read")
+    entries: list[_Entry] = []
+    for _ in range(n_members):
+        if position + _ENTRY.size > end or content[position : position + 4] != b"PK\x01\x02":
+            raise MalformedOutput("the directory of the archive is damaged")
+        fields: tuple[int, ...] = _ENTRY.unpack_from(content, position)[1:]
+        flags, method, crc, packed, nbytes = fields[2], fields[3], *fields[6:9]
+        name_length, extra_length, comment_length = fields[9:12]
+        raw_name = content[position + _ENTRY.size : position + _ENTRY.size + name_length]
+        name = raw_name.decode("utf-8" if flags & _UTF8 else "cp437", errors="replace")
+        if flags & _ENCRYPTED:
+            raise MalformedOutput(f"{name!r} in the archive is encrypted")
+        if method not in (_STORED, _DEFLATED):
+            raise MalformedOutput(f"{name!r} in the archive is packed by method {method}, which is not read")
+        entries.append(
+            _Entry(name=name, method=method, crc=crc, packed_nbytes=packed, nbytes=nbytes, offset=fields[-1])
+        )
+        position += _ENTRY.size + name_length + extra_length + comment_length
+    return entries
+
+
+def _member(content: bytes, entry: _Entry) -> bytes:
+    damaged = MalformedOutput(f"{entry.name!r} in the archive is damaged")
+    if entry.offset + _LOCAL.size > len(content) or content[entry.offset : entry.offset + 4] != ZIP_MAGIC:
+        raise damaged
+    name_length, extra_length = _LOCAL.unpack_from(content, entry.offset)[-2:]
+    start = entry.offset + _LOCAL.size + name_length + extra_length
+    packed = content[start : start + entry.packed_nbytes]
+    data = packed
+    if entry.method == _DEFLATED:
+        data = _inflate(packed, _NO_WRAPPER, entry.nbytes, repr(entry.name))[0]
+    if len(data) != entry.nbytes or zlib.crc32(data) != entry.crc:
+        raise damaged
+    return data
+
+
+def _inflate(packed: bytes, wbits: int, max_nbytes: int, what: str) -> tuple[bytes, bytes]:
+    """Decompress one stream, which must end within ``max_nbytes``; returns it and what follows it."""
+    inflater = zlib.decompressobj(wbits=wbits)
+    try:
+        data = inflater.decompress(packed, max_nbytes + 1)
+    except zlib.error as error:
+        raise MalformedOutput(f"{what} cannot be decompressed: {error}") from None
+    if len(data) > max_nbytes:
+        raise MalformedOutput(f"{what} holds more than {max_nbytes} bytes when decompressed")
+    if not inflater.eof:
+        raise MalformedOutput(f"{what} is cut off")
+    return data, inflater.unused_data

@@ -1,0 +1,204 @@
+"""Output files as documents: JSON by structure, tables and text by lines, NumPy arrays, archives, or plain bytes.
+
+The content decides what a file is; its name is a hint, which also makes the promise that a file must keep: an
+output named ``x.json`` that is not JSON is malformed, while a text that only begins like JSON is a text.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from cobblestone.policy.validation.archives import (
+    GZIP_MAGIC,
+    ZIP_MAGIC,
+    MalformedOutput,
+    ReadLimits,
+    gunzip,
+    unzip,
+)
+from cobblestone.policy.validation.numpy_files import NPY_MAGIC, ArrayDocument, RecordsDocument, read_npy
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonDocument:
+    """A JSON value."""
+
+    value: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDocument:
+    """Rows of fields, with the number of the line on which each row ends."""
+
+    rows: list[list[str]]
+    lines: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDocument:
+    """Lines of text, without empty ones at the end."""
+
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryDocument:
+    """Bytes that nobody understands."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveDocument:
+    """Files in a file, by name."""
+
+    members: Mapping[str, Document]
+
+
+Document = (
+    JsonDocument
+    | TableDocument
+    | TextDocument
+    | BinaryDocument
+    | ArrayDocument
+    | RecordsDocument
+    | ArchiveDocument
+)
+
+
+def read_document(name: str, content: bytes, limits: ReadLimits) -> Document:
+    """Read an output file.
+
+    Raises:
+        MalformedOutput: larger than the limits, damaged, or not what its name promises.
+
+    """
+    if content.startswith(GZIP_MAGIC):
+        content, name = gunzip(content, limits), name.removesuffix(".gz")
+    if len(content) > limits.max_nbytes:
+        raise MalformedOutput(f"has {len(content)} bytes; at most {limits.max_nbytes} are compared")
+    promise = name.rpartition(".")[2].lower() if "." in name else ""
+    match promise:
+        case "json":
+            return _read_json(_promised_text(content), limits)
+        case "csv" | "tsv":
+            text = _promised_text(content)
+            return _read_table(text, "\t" if promise == "tsv" else _delimiter(text))
+        case "npy":
+            return read_npy(content)
+        case "npz" | "zip":
+            return _read_archive(content, limits)
+        case _:
+            return _read_unpromised(content, limits)
+
+
+def _read_unpromised(content: bytes, limits: ReadLimits) -> Document:
+    """Read a file whose name says nothing: what cannot be read in the way it looks is compared as it is."""
+    if content.startswith(NPY_MAGIC):
+        return read_npy(content)  # nothing else looks like this
+    text = _as_text(content)
+    try:
+        if content.startswith(ZIP_MAGIC):
+            return _read_archive(content, limits)
+        if text is not None and text.lstrip().startswith(("{", "[")):
+            return _read_json(text, limits)
+    except MalformedOutput:
+        pass
+    return BinaryDocument(content=content) if text is None else _read_text(text)
+
+
+def _as_text(content: bytes) -> str | None:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _promised_text(content: bytes) -> str:
+    text = _as_text(content)
+    if text is None:
+        raise MalformedOutput("is not UTF-8 text")
+    return text
+
+
+def _read_archive(content: bytes, limits: ReadLimits) -> ArchiveDocument:
+    members = unzip(content, limits)
+    return ArchiveDocument(members={name: _member(name, data, limits) for name, data in members.items()})
+
+
+def _member(name: str, content: bytes, limits: ReadLimits) -> Document:
+    """Read a file of an archive; archives in archives stay bytes, so that nothing unfolds without end."""
+    if content.startswith((ZIP_MAGIC, GZIP_MAGIC)):
+        return BinaryDocument(content=content)
+    try:
+        return read_document(name, content, limits)
+    except MalformedOutput as error:
+        raise MalformedOutput(f"{name} in the archive: {error}") from None
+
+
+def _read_json(text: str, limits: ReadLimits) -> JsonDocument:
+    try:
+        value = cast("Json", json.loads(text))
+    except json.JSONDecodeError as error:
+        raise MalformedOutput(f"is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
+    except ValueError as error:  # a number with thousands of digits
+        raise MalformedOutput(f"is not JSON that can be compared: {error}") from None
+    except RecursionError:
+        _refuse_depth(limits)
+    if _is_deeper(value, limits.max_depth):
+        _refuse_depth(limits)
+    return JsonDocument(value=value)
+
+
+def _refuse_depth(limits: ReadLimits) -> NoReturn:
+    raise MalformedOutput(f"is nested more than {limits.max_depth} deep") from None
+
+
+def _is_deeper(value: Json, max_depth: int) -> bool:
+    """Whether a value is nested deeper; level by level, so that depth costs no stack."""
+    level: list[Json] = [value]
+    for _ in range(max_depth + 1):
+        level = [child for each in level for child in _children(each) if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Json) -> list[Json]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter of a table: the one that is most frequent in its first line."""
+    first_line = text.lstrip().partition("\n")[0]
+    return max(",;\t|", key=first_line.count)
+
+
+def _read_table(text: str, delimiter: str) -> TableDocument:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=delimiter)
+    try:
+        for row in reader:
+            if row:
+                rows.append([cell.strip() for cell in row])
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise MalformedOutput(f"is not a table: {error}, line {reader.line_num}") from None
+    return TableDocument(rows=rows, lines=lines)
+
+
+def _read_text(text: str) -> TextDocument:
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return TextDocument(lines=lines)

@@ -1,0 +1,422 @@
+"""Comparison of documents with a numeric tolerance, saying where they differ and by how much.
+
+JSON is compared by structure, tables cell by cell, text token by token, arrays element by element.  Two
+numbers agree when ``|a - b| <= atol + rtol * max(|a|, |b|)``, which does not depend on their order (NumPy's
+``isclose`` does).  It holds for integers too, computed exactly.  Infinities agree with themselves, NaN with
+NaN only if the rule says so.  Everything that is not a number must be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import zip_longest
+from typing import TypeGuard, TypeVar, cast
+
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.validation.documents import (
+    ArchiveDocument,
+    BinaryDocument,
+    Document,
+    Json,
+    JsonDocument,
+    TableDocument,
+    TextDocument,
+)
+from cobblestone.policy.validation.numpy_files import ArrayDocument, RecordsDocument
+
+_Item = TypeVar("_Item")
+
+EXACT = 2**53
+"""Integers up to this are exact as floats."""
+
+SHOWN = 60
+"""Characters of a value that a reason shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far two numbers may be apart."""
+
+    rtol: float = 1e-6
+    atol: float = 0.0
+    nan_equal: bool = False
+
+    def agree(self, a: complex, b: complex) -> bool:
+        """Whether two numbers agree."""
+        if a == b:
+            return True
+        # The usual case, quickly: if this holds, the full rule does.  Two infinities are not below each other.
+        if type(a) is float and type(b) is float and abs(a - b) < self.atol + self.rtol * abs(a):
+            return True
+        if a != a or b != b:
+            return self.nan_equal and a != a and b != b
+        if isinstance(a, int) and isinstance(b, int) and max(abs(a), abs(b)) > EXACT:
+            return abs(a - b) <= Fraction(self.atol) + Fraction(self.rtol) * max(abs(a), abs(b))
+        try:
+            scale = max(abs(a), abs(b))
+            # An infinite scale would allow any difference: infinities agree only when they are equal.
+            return not math.isinf(scale) and abs(a - b) <= self.atol + self.rtol * scale
+        except OverflowError:  # an integer or a modulus beyond the floats
+            return False
+
+
+def differences(a: Document, b: Document, tolerance: Tolerance, where: str = "") -> Iterator[Reason]:
+    """Say where two documents differ, one reason for each place; ``where`` names the file."""
+    match a, b:
+        case JsonDocument(), JsonDocument():
+            yield from _json_differences(a.value, b.value, tolerance, where, "$")
+        case TableDocument(), TableDocument():
+            yield from _table_differences(a, b, tolerance, where)
+        case TextDocument(), TextDocument():
+            yield from _text_differences(a, b, tolerance, where)
+        case ArrayDocument(), ArrayDocument():
+            yield from _array_differences(a, b, tolerance, where)
+        case RecordsDocument(), RecordsDocument():
+            yield from _named_differences(
+                a.fields, b.fields, "field", where, lambda x, y, at: _array_differences(x, y, tolerance, at)
+            )
+        case ArchiveDocument(), ArchiveDocument():
+            yield from _named_differences(
+                a.members, b.members, "file", where, lambda x, y, at: differences(x, y, tolerance, at)
+            )
+        case BinaryDocument(), BinaryDocument():
+            yield from byte_differences(a.content, b.content, where)
+        case _:
+            yield reason(
+                "formats_differ",
+                "{file}: {first} and {second}",
+                file=where,
+                first=_format_of(a),
+                second=_format_of(b),
+            )
+
+
+def nan_places(document: Document, where: str) -> Iterator[Reason]:
+    """Say where a document holds NaN: nothing agrees with it unless the rule allows it."""
+    match document:
+        case JsonDocument():
+            places = _json_nans(document.value, "$")
+        case TableDocument():
+            rows = zip(document.lines, document.rows, strict=True)
+            places = (
+                f"line {line}, column {i}" for line, row in rows for i, cell in _counted(row) if _is_nan(cell)
+            )
+        case TextDocument():
+            lines = _counted(document.lines)
+            tokens = ((number, match) for number, line in lines for match in _TOKEN.finditer(line))
+            places = (f"line {n}, column {t.start() + 1}" for n, t in tokens if _is_nan(t.group()))
+        case ArrayDocument():
+            values = document.values if document.kind == "number" else ()
+            places = (_index(i, document.shape) for i, value in enumerate(values) if value != value)
+        case RecordsDocument():
+            for name, field in document.fields.items():
+                yield from nan_places(field, f"{where}, field {name}")
+            return
+        case ArchiveDocument():
+            for name, member in document.members.items():
+                yield from nan_places(member, f"{where}, file {name}")
+            return
+        case BinaryDocument():
+            return
+    for place in places:
+        yield reason(
+            "not_a_number",
+            "{file}: {place} is NaN, which agrees with nothing; if it is a legal answer, allow it with nan_equal=true",
+            file=where,
+            place=place,
+        )
+
+
+def byte_differences(a: bytes, b: bytes, where: str) -> Iterator[Reason]:
+    """Say whether two files differ, and from which byte on."""
+    if a != b:
+        yield reason(
+            "bytes_differ",
+            "{file}: {first} and {second} bytes, different from byte {offset} on",
+            file=where,
+            first=len(a),
+            second=len(b),
+            offset=_first_difference(a, b),
+        )
+
+
+def missing_differences(
+    a: Mapping[str, object], b: Mapping[str, object], what: str, where: str
+) -> Iterator[Reason]:
+    """Say which names are in one of two mappings only."""
+    for name in sorted(a.keys() ^ b.keys()):
+        yield reason(
+            "only_in_one",
+            "{file}: {what} {name} is only in the {which}",
+            file=where,
+            what=what,
+            name=_shown(name),
+            which="first" if name in a else "second",
+        )
+
+
+def _first_difference(a: bytes, b: bytes) -> int:
+    """Offset of the first byte that differs; by halves, since most of a file is usually the same."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+# ------------------------------------------------------------------------------------------------- reasons
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def _values_differ(where: str, place: str, a: object, b: object) -> Reason:
+    return reason(
+        "values_differ",
+        "{file}: {place}: {first} and {second}",
+        file=where,
+        place=place,
+        first=_shown(a),
+        second=_shown(b),
+    )
+
+
+def _numbers_differ(where: str, place: str, a: complex, b: complex, tolerance: Tolerance) -> Reason:
+    return reason(
+        "numbers_differ",
+        "{file}: {place}: {first} and {second} differ by {difference} (rtol {rtol}, atol {atol})",
+        file=where,
+        place=place,
+        first=_shown(a),
+        second=_shown(b),
+        difference=_difference(a, b),
+        rtol=tolerance.rtol,
+        atol=tolerance.atol,
+    )
+
+
+def _difference(a: complex, b: complex) -> str:
+    """Difference of two numbers in words: absolute, and relative to the larger one."""
+    try:
+        absolute, scale = abs(a - b), max(abs(a), abs(b))
+        return f"{absolute:.3g} (relative {absolute / scale:.3g})" if scale else f"{absolute:.3g}"
+    except OverflowError:
+        return "more than floats can hold"
+
+
+def _sizes_differ(where: str, place: str, what: str, a: int, b: int) -> Reason:
+    return reason(
+        "sizes_differ",
+        "{file}: {place} has {first} and {second} {what}",
+        file=where,
+        place=place,
+        first=a,
+        second=b,
+        what=what,
+    )
+
+
+def _format_of(document: Document) -> str:
+    return type(document).__name__.removesuffix("Document").lower()
+
+
+# ---------------------------------------------------------------------------------------------------- JSON
+
+
+def _json_differences(a: Json, b: Json, tolerance: Tolerance, where: str, path: str) -> Iterator[Reason]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        yield from missing_differences(a, b, "member", f"{where}: {path}")
+        for key in a.keys() & b.keys():
+            if not _leaves_agree(a[key], b[key], tolerance):
+                yield from _json_differences(a[key], b[key], tolerance, where, path + _member_path(key))
+    elif isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            yield _sizes_differ(where, path, "elements", len(a), len(b))
+        for i, (x, y) in enumerate(zip(a, b, strict=False)):
+            if not _leaves_agree(x, y, tolerance):
+                yield from _json_differences(x, y, tolerance, where, f"{path}[{i}]")
+    elif _is_number(a) and _is_number(b):
+        if not tolerance.agree(a, b):
+            yield _numbers_differ(where, path, a, b, tolerance)
+    elif type(a) is not type(b) or a != b:
+        yield _values_differ(where, path, _kind_or_value(a), _kind_or_value(b))
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _leaves_agree(a: Json, b: Json, tolerance: Tolerance) -> bool:
+    """Whether two JSON values are leaves that agree; False for lists and objects, which must be walked."""
+    if type(a) is float and type(b) is float:
+        return tolerance.agree(a, b)
+    if _is_number(a) and _is_number(b):
+        return tolerance.agree(a, b)
+    return type(a) is type(b) and not isinstance(a, dict | list) and a == b
+
+
+def _kind_or_value(value: Json) -> str:
+    if isinstance(value, dict | list):
+        return (
+            f"an object with {len(value)} members" if isinstance(value, dict) else f"a list of {len(value)}"
+        )
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _member_path(key: str) -> str:
+    return f".{key}" if key.isidentifier() else f"[{json.dumps(_shown(key), ensure_ascii=False)}]"
+
+
+def _json_nans(value: Json, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _json_nans(child, path + _member_path(key))
+    elif isinstance(value, list):
+        for i, child in enumerate(value):
+            if isinstance(child, dict | list | float):
+                yield from _json_nans(child, f"{path}[{i}]")
+    elif isinstance(value, float) and math.isnan(value):
+        yield path
+
+
+# ------------------------------------------------------------------------------------------ tables and text
+
+_NAN = frozenset({"nan", "NaN", "NAN"})
+_PLAIN = r"(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?"
+_SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
+_NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
+# A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
+_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*|\S")
+_LONGEST_INTEGER = 1000
+
+
+def _counted(items: Sequence[_Item]) -> Iterator[tuple[int, _Item]]:
+    """Items with their numbers, from 1 on, as people count lines and columns."""
+    return enumerate(items, start=1)
+
+
+def _as_number(text: str) -> int | float | None:
+    """Value of a number in a text; Fortran's exponent letter D is understood."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    if len(text) < _LONGEST_INTEGER and text.lstrip("+-").isdecimal():
+        return int(text)
+    if "n" in text.lower():
+        return float(text)
+    value = float(text.lower().replace("d", "e"))
+    return None if math.isinf(value) else value  # beyond the floats, only the same digits agree
+
+
+def _is_nan(text: str) -> bool:
+    return text.lstrip("+-") in _NAN
+
+
+def _words_agree(a: str, b: str, tolerance: Tolerance) -> bool:
+    """Whether two cells or tokens agree: as numbers if both are, else as text."""
+    if a == b and not _is_nan(a):
+        return True
+    x, y = _as_number(a), _as_number(b)
+    return x is not None and y is not None and tolerance.agree(x, y)
+
+
+def _word_difference(where: str, place: str, a: str, b: str, tolerance: Tolerance) -> Reason:
+    x, y = _as_number(a), _as_number(b)
+    if x is None or y is None:
+        return _values_differ(where, place, repr(a), repr(b))
+    return _numbers_differ(where, place, x, y, tolerance)
+
+
+def _table_differences(
+    a: TableDocument, b: TableDocument, tolerance: Tolerance, where: str
+) -> Iterator[Reason]:
+    if len(a.rows) != len(b.rows):
+        yield _sizes_differ(where, "the table", "rows", len(a.rows), len(b.rows))
+    names = a.rows[0] if a.rows and not any(map(_as_number_or_empty, a.rows[0])) else []
+    for line, x, y in zip(a.lines, a.rows, b.rows, strict=False):
+        if len(x) != len(y):
+            yield _sizes_differ(where, f"line {line}", "columns", len(x), len(y))
+        for i, (cell, other) in enumerate(zip(x, y, strict=False)):
+            if not _words_agree(cell, other, tolerance):
+                name = f" ({_shown(names[i])})" if i < len(names) else ""
+                yield _word_difference(where, f"line {line}, column {i + 1}{name}", cell, other, tolerance)
+
+
+def _as_number_or_empty(cell: str) -> bool:
+    return not cell or _as_number(cell) is not None
+
+
+def _text_differences(a: TextDocument, b: TextDocument, tolerance: Tolerance, where: str) -> Iterator[Reason]:
+    if len(a.lines) != len(b.lines):
+        yield _sizes_differ(where, "the text", "lines", len(a.lines), len(b.lines))
+    for number, (x, y) in _counted(list(zip(a.lines, b.lines, strict=False))):
+        if x != y or "nan" in x.lower():
+            yield from _line_differences(x, y, tolerance, where, number)
+
+
+def _line_differences(a: str, b: str, tolerance: Tolerance, where: str, number: int) -> Iterator[Reason]:
+    for x, y in zip_longest(_TOKEN.finditer(a), _TOKEN.finditer(b)):
+        present = x or y  # the other one is missing: its line has ended
+        if present is None:
+            return
+        place = f"line {number}, column {present.start() + 1}"
+        if x is None or y is None:
+            first, second = ("the line ends" if each is None else each.group() for each in (x, y))
+            yield _values_differ(where, place, first, second)
+            return
+        if not _words_agree(x.group(), y.group(), tolerance):
+            yield _word_difference(where, place, x.group(), y.group(), tolerance)
+
+
+# -------------------------------------------------------------------------------------- arrays and archives
+
+
+def _array_differences(
+    a: ArrayDocument, b: ArrayDocument, tolerance: Tolerance, where: str
+) -> Iterator[Reason]:
+    if a.shape != b.shape:
+        yield _values_differ(where, "shape", a.shape, b.shape)
+    elif a.kind != b.kind:
+        yield _values_differ(where, "dtype", a.kind, b.kind)
+    elif isinstance(a.values, bytes) and isinstance(b.values, bytes):
+        yield from byte_differences(a.values, b.values, where)
+    elif a.kind == "number":
+        numbers = zip(cast("Sequence[complex]", a.values), cast("Sequence[complex]", b.values), strict=True)
+        for i, (x, y) in enumerate(numbers):
+            if x != y and not tolerance.agree(x, y):
+                yield _numbers_differ(where, _index(i, a.shape), x, y, tolerance)
+    else:
+        for i, (x, y) in enumerate(zip(a.values, b.values, strict=True)):
+            if x != y:
+                yield _values_differ(where, _index(i, a.shape), x, y)
+
+
+def _index(flat: int, shape: tuple[int, ...]) -> str:
+    """Index of the ``flat``-th element in C order, as Python writes it."""
+    parts: list[int] = []
+    for size in reversed(shape):
+        flat, part = divmod(flat, size)
+        parts.append(part)
+    return f"[{', '.join(map(str, reversed(parts)))}]"
+
+
+def _named_differences(
+    a: Mapping[str, _Item],
+    b: Mapping[str, _Item],
+    what: str,
+    where: str,
+    compare: Callable[[_Item, _Item, str], Iterator[Reason]],
+) -> Iterator[Reason]:
+    yield from missing_differences(a, b, what, where)
+    for name in a:
+        if name in b:
+            yield from compare(a[name], b[name], f"{where}, {what} {_shown(name)}")

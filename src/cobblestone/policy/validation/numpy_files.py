@@ -1,0 +1,208 @@
+"""NumPy's ``.npy`` files, read with the standard library alone.
+
+Format versions 1 to 3.  Booleans, integers, floats of 2, 4 and 8 bytes, complex numbers, strings, and records
+of these become values in C order; other kinds (dates, long doubles, nested records) are kept as bytes.
+Arrays of Python objects are refused: they are pickles, and a pickle runs code.
+
+Source: the description of the format in NumPy's documentation, ``numpy.lib.format``.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import struct
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from cobblestone.policy.validation.archives import MalformedOutput
+
+NPY_MAGIC = b"\x93NUMPY"
+
+MAX_HEADER_NBYTES = 65_536
+"""Larger headers are refused before they are parsed."""
+
+MAX_DIMENSIONS = 64
+"""NumPy's own limit."""
+
+Values = Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[complex] | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayDocument:
+    """An array: ``values`` in C order; ``kind`` is ``number``, ``bool``, ``text``, or the dtype of opaque bytes."""
+
+    shape: tuple[int, ...]
+    kind: str
+    values: Values | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsDocument:
+    """A structured array: one array for each named field."""
+
+    fields: dict[str, ArrayDocument]
+
+
+_INTEGERS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
+_FLOATS = {"f4": "f", "f8": "d"}
+_COMPLEX = {"c8": "f", "c16": "d"}
+_LITTLE_ENDIAN = struct.pack("=H", 1) == b"\x01\x00"
+_DTYPE = re.compile(r"([<>|=])([A-Za-z])(\d+)(\[\w+\])?")
+
+
+def read_npy(content: bytes) -> ArrayDocument | RecordsDocument:
+    """Read an array.
+
+    Raises:
+        MalformedOutput: not an array file, damaged, or an array of Python objects.
+
+    """
+    header, start = _read_header(content)
+    dtype, fortran_order, shape = header["descr"], header["fortran_order"], header["shape"]
+    if not isinstance(fortran_order, bool) or not _is_shape(shape):
+        raise MalformedOutput("the array has a strange header")
+    dimensions = cast("tuple[int, ...]", shape)
+    data = content[start:]
+    if isinstance(dtype, list):
+        return _read_records(cast("list[object]", dtype), dimensions, data, fortran_order=fortran_order)
+    if not isinstance(dtype, str):
+        raise MalformedOutput("the array has a strange dtype")
+    _check_size(data, math.prod(dimensions), _itemsize(dtype), dimensions)
+    return _array(dtype, dimensions, data, fortran_order=fortran_order)
+
+
+def _read_header(content: bytes) -> tuple[dict[str, object], int]:
+    """Parse the header; returns it with the offset of the data."""
+    if not content.startswith(NPY_MAGIC) or len(content) < 12:
+        raise MalformedOutput("not a NumPy array file")
+    length_format = {1: "<H", 2: "<I", 3: "<I"}.get(content[6])
+    if length_format is None:
+        raise MalformedOutput(f"NumPy array files of version {content[6]} are not read")
+    (length,) = struct.unpack_from(length_format, content, 8)
+    start = 8 + struct.calcsize(length_format)
+    if length > MAX_HEADER_NBYTES or start + length > len(content):
+        raise MalformedOutput("the header of the array is cut off or too long")
+    text = content[start : start + length].decode("utf-8" if content[6] == 3 else "latin-1", errors="replace")
+    try:
+        header = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        raise MalformedOutput("the header of the array cannot be read") from None
+    if not isinstance(header, dict) or set(cast("dict[object, object]", header)) != {
+        "descr",
+        "fortran_order",
+        "shape",
+    }:
+        raise MalformedOutput("the header of the array lacks descr, fortran_order or shape")
+    return cast("dict[str, object]", header), start + length
+
+
+def _is_shape(shape: object) -> bool:
+    if not isinstance(shape, tuple):
+        return False
+    sizes = cast("tuple[object, ...]", shape)
+    return len(sizes) <= MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def _itemsize(dtype: str) -> int:
+    """Bytes of one element."""
+    parts = _DTYPE.fullmatch(dtype)
+    if parts is None or parts[2] == "O":
+        raise MalformedOutput(f"arrays of dtype {dtype!r} are not read (Python objects could run code)")
+    size = int(parts[3]) * (4 if parts[2] == "U" else 1)
+    if size == 0:
+        raise MalformedOutput("the elements of the array have no size")
+    return size
+
+
+def _check_size(data: bytes, count: int, itemsize: int, shape: tuple[int, ...]) -> None:
+    if count * itemsize != len(data):
+        raise MalformedOutput(
+            f"an array of shape {shape} needs {count * itemsize} bytes; the file has {len(data)}"
+        )
+
+
+def _array(dtype: str, shape: tuple[int, ...], data: bytes, *, fortran_order: bool) -> ArrayDocument:
+    kind, values = _values(dtype, data)
+    if fortran_order and len(shape) > 1:
+        if isinstance(values, bytes):
+            kind += " (Fortran order)"
+        elif len(values):
+            values = _c_order(values, shape)
+    return ArrayDocument(shape=shape, kind=kind, values=values)
+
+
+def _values(dtype: str, data: bytes) -> tuple[str, Values | bytes]:
+    order, letter, size = dtype[0], dtype[1], dtype[2:]
+    code = letter + size
+    if code == "b1":
+        return "bool", [byte != 0 for byte in data]
+    if code in _INTEGERS:
+        return "number", _numbers(_INTEGERS[code], order, data)
+    if code in _FLOATS:
+        return "number", _numbers(_FLOATS[code], order, data)
+    if code in _COMPLEX:
+        parts = cast("array[float]", _numbers(_COMPLEX[code], order, data))
+        return "number", list(map(complex, parts[0::2], parts[1::2]))
+    if code == "f2":
+        big = ">" if order == ">" or (order != "<" and not _LITTLE_ENDIAN) else "<"
+        return "number", struct.unpack(f"{big}{len(data) // 2}e", data)
+    if letter in "SU":
+        return "text", _strings(letter, order, int(size), data)
+    return dtype, data
+
+
+def _numbers(typecode: str, order: str, data: bytes) -> array[int] | array[float]:
+    numbers = cast("array[float]", array(typecode))
+    numbers.frombytes(data)
+    if (order == ">" and _LITTLE_ENDIAN) or (order == "<" and not _LITTLE_ENDIAN):
+        numbers.byteswap()
+    return numbers
+
+
+def _strings(letter: str, order: str, length: int, data: bytes) -> list[str]:
+    size = length * 4 if letter == "U" else length
+    encoding = "latin-1"
+    if letter == "U":
+        encoding = "utf-32-be" if order == ">" else "utf-32-le"
+    pieces = (data[start : start + size] for start in range(0, len(data), size))
+    return [piece.decode(encoding, errors="replace").rstrip("\0") for piece in pieces]
+
+
+def _c_order(values: Values, shape: tuple[int, ...]) -> Values:
+    """Reorder values that lie in Fortran order (first index fastest) to C order (last index fastest)."""
+    if len(shape) <= 1:
+        return values
+    reordered: list[object] = []
+    for first in range(shape[0]):
+        reordered.extend(_c_order(values[first :: shape[0]], shape[1:]))
+    return cast("Values", reordered)
+
+
+def _read_records(
+    dtype: list[object], shape: tuple[int, ...], data: bytes, *, fortran_order: bool
+) -> ArrayDocument | RecordsDocument:
+    """Read a structured array field by field; nested ones stay opaque bytes."""
+    simple: list[tuple[str, str, int]] = []
+    for entry in dtype:
+        match entry:
+            case (str() as name, str() as field_type):
+                simple.append((name, field_type, _itemsize(field_type)))
+            case _:
+                return ArrayDocument(shape=shape, kind=f"records {dtype!r} {fortran_order}", values=data)
+    itemsize = sum(size for _, _, size in simple)
+    if itemsize == 0:
+        raise MalformedOutput("the elements of the array have no size")
+    _check_size(data, math.prod(shape), itemsize, shape)
+    fields: dict[str, ArrayDocument] = {}
+    offset = 0
+    for name, field_type, size in simple:
+        layout = struct.Struct(f"{offset}x{size}s{itemsize - offset - size}x")
+        column = b"".join(piece for (piece,) in layout.iter_unpack(data))
+        offset += size
+        if name:  # fields without a name are padding
+            fields[name] = _array(field_type, shape, column, fortran_order=fortran_order)
+    return RecordsDocument(fields=fields)

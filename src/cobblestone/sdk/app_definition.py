@@ -1,0 +1,179 @@
+"""What a scientist says about an app, as the API takes it: comparison, limits, functions of the project."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobblestone.domain.errors import ConfigError
+
+FUNCTIONS_FOLDER = "functions"
+KINDS = ("bitwise", "numeric", "trivial", "python")
+
+_SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Estimates and hard limits of a job; None: the default."""
+
+    flops_est: float | None = None  #: floating-point operations
+    flops_bound: float | None = None
+    memory: float | None = None  #: bytes
+    disk: float | None = None  #: bytes
+    delay_bound: float | None = None  #: seconds
+
+    def body(self) -> dict[str, float]:
+        """As the API takes them."""
+        values = {
+            "rsc_fpops_est": self.flops_est,
+            "rsc_fpops_bound": self.flops_bound,
+            "rsc_memory_bound": self.memory,
+            "rsc_disk_bound": self.disk,
+            "delay_bound": self.delay_bound,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def parse_size(text: str) -> float:
+    """Bytes from a text such as ``500MB``, ``2GiB`` or ``1000``.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([KMGT]i?)?B?\s*", text, re.IGNORECASE)
+    return _number(text, match, _SIZES, "a size such as 500MB or 2GiB", upper=True)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds from a text such as ``7d``, ``36h``, ``90min`` or ``3600``.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*(s|min|m|h|d|w)?\s*", text)
+    return _number(text, match, _TIMES, "a time such as 7d, 36h or 90min")
+
+
+def _number(
+    text: str, match: re.Match[str] | None, units: Mapping[str, float], what: str, *, upper: bool = False
+) -> float:
+    try:
+        if match is None:
+            raise ValueError
+        unit = match[2] or ""
+        value = float(match[1]) * units[unit.upper() if upper else unit]
+        if not 0 < value < 1e18:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(f"{text!r} is not {what}.") from None
+    return value
+
+
+def parse_comparison(text: str) -> dict[str, object]:
+    """A comparison from ``bitwise``, ``trivial``, ``numeric:rtol=1e-6,atol=0`` or ``python:FILE.py:function``.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in KINDS:
+        raise ConfigError(
+            f"--compare {text!r}: unknown comparison {kind!r}. Known: bitwise, numeric:rtol=1e-6, trivial,"
+            " python:FILE.py:function."
+        )
+    if kind == "python":
+        return {"kind": kind, "options": {"function": rest}}
+    options: dict[str, float] = {}
+    for part in filter(None, rest.split(",")):
+        name, equals, value = part.partition("=")
+        try:
+            options[name.strip()] = float(value)
+        except ValueError:
+            raise ConfigError(
+                f"--compare {text!r}: {part!r} is not NAME=NUMBER{'' if equals else ' (there is no =)'}."
+                " Example: numeric:rtol=1e-6"
+            ) from None
+    return {"kind": kind, "options": options}
+
+
+class ProjectFunctions:
+    """Brings a scientist's Python functions into the project's folder, where the server finds them."""
+
+    def __init__(self, folder: Path | None, app: str, *, beside: Sequence[Path] = ()) -> None:
+        """``beside``: further files that the functions import."""
+        self._folder = folder
+        self._app = app
+        self._beside = beside
+
+    def comparison(self, text: str) -> dict[str, object]:
+        """A comparison as the API takes it; see :func:`parse_comparison` and :meth:`place`."""
+        found = parse_comparison(text)
+        if found["kind"] == "python":
+            found["options"] = {"function": self.place(text.partition(":")[2], "--compare python:")}
+        return found
+
+    def assimilator(self, text: str) -> str:
+        """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
+        return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
+
+    def place(self, reference: str, option: str) -> str:
+        """The reference as the server understands it; copies the file if it lies elsewhere.
+
+        Raises:
+            ConfigError: there is no such file or function, or the project is not on this machine.
+        """
+        file_name, colon, function = reference.partition(":")
+        if not colon or not file_name.endswith(".py") or not function.isidentifier():
+            raise ConfigError(f"{option} {reference!r}: write FILE.py:function, e.g. merge.py:assimilate")
+        if self._folder is None:
+            return reference  # the server checks it, and runs only what its operator has put there
+        here, there = Path(file_name).absolute(), self._folder / file_name
+        if here.is_file() and here.is_relative_to(self._folder):
+            source, relative = here, here.relative_to(self._folder)
+        elif here.is_file():
+            source, relative = here, Path(FUNCTIONS_FOLDER, self._app, here.name)
+        elif there.is_file():
+            source, relative = there, Path(file_name)
+        else:
+            raise ConfigError(
+                f"{option}: there is no file {file_name}, neither in {Path.cwd()} nor in the project's folder."
+            )
+        _check_function(source, function, option)
+        target = self._folder / relative
+        if source != target:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for path in (source, *self._beside):
+                if not path.is_file():
+                    raise ConfigError(f"--function-files: {path} does not exist.")
+                shutil.copyfile(path, target.parent / path.name)
+        return f"{relative.as_posix()}:{function}"
+
+
+def _check_function(path: Path, function: str, option: str) -> None:
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError, OSError) as error:
+        raise ConfigError(f"{option}: {path} is not a Python file that can be read: {error}.") from error
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    imported = [
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assigned = [
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    if function not in (*names, *imported, *assigned):
+        known = f"It has: {', '.join(names)}." if names else "It has none."
+        raise ConfigError(f"{option}: {path} has no function called {function}. {known}")

@@ -1,0 +1,276 @@
+"""Puts an app together: from a command and files, or from the executables of a native program."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cobblestone.domain.apps import ANY_PLATFORM
+from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.job_form import (
+    InputSlot,
+    JobForm,
+    Placeholders,
+    check_open_names,
+    find_placeholders,
+    output_names,
+)
+from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.models import StoredFile
+from cobblestone.wire.job_templates import parse_input_template, parse_output_template
+
+LAUNCHER_NAME = "cobblestone_launcher.py"
+
+
+class VersionFileBody(msgspec.Struct, omit_defaults=True):
+    """A file of a version in a request."""
+
+    file: str
+    open_name: str
+    executable: bool = False
+    main_program: bool = False
+    copy_file: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A scientist's program: a command line and the files that it needs."""
+
+    words: Sequence[str]
+    files: Sequence[Path] = ()
+    outputs: Sequence[str] = ()  #: names; those in the command need not be repeated
+    optional_outputs: Sequence[str] = ()
+    stdout: str = ""  #: name of the output that receives what the program prints
+
+    @property
+    def placeholders(self) -> Placeholders:
+        """What the command refers to; raises JobError."""
+        return find_placeholders(self.words)
+
+    def output_names(self) -> tuple[str, ...]:
+        """Names of all outputs, in order; raises JobError if there is none."""
+        return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
+
+    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[dict[str, object]]:
+        """The outputs as the API takes them."""
+        return [
+            {
+                "name": name,
+                "max_nbytes": max_nbytes,
+                "gzip": gzip,
+                "optional": name in self.optional_outputs,
+            }
+            for name in self.output_names()
+        ]
+
+    def check(self) -> None:
+        """Find mistakes before anything is sent.
+
+        Raises:
+            JobError: a placeholder is unknown, a file is missing or named twice, nothing would come back …
+        """
+        contents = read_files(self.files)
+        form = JobForm(
+            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
+        )
+        check_open_names(list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE])
+        _check_words(self.words, contents)
+        app_description(self.words, files=contents, stdout=self.stdout)
+
+
+def split_command(text: str) -> list[str]:
+    """The words of a command line, quoted as in a shell.
+
+    Raises:
+        JobError: a quote is not closed, or it uses the shell's own syntax.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise JobError(
+            f"The command {text!r} cannot be split into words: {error}. Check its quotes."
+        ) from error
+    if words and words[0] == "python":
+        words[0] = "python3"  # the launcher's word for the interpreter that it runs under
+    for word in words:
+        if word in ("|", ">", ">>", "<", "&&", "||", ";", "&"):
+            raise JobError(
+                f"The command has {word!r}, but no shell runs it. Put such things into a script, send that along"
+                ' with --files, and run it: --command "sh job.sh {input} {output}" (to keep what a program prints,'
+                " use --stdout NAME)"
+            )
+    return words
+
+
+def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
+    """The contents of files by name.
+
+    Raises:
+        JobError: a file cannot be read, or two have the same name.
+    """
+    contents: dict[str, bytes] = {}
+    for path in paths:
+        if path.name in contents:
+            raise JobError(
+                f"Two files are called {path.name}. They would lie in one folder on the volunteers' computers:"
+                " rename one."
+            )
+        if not path.is_file():
+            what = "is a folder; name its files one by one" if path.is_dir() else "does not exist"
+            raise JobError(f"--files: {path} {what}. (The current folder is {Path.cwd()}.)")
+        try:
+            contents[path.name] = path.read_bytes()
+        except OSError as error:
+            raise JobError(f"--files: {path} cannot be read: {error.strerror}.") from error
+    return contents
+
+
+def _check_words(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
+    """Scripts that are named in the command must be sent along."""
+    for word in words:
+        if "{" not in word and word.endswith((".py", ".sh", ".pl", ".R", ".jl")) and "/" not in word:
+            if word not in contents:
+                known = f"--files has: {', '.join(contents)}." if contents else "There are no --files."
+                raise JobError(
+                    f"The command uses {word}, which is not sent along. {known} Add: --files {word}"
+                )
+        elif word.startswith("/") or "../" in word:
+            raise JobError(
+                f"The command uses the path {word!r}, which volunteers' computers do not have."
+                " Send the file along with --files and name it without its folder."
+            )
+
+
+def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
+    """Store a file of an app version; its physical name."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    return connection.put_file(f"/files/{sha256}", data, StoredFile, name=name).name
+
+
+def command_version(connection: Connection, command: Command) -> dict[str, object]:
+    """Upload what a version of a command consists of; the version for a request.
+
+    The main program is the launcher; the command itself lies in a signed description beside it.
+    """
+    command.check()
+    contents = read_files(command.files)
+    description = app_description(
+        command.words,
+        files=contents,
+        stdout=command.stdout,
+        optional_outputs=command.optional_outputs,
+    )
+    main = VersionFileBody(
+        file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
+        open_name=LAUNCHER_NAME,
+        executable=True,
+        main_program=True,
+    )
+    others = [
+        VersionFileBody(
+            file=upload_bytes(connection, name, data),
+            open_name=name,
+            copy_file=True,
+            # A script may be started by its name; that it is one is seen at its first line.
+            executable=data.startswith((b"#!", b"\x7fELF")),
+        )
+        for name, data in {APP_FILE: description, **contents}.items()
+    ]
+    return {"platform": ANY_PLATFORM, "files": [main, *others]}
+
+
+def native_version(
+    connection: Connection,
+    *,
+    platform: str,
+    main: Path,
+    files: Sequence[Path] = (),
+    plan_class: str = "",
+    command_line: str = "",
+    copy_files: bool = False,
+) -> dict[str, object]:
+    """Upload the files of a native program that uses the BOINC API; the version for a request."""
+    if platform == ANY_PLATFORM:
+        raise JobError(
+            "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
+        )
+    contents = read_files([main, *files])
+    return {
+        "platform": platform,
+        "plan_class": plan_class,
+        "command_line": command_line,
+        "files": [
+            VersionFileBody(
+                file=upload_bytes(connection, name, data),
+                open_name=name,
+                executable=name == main.name or data.startswith((b"#!", b"\x7fELF", b"MZ")),
+                main_program=name == main.name,
+                copy_file=copy_files and name != main.name,
+            )
+            for name, data in contents.items()
+        ],
+    }
+
+
+def read_templates(input_template: Path | None, output_template: Path) -> dict[str, object]:
+    """What the family's job templates say, as members of a request for an app.
+
+    Raises:
+        JobError: a template cannot be read, or uses something that has another place here; the text names the line.
+    """
+    app: dict[str, object] = {}
+    outputs = parse_output_template(_text(output_template), source=str(output_template))
+    app["outputs"] = [
+        {
+            "name": file.open_name,
+            "max_nbytes": file.max_nbytes,
+            "gzip": file.gzip_when_done,
+            "optional": file.optional,
+            "copy_file": file.copy_file,
+        }
+        for file in outputs.files
+    ]
+    if input_template is None:
+        return app
+    template = parse_input_template(_text(input_template), source=str(input_template))
+    for file in template.files:
+        if file.physical_name or file.urls:
+            raise JobError(
+                f"{input_template}: the input {file.open_name} is the same for every job. Send it with the program"
+                " instead: --files"
+            )
+    app["inputs"] = [
+        {
+            "name": file.open_name,
+            "open_name": file.open_name,
+            "copy_file": file.copy_file,
+            "sticky": file.sticky,
+        }
+        for file in template.files
+    ]
+    app["command_line"] = template.command_line
+    app["limits"] = _given(
+        template, ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound", "delay_bound")
+    )
+    app["rules"] = _given(
+        template,
+        ("min_quorum", "target_nresults", "max_error_results", "max_total_results", "max_success_results"),
+    )
+    return app
+
+
+def _given(template: object, names: Sequence[str]) -> dict[str, object]:
+    return {name: getattr(template, name) for name in names if getattr(template, name) is not None}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The template {path} cannot be read: {error}.") from error

@@ -1,0 +1,223 @@
+"""A submitted batch: its progress and its results as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.errors import JobFailed, NotRunning
+from cobblestone.sdk.models import BatchStatus, JobList, JobStatus, ResultsPage
+
+POLL_SECONDS = 25.0  # how long one request waits on the server for news
+PAGE = 200
+
+
+class Outputs(Mapping[str, bytes]):
+    """The outputs of a job by name.  The bytes are fetched when they are looked at."""
+
+    def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
+        self._connection = connection
+        self._paths = {
+            output.name: f"/batches/{batch_id}/jobs/{job.id}/outputs/{output.name}" for output in job.outputs
+        }
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._connection.get_bytes(self._path(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def save(self, name: str, path: Path) -> None:
+        """Write an output to a file."""
+        self._connection.save(self._path(name), path)
+
+    def _path(self, name: str) -> str:
+        try:
+            return self._paths[name]
+        except KeyError:
+            raise KeyError(f"no output {name!r}; there are: {', '.join(self._paths) or 'none'}") from None
+
+
+class JobResult:
+    """A finished job."""
+
+    def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
+        self.id = job.id
+        self.name = job.name or job.workunit  #: as submitted
+        self.succeeded = job.status == "done"
+        self.error = job.error  #: why there is no answer, in words; empty if there is one
+        self.exit_status = job.exit_status  #: of the last result that failed
+        self.stderr = job.stderr  #: the end of what the last failed program wrote to its error output
+        self.outputs = Outputs(connection, batch_id, job)
+
+    def __repr__(self) -> str:
+        return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
+
+    def bytes(self, name: str | None = None) -> bytes:
+        """An output; without a name the only one, or the first.
+
+        Raises:
+            JobFailed: the job has no answer.
+        """
+        return self.outputs[self._name(name)]
+
+    def text(self, name: str | None = None) -> str:
+        """An output as UTF-8 text; see :meth:`bytes`."""
+        return self.bytes(name).decode()
+
+    def json(self, name: str | None = None) -> Any:  # whatever the program wrote
+        """An output read as JSON; see :meth:`bytes`."""
+        return msgspec.json.decode(self.bytes(name))
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write all outputs into a folder (made if needed) called as the job; the paths."""
+        target = Path(folder) / _safe(self.name, self.id)
+        target.mkdir(parents=True, exist_ok=True)
+        paths: list[Path] = []
+        for name in self.outputs:
+            self.outputs.save(name, target / name)
+            paths.append(target / name)
+        return paths
+
+    def raise_for_error(self) -> None:
+        """Raise JobFailed unless the job succeeded."""
+        if not self.succeeded:
+            raise JobFailed(f"Job {self.name}: {self.error}", job_name=self.name, stderr=self.stderr)
+
+    def _name(self, name: str | None) -> str:
+        self.raise_for_error()
+        if name is None:
+            if not self.outputs:
+                raise NotFound(f"Job {self.name} has no outputs (any more).")
+            return next(iter(self.outputs))
+        return name
+
+
+def _safe(name: str, job_id: int) -> str:
+    plain = name.replace("/", "_").replace("\\", "_").strip()
+    return plain if plain not in ("", ".", "..") else f"job_{job_id}"
+
+
+class Batch:
+    """Jobs that were submitted together."""
+
+    def __init__(self, connection: Connection, status: BatchStatus) -> None:
+        self._connection = connection
+        self.id = status.id
+        self.name = status.name
+        self.app = status.app
+        self.notes = status.notes  #: why nothing may come, in words
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.id} {self.name!r} of {self.app}>"
+
+    def status(self) -> BatchStatus:
+        """How far it is now."""
+        return self._connection.get(f"/batches/{self.id}", BatchStatus)
+
+    def jobs(self) -> Iterator[JobStatus]:
+        """All jobs, finished or not."""
+        after = 0
+        while found := self._connection.get(
+            f"/batches/{self.id}/jobs", JobList, after=after, limit=PAGE
+        ).jobs:
+            yield from found
+            after = found[-1].id
+
+    def results(self, timeout: float | None = None) -> Iterator[JobResult]:
+        """Jobs as they finish, those that are finished already first.
+
+        Ends when no job is left.  ``timeout`` is in seconds, for all of them together.
+
+        Raises:
+            TimeoutError: it took longer.
+            NotRunning: jobs are open, and the project's server is not running.
+        """
+        for page in self._pages(timeout):
+            for job in page.results:
+                yield JobResult(self._connection, self.id, job)
+
+    def _pages(self, timeout: float | None) -> Iterator[ResultsPage]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        after = 0
+        while True:
+            left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            wait = 0.0 if self._connection.in_process else max(0.0, min(POLL_SECONDS, left))
+            page = self._connection.get(
+                f"/batches/{self.id}/results",
+                ResultsPage,
+                timeout=wait + 60,
+                after=after,
+                wait=round(wait, 3),
+                limit=PAGE,
+            )
+            yield page
+            if page.finished:
+                return
+            after = page.next
+            if not page.results:
+                if self._connection.in_process:
+                    raise NotRunning(
+                        "Jobs of this batch are open, and the project's server is not running."
+                        " Start it with: cobblestone run"
+                    )
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise TimeoutError(f"Batch {self.id} did not finish in {timeout:g} s.")
+
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> BatchStatus:
+        """Wait until no job is left; with a progress bar if wanted.  Raises as :meth:`results` does."""
+        if not progress:
+            for _ in self._pages(timeout):
+                pass
+            return self.status()
+        with batch_progress() as bar:
+            task = bar.add_task(self.name, total=None, failed=0)
+            self._show(bar, task, self.status())
+            for page in self._pages(timeout):
+                if page.results or page.finished:
+                    self._show(bar, task, self.status())
+        return self.status()
+
+    def _show(self, bar: Progress, task: TaskID, status: BatchStatus) -> None:
+        bar.update(
+            task,
+            total=status.njobs,
+            completed=status.n_success + status.n_error,
+            failed=status.n_error,
+        )
+
+    def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:
+        """Write the outputs of all jobs into a folder as they finish, a folder for each job; the paths."""
+        return [path for result in self.results(timeout) if result.succeeded for path in result.save(folder)]
+
+    def cancel(self) -> BatchStatus:
+        """Cancel what is not done yet."""
+        return self._connection.post(f"/batches/{self.id}/cancel", {}, BatchStatus)
+
+    def retire(self) -> BatchStatus:
+        """Say that the outputs are not needed any more: they are deleted."""
+        return self._connection.post(f"/batches/{self.id}/retire", {}, BatchStatus)
+
+
+def batch_progress() -> Progress:
+    """A progress bar for batches, on standard error."""
+    from rich.console import Console
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[failed]} failed"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )

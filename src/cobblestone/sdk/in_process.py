@@ -1,0 +1,66 @@
+"""Requests to an ASGI application in this process, without sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import pkgutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import httpx
+from anyio.from_thread import start_blocking_portal
+
+# The SDK speaks HTTP and does not know the server; where both are installed, the server announces itself by this name.
+_SERVER = "cobblestone.server.in_process:InProcessServer"
+
+
+class InProcessServer(Protocol):
+    """What the server offers."""
+
+    url: str
+    app: Any  # an ASGI application: its type needs the server's framework
+
+    async def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class InProcessTransport(httpx.BaseTransport):
+    """Runs a project's web application in a thread of this process, for as long as the transport is open."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the project in ``folder``; raises what the server raises, e.g. Busy."""
+        make = cast("Callable[[Path], InProcessServer]", pkgutil.resolve_name(_SERVER))
+        self._exit = contextlib.ExitStack()
+        server = make(folder)
+        self._exit.callback(server.close)
+        self.url = server.url
+        self._portal = self._exit.enter_context(start_blocking_portal("asyncio"))
+        self._inner = httpx.ASGITransport(server.app)
+        self._portal.call(server.start)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request; the whole answer is read."""
+        return self._portal.call(
+            cast("Callable[[httpx.Request], Awaitable[httpx.Response]]", self._send), request
+        )
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        outgoing = httpx.Request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            content=_pieces(cast("Iterable[bytes]", request.stream)),
+        )
+        answer = await self._inner.handle_async_request(outgoing)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+
+    def close(self) -> None:
+        """Close the project."""
+        self._exit.close()
+
+
+async def _pieces(stream: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in stream:
+        yield piece

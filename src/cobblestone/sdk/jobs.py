@@ -1,0 +1,178 @@
+"""From what a scientist has (paths, bytes, objects) to the jobs of a request, with their files stored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import TypeVar
+
+import msgspec
+
+from cobblestone.domain.errors import JobError
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.models import FileQueryReply, StoredFile
+
+T = TypeVar("T")
+
+MAX_JOBS_PER_REQUEST = 1000
+UPLOADS_AT_A_TIME = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An input whose content is at hand instead of in a file."""
+
+    data: bytes
+    file_name: str = ""  #: its suffix is kept, since many programs look at it
+
+
+Input = str | Path | bytes | Content
+"""An input file: a path (text or Path), or the content itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job to be submitted."""
+
+    inputs: Sequence[Input] | Mapping[str, Input] = ()  #: in the app's order, or by the names in its command
+    args: Mapping[str, object] = field(default_factory=dict[str, object])  #: values for ``{arg:NAME}``
+    name: str = ""
+    command_line: str = ""  #: of a native program
+    priority: int = 0  #: jobs with a higher one are sent first
+
+
+class InputBody(msgspec.Struct, omit_defaults=True):
+    """An input in a request."""
+
+    file: str
+    name: str = ""
+    file_name: str = ""
+
+
+class JobBody(msgspec.Struct, omit_defaults=True):
+    """A job in a request."""
+
+    name: str = ""
+    inputs: list[InputBody] = msgspec.field(default_factory=list[InputBody])
+    args: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    command_line: str = ""
+    priority: int = 0
+
+
+def json_input(value: object) -> Content:
+    """An input with a JSON text of ``value``.
+
+    Raises:
+        JobError: it cannot be written as JSON.
+    """
+    try:
+        return Content(msgspec.json.encode(value), "input.json")
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise JobError(
+            f"An input of type {type(value).__name__} cannot be written as JSON: {error}."
+        ) from error
+
+
+def as_job(item: object, args: Mapping[str, object]) -> Job:
+    """A job from whatever was given: a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
+    if isinstance(item, Job):
+        return Job(
+            inputs=item.inputs,
+            args={**args, **item.args},
+            name=item.name,
+            command_line=item.command_line,
+            priority=item.priority,
+        )
+    if isinstance(item, str | PurePath):
+        return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
+    if isinstance(item, bytes | Content):
+        return Job(inputs=[item], args=args)
+    return Job(inputs=[json_input(item)], args=args)
+
+
+def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of at most ``size`` items; what comes is taken only when it is needed."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+class FileSender:
+    """Uploads input files, each content once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stored: set[str] = set()  # hashes that are known to be there
+        self._hashes: dict[tuple[str, int, int], str] = {}
+
+    def bodies(self, jobs: Sequence[Job]) -> list[JobBody]:
+        """Jobs as the API takes them; their files are stored.
+
+        Raises:
+            JobError: a file cannot be read, or an argument is no text or number.
+        """
+        sources: dict[str, Path | bytes] = {}
+        bodies = [self._body(job, sources) for job in jobs]
+        self._upload(sources)
+        return bodies
+
+    def _body(self, job: Job, sources: dict[str, Path | bytes]) -> JobBody:
+        given = job.inputs
+        pairs = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in given]
+        return JobBody(
+            name=job.name,
+            inputs=[self._input(name, each, sources) for name, each in pairs],
+            args={name: _argument(name, value) for name, value in job.args.items()},
+            command_line=job.command_line,
+            priority=job.priority,
+        )
+
+    def _input(self, name: str, given: Input, sources: dict[str, Path | bytes]) -> InputBody:
+        if isinstance(given, bytes | Content):
+            content = Content(given) if isinstance(given, bytes) else given
+            sha256 = hashlib.sha256(content.data).hexdigest()
+            sources[sha256] = content.data
+            return InputBody(file=f"jf_{sha256}", name=name, file_name=content.file_name)
+        path = Path(given)
+        sha256 = self._hash(path)
+        sources[sha256] = path
+        return InputBody(file=f"jf_{sha256}", name=name, file_name=path.name)
+
+    def _hash(self, path: Path) -> str:
+        try:
+            status = path.stat()
+            key = (str(path), status.st_mtime_ns, status.st_size)
+            if key not in self._hashes:
+                with path.open("rb") as handle:
+                    self._hashes[key] = hashlib.file_digest(handle, "sha256").hexdigest()
+            return self._hashes[key]
+        except OSError as error:
+            raise JobError(f"The input file {path} cannot be read: {error.strerror}.") from error
+
+    def _upload(self, sources: Mapping[str, Path | bytes]) -> None:
+        unknown = [sha256 for sha256 in sources if sha256 not in self._stored]
+        for part in in_chunks(unknown, MAX_JOBS_PER_REQUEST):
+            names = {f"jf_{sha256}": sha256 for sha256 in part}
+            found = self._connection.post("/files/query", {"names": list(names)}, FileQueryReply)
+            with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
+                uploads = [
+                    pool.submit(self._put, names[name], sources[names[name]]) for name in found.missing
+                ]
+                for upload in uploads:
+                    upload.result()
+            self._stored.update(part)
+
+    def _put(self, sha256: str, source: Path | bytes) -> None:
+        self._connection.put_file(f"/files/{sha256}", source, StoredFile)
+
+
+def _argument(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise JobError(f"The argument {name!r} is a {type(value).__name__}; it must be a text or a number.")

@@ -1,0 +1,335 @@
+"""What the API answers, as values.  Members that are not named here are ignored."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class StoredFile(msgspec.Struct, frozen=True):
+    """A stored file."""
+
+    name: str
+    nbytes: int
+    md5: str
+
+
+class FileQueryReply(msgspec.Struct, frozen=True):
+    """Which files are there."""
+
+    present: list[StoredFile]
+    missing: list[str]
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """An input of every job."""
+
+    name: str
+    open_name: str = ""
+
+
+class OutputSpec(msgspec.Struct, frozen=True):
+    """An output of every job."""
+
+    name: str
+    max_nbytes: int
+    gzip: bool
+    optional: bool
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How outputs of two computers are compared."""
+
+    kind: str
+    options: dict[str, float | str]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """How many results of a job are made, needed and allowed."""
+
+    min_quorum: int
+    target_nresults: int
+    max_error_results: int
+    max_total_results: int
+    max_success_results: int
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Estimates and hard limits: FLOPs, bytes, seconds."""
+
+    rsc_fpops_est: float
+    rsc_fpops_bound: float
+    rsc_memory_bound: float
+    rsc_disk_bound: float
+    delay_bound: float
+
+
+class VersionFile(msgspec.Struct, frozen=True):
+    """A file of an app version."""
+
+    file: str
+    open_name: str
+    nbytes: int
+    md5: str
+    main_program: bool
+    executable: bool
+    copy_file: bool
+    signed: bool
+
+
+class Version(msgspec.Struct, frozen=True):
+    """An app version."""
+
+    id: int
+    app: str
+    platform: str
+    version_num: int
+    plan_class: str
+    deprecated: bool
+    signed: bool
+    files: list[VersionFile]
+    command_line: str = ""
+
+    @property
+    def number(self) -> str:
+        """The number as the family shows it, e.g. ``1.02``."""
+        return f"{self.version_num / 100:.2f}"
+
+
+class App(msgspec.Struct, frozen=True):
+    """An app and its versions in use."""
+
+    id: int
+    name: str
+    title: str
+    deprecated: bool
+    command: list[str]
+    stdout: str
+    command_line: str
+    inputs: list[Slot]
+    outputs: list[OutputSpec]
+    comparison: Comparison
+    assimilator: str
+    limits: Limits
+    rules: Rules
+    created: float
+    versions: list[Version]
+
+
+class AppList(msgspec.Struct, frozen=True):
+    """All apps."""
+
+    apps: list[App]
+
+
+class VersionList(msgspec.Struct, frozen=True):
+    """Versions of an app."""
+
+    versions: list[Version]
+
+
+class BatchStatus(msgspec.Struct, frozen=True):
+    """How far a batch is."""
+
+    id: int
+    name: str
+    app: str
+    state: str  #: ``open``, ``running``, ``complete``, ``cancelled`` or ``retired``
+    created: float  #: Unix seconds
+    completed: float | None
+    njobs: int
+    n_success: int = msgspec.field(name="done")
+    n_error: int = msgspec.field(name="failed")  #: failed or cancelled
+    running: int  #: on a computer now
+    finished: bool  #: no job is left to wait for
+    notes: list[str]  #: why nothing may come, in words
+
+    @property
+    def fraction_done(self) -> float:
+        """Finished jobs, as a part of all; 1 for an empty batch."""
+        return (self.n_success + self.n_error) / self.njobs if self.njobs else 1.0
+
+
+class BatchList(msgspec.Struct, frozen=True):
+    """Batches, the newest first."""
+
+    batches: list[BatchStatus]
+
+
+class OutputFile(msgspec.Struct, frozen=True):
+    """An output of a finished job."""
+
+    name: str
+    nbytes: int
+    url: str
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """A job."""
+
+    id: int
+    name: str
+    workunit: str
+    status: str  #: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``
+    seq: int | None
+    error: str
+    exit_status: int | None
+    stderr: str
+    outputs: list[OutputFile]
+
+
+class JobList(msgspec.Struct, frozen=True):
+    """A part of the jobs of a batch."""
+
+    jobs: list[JobStatus]
+
+
+class ResultsPage(msgspec.Struct, frozen=True):
+    """Jobs that finished."""
+
+    results: list[JobStatus]
+    next: int
+    finished: bool
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token; its text only when it was just made."""
+
+    id: int
+    name: str
+    scopes: list[str]
+    created: float
+    expires: float | None
+    revoked: float | None
+    usable: bool
+    token: str = ""
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    """All tokens."""
+
+    tokens: list[Token]
+
+
+class User(msgspec.Struct, frozen=True):
+    """An account; its authenticator only when it was just made."""
+
+    id: int
+    name: str
+    email: str
+    team_id: int | None
+    created: float
+    total_credit: float
+    authenticator: str = ""
+
+
+class UserList(msgspec.Struct, frozen=True):
+    """A part of the accounts."""
+
+    users: list[User]
+
+
+class Team(msgspec.Struct, frozen=True):
+    """A team."""
+
+    id: int
+    name: str
+    founder: int
+    created: float
+    total_credit: float
+
+
+class TeamList(msgspec.Struct, frozen=True):
+    """All teams."""
+
+    teams: list[Team]
+
+
+class News(msgspec.Struct, frozen=True):
+    """A piece of news."""
+
+    id: int
+
+
+class FileToSign(msgspec.Struct, frozen=True):
+    """A file of an app version in use."""
+
+    file: str
+    open_name: str
+    app: str
+    nbytes: int
+    md5: str
+    signed: bool
+    url: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What the current key must sign."""
+
+    public_key: str
+    files: list[FileToSign]
+
+
+class SigningReply(msgspec.Struct, frozen=True):
+    """What an import of signatures changed."""
+
+    versions_changed: int
+    still_unsigned: list[str]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A public key."""
+
+    id: int
+    public_key: str
+    created: float
+    current: bool
+    has_successor_signature: bool
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """Public keys, the newest first."""
+
+    keys: list[Key]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Numbers of what somebody waits for."""
+
+    users: int
+    hosts: int
+    active_hosts: int
+    apps: int
+    unsigned_versions: int
+    open_batches: int
+    results_unsent: int
+    results_in_progress: int
+    workunits_unfinished: int
+    workunits_to_validate: int
+    workunits_to_assimilate: int
+    workunits_to_delete: int
+
+
+class ProjectStatus(msgspec.Struct, frozen=True):
+    """The project and what is going on."""
+
+    name: str
+    url: str
+    version: str
+    counts: Counts
+
+
+class PlanClass(msgspec.Struct, frozen=True):
+    """A plan class and which of the known hosts it fits."""
+
+    name: str
+    gpu_type: str
+    max_threads: int
+    hosts_matched: int
+    hosts_known: int
+    refusals: dict[str, int]
+
+
+class PlanClassList(msgspec.Struct, frozen=True):
+    """All plan classes."""
+
+    plan_classes: list[PlanClass]

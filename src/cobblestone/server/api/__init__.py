@@ -1,0 +1,71 @@
+"""The JSON API under ``/api/v1``: what the Python package, the command line and other programs use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.server.api import (
+    apps,
+    batches,
+    errors,
+    files,
+    outputs,
+    people,
+    signing,
+    status,
+    tokens,
+    trickles,
+)
+from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
+from cobblestone.server.api.openapi import openapi_document
+from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
+from cobblestone.server.context import ServerContext
+
+ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
+    *batches.ENDPOINTS,
+    *outputs.ENDPOINTS,
+    *files.ENDPOINTS,
+    *apps.ENDPOINTS,
+    *signing.ENDPOINTS,
+    *tokens.ENDPOINTS,
+    *people.ENDPOINTS,
+    *trickles.ENDPOINTS,
+    *status.ENDPOINTS,
+)
+
+
+def api_routes(ctx: ServerContext) -> list[BaseRoute]:
+    """All routes of the API, its description, and an answer in its own form for unknown paths."""
+    document = openapi_document(ENDPOINTS, title=ctx.settings.project.name, server_url=ctx.master_url)
+    described = msgspec.json.encode(document)
+    page = docs_page(document)
+
+    async def openapi(request: Request) -> Response:
+        return Response(described, media_type="application/json")
+
+    async def docs(request: Request) -> Response:
+        return Response(
+            page, media_type="text/html", headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY}
+        )
+
+    async def unknown(request: Request) -> Response:
+        return errors.response_for(
+            errors.ApiProblem(
+                404,
+                "unknown_path",
+                f"There is nothing at {request.url.path[:200]}.",
+                f"{ctx.url(PREFIX)}/docs lists what there is.",
+            )
+        )
+
+    return [
+        Route(f"{PREFIX}/openapi.json", openapi),
+        Route(f"{PREFIX}/docs", docs),
+        *make_routes(ctx, ENDPOINTS),
+        Route("/api/{rest:path}", unknown, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
+    ]

@@ -1,0 +1,297 @@
+"""Bodies and replies about apps and their versions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from cobblestone.domain.apps import App, AppVersion
+from cobblestone.domain.job_form import MAX_WORDS, JobForm
+from cobblestone.server.api.routing import FileName, Line, Model, Reply
+
+AppName = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"\A[A-Za-z0-9][A-Za-z0-9_\-]*\Z")]
+Platform = Annotated[str, msgspec.Meta(min_length=1, max_length=80, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
+Word = Annotated[str, msgspec.Meta(max_length=4000, pattern=r"\A[^\x00]*\Z")]
+CommandLine = Annotated[str, msgspec.Meta(max_length=4000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e24)]
+Seconds = Annotated[float, msgspec.Meta(ge=60, le=10 * 365 * 86400)]
+Nbytes = Annotated[int, msgspec.Meta(gt=0, le=10**13)]
+Few = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Some = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+ClientVersion = Annotated[int, msgspec.Meta(ge=0, le=10**7)]
+
+
+class LimitsBody(Model):
+    """Estimates and hard limits of a job; what is left out stays at its default."""
+
+    rsc_fpops_est: Positive | None = None
+    rsc_fpops_bound: Positive | None = None
+    rsc_memory_bound: Positive | None = None
+    rsc_disk_bound: Positive | None = None
+    delay_bound: Seconds | None = None
+
+
+class RulesBody(Model):
+    """How many results of a job are made, needed and allowed; what is left out follows from ``min_quorum``."""
+
+    min_quorum: Few = 1
+    target_nresults: Few | None = None
+    max_error_results: Some | None = None
+    max_total_results: Few | None = None
+    max_success_results: Few | None = None
+
+
+class ComparisonBody(Model):
+    """How outputs of two computers are compared."""
+
+    kind: Literal["bitwise", "numeric", "trivial", "python"] = "bitwise"
+    options: dict[Annotated[str, msgspec.Meta(max_length=40)], float | Line] = msgspec.field(
+        default_factory=dict[str, float | str]
+    )
+
+
+class OutputBody(Model):
+    """An output file of every job."""
+
+    name: FileName
+    max_nbytes: Nbytes = 50_000_000
+    gzip: bool = False
+    optional: bool = False
+    copy_file: bool = True
+
+
+class InputSlotBody(Model):
+    """An input file of every job of a native program."""
+
+    name: FileName
+    open_name: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[A-Za-z0-9_\-.~]*\Z")] = ""
+    copy_file: bool = True
+    sticky: bool = False
+
+
+class VersionFileBody(Model):
+    """A file of an app version; it must be stored already."""
+
+    file: FileName  # physical name
+    open_name: FileName
+    executable: bool = False
+    main_program: bool = False
+    copy_file: bool = False
+    signature: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+
+
+class AppChanges(Model):
+    """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
+
+    title: Line | None = None
+    deprecated: bool | None = None
+    beta: bool | None = None
+    command: Annotated[list[Word], msgspec.Meta(min_length=1, max_length=MAX_WORDS)] | None = None
+    stdout: Annotated[str, msgspec.Meta(max_length=60)] | None = None
+    outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)] | None = None
+    comparison: ComparisonBody | None = None
+    assimilator: Line | None = None
+    limits: LimitsBody | None = None
+    rules: RulesBody | None = None
+
+
+class NewVersion(Model, kw_only=True):
+    """An app version."""
+
+    platform: Platform
+    files: Annotated[list[VersionFileBody], msgspec.Meta(min_length=1, max_length=500)]
+    plan_class: Annotated[str, msgspec.Meta(max_length=60)] = ""
+    version_num: Annotated[int, msgspec.Meta(ge=0, le=10**6)] = 0  # 0: the next one
+    command_line: CommandLine = ""
+    api_version: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\.[0-9]+(\.[0-9]+)?\Z", max_length=20)] = (
+        "7.20.5"
+    )
+    beta: bool = False
+    min_client_version: ClientVersion = 0
+    max_client_version: ClientVersion = 0
+    app_changes: AppChanges | None = None  # made together with the version, or not at all
+
+
+class NewApp(Model, kw_only=True):
+    """An app, if wanted with its first version."""
+
+    name: AppName
+    title: Line = ""
+    command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = msgspec.field(
+        default_factory=list[str]
+    )  # empty: a native program
+    stdout: Annotated[str, msgspec.Meta(max_length=60)] = ""  # output that receives what the command prints
+    command_line: CommandLine = ""  # of a native program
+    inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = msgspec.field(
+        default_factory=list["InputSlotBody"]
+    )  # of a native program
+    outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
+    comparison: ComparisonBody = msgspec.field(default_factory=ComparisonBody)
+    assimilator: Line = ""
+    credit_system: Annotated[str, msgspec.Meta(max_length=40)] = "benchmark"
+    limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
+    rules: RulesBody = msgspec.field(default_factory=RulesBody)
+    beta: bool = False
+    version: NewVersion | None = None
+
+
+class LimitsReply(Reply):
+    """Estimates and hard limits: FLOPs, bytes, seconds."""
+
+    rsc_fpops_est: float
+    rsc_fpops_bound: float
+    rsc_memory_bound: float
+    rsc_disk_bound: float
+    delay_bound: float
+
+
+class RulesReply(Reply):
+    """How many results of a job are made, needed and allowed."""
+
+    min_quorum: int
+    target_nresults: int
+    max_error_results: int
+    max_total_results: int
+    max_success_results: int
+
+
+class SlotReply(Reply):
+    """An input of every job."""
+
+    name: str
+    open_name: str
+
+
+class OutputReply(Reply):
+    """An output of every job."""
+
+    name: str
+    max_nbytes: int
+    gzip: bool
+    optional: bool
+
+
+class ComparisonReply(Reply):
+    """How outputs of two computers are compared."""
+
+    kind: str
+    options: dict[str, float | str]
+
+
+class VersionFileReply(Reply):
+    """A file of an app version."""
+
+    file: str
+    open_name: str
+    nbytes: int
+    md5: str
+    executable: bool
+    main_program: bool
+    copy_file: bool
+    signed: bool
+
+
+class VersionReply(Reply):
+    """An app version."""
+
+    id: int
+    app: str
+    platform: str
+    version_num: int
+    plan_class: str
+    deprecated: bool
+    beta: bool
+    signed: bool  # unsigned versions are not sent
+    command_line: str
+    files: list[VersionFileReply]
+
+
+class AppReply(Reply):
+    """An app and its versions in use."""
+
+    id: int
+    name: str
+    title: str
+    deprecated: bool
+    beta: bool
+    command: list[str]
+    stdout: str
+    command_line: str
+    inputs: list[SlotReply]
+    outputs: list[OutputReply]
+    comparison: ComparisonReply
+    assimilator: str
+    credit_system: str
+    limits: LimitsReply
+    rules: RulesReply
+    created: float
+    versions: list[VersionReply]
+
+
+class AppList(Reply):
+    """Apps in the order of their creation."""
+
+    apps: list[AppReply]
+
+
+class VersionList(Reply):
+    """Versions, oldest first."""
+
+    versions: list[VersionReply]
+
+
+def version_reply(version: AppVersion, app_name: str) -> VersionReply:
+    """Describe a version."""
+    return VersionReply(
+        id=version.id,
+        app=app_name,
+        platform=version.platform,
+        version_num=version.version_num,
+        plan_class=version.plan_class,
+        deprecated=version.deprecated,
+        beta=version.beta,
+        signed=version.signed,
+        command_line=version.command_line,
+        files=[
+            VersionFileReply(
+                file=file.name,
+                open_name=file.open_name,
+                nbytes=file.nbytes,
+                md5=file.md5,
+                executable=file.executable,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+                signed=bool(file.signature),
+            )
+            for file in version.files
+        ],
+    )
+
+
+def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
+    """Describe an app."""
+    return AppReply(
+        id=app.id,
+        name=app.name,
+        title=app.user_friendly_name,
+        deprecated=app.deprecated,
+        beta=app.beta,
+        command=list(form.command),
+        stdout=form.stdout,
+        command_line=form.command_line,
+        inputs=[SlotReply(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
+        outputs=[
+            OutputReply(
+                name=spec.open_name, max_nbytes=spec.max_nbytes, gzip=spec.gzip, optional=spec.optional
+            )
+            for spec in app.output_specs
+        ],
+        comparison=ComparisonReply(kind=app.comparison.kind, options=dict(app.comparison.options)),
+        assimilator=app.assimilator,
+        credit_system=app.credit_system,
+        limits=msgspec.convert(app.limits, LimitsReply, from_attributes=True),
+        rules=msgspec.convert(app.rules, RulesReply, from_attributes=True),
+        created=app.create_time,
+        versions=[version_reply(version, app.name) for version in versions],
+    )

@@ -1,0 +1,304 @@
+"""From the body of a request to an app and its version: everything that is checked beyond the form of the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.job_form import (
+    InputSlot,
+    JobForm,
+    check_open_names,
+    find_placeholders,
+    legal_name,
+)
+from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+from cobblestone.launcher import RESERVED_OPEN_NAMES
+from cobblestone.policy.credit.registry import credit_system
+from cobblestone.server.api.app_models import (
+    AppChanges,
+    ComparisonBody,
+    LimitsBody,
+    NewApp,
+    NewVersion,
+    OutputBody,
+    RulesBody,
+)
+from cobblestone.store.files import StoredFile
+
+_NUMERIC_OPTIONS = ("rtol", "atol")
+_BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
+
+
+def limits_with(body: LimitsBody, base: JobLimits) -> JobLimits:
+    """Limits with the given values changed.  Without a bound of its own, an estimate brings one in proportion."""
+    given = {key: value for key, value in msgspec.structs.asdict(body).items() if value is not None}
+    if body.rsc_fpops_est is not None and body.rsc_fpops_bound is None:
+        given["rsc_fpops_bound"] = body.rsc_fpops_est * _BOUND_PER_ESTIMATE
+    limits = replace(base, **given)
+    if limits.rsc_fpops_bound < limits.rsc_fpops_est:
+        raise JobError(
+            f"limits: rsc_fpops_bound ({limits.rsc_fpops_bound:g}) is below rsc_fpops_est"
+            f" ({limits.rsc_fpops_est:g}): every job would be aborted. Raise the bound to several times the estimate."
+        )
+    return limits
+
+
+def rules_from(body: RulesBody) -> ReplicationRules:
+    """Replication rules; what is left out follows from the quorum.
+
+    Raises:
+        JobError: the numbers contradict each other.
+    """
+    quorum = body.min_quorum
+    target = body.target_nresults or quorum
+    default = ReplicationRules()
+    errors = default.max_error_results if body.max_error_results is None else body.max_error_results
+    success = body.max_success_results or max(default.max_success_results, target + 2)
+    total = body.max_total_results or max(default.max_total_results, success, target + errors + 2)
+    for wrong, sentence in (
+        (target < quorum, f"target_nresults ({target}) is below min_quorum ({quorum})"),
+        (success < target, f"max_success_results ({success}) is below target_nresults ({target})"),
+        (total < success, f"max_total_results ({total}) is below max_success_results ({success})"),
+        (total < errors, f"max_total_results ({total}) is below max_error_results ({errors})"),
+    ):
+        if wrong:
+            raise JobError(f"rules: {sentence}, so a job could not succeed. Change one of the two.")
+    return ReplicationRules(
+        min_quorum=quorum,
+        target_nresults=target,
+        max_error_results=errors,
+        max_total_results=total,
+        max_success_results=success,
+    )
+
+
+def comparison_from(body: ComparisonBody) -> ComparisonRule:
+    """A comparison rule.
+
+    Raises:
+        JobError: an option is unknown or has a bad value.
+    """
+    options = dict(body.options)
+    allowed = {"numeric": _NUMERIC_OPTIONS, "python": ("function",)}.get(body.kind, ())
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        known = f"Known: {', '.join(allowed)}." if allowed else "It takes none."
+        raise JobError(f"comparison: {body.kind} has no option {unknown[0]!r}. {known}")
+    if body.kind == "python":
+        check_function(options.get("function", ""), "comparison: python needs function")
+    for name in _NUMERIC_OPTIONS:
+        value = options.get(name, 0.0)
+        if isinstance(value, str) or not 0 <= value < 1e300:
+            raise JobError(f"comparison: {name} = {value!r} must be a number from 0 up, e.g. 1e-6.")
+    return ComparisonRule(kind=body.kind, options=options)
+
+
+def check_function(reference: object, what: str) -> None:
+    """Check the form of a reference to a function in the project's folder.
+
+    Raises:
+        JobError: it is not ``FILE.py:function``.
+    """
+    file_name, colon, function = str(reference).partition(":")
+    parts = file_name.split("/")
+    if (
+        not colon
+        or not file_name.endswith(".py")
+        or not function.isidentifier()
+        or not all(map(_plain, parts))
+    ):
+        raise JobError(
+            f"{what} = {reference!r}: write FILE.py:function, with a file below the project's folder,"
+            " e.g. functions/merge.py:assimilate"
+        )
+
+
+def _plain(part: str) -> bool:
+    return part not in ("", ".", "..") and "\\" not in part
+
+
+def check_assimilator(reference: str) -> None:
+    """Check the form of an assimilator: empty, ``folder:PATH`` or ``FILE.py:function``; raises JobError."""
+    if reference.startswith("folder:"):
+        if not all(map(_plain, reference.removeprefix("folder:").split("/"))):
+            raise JobError(
+                f"assimilator = {reference!r}: the folder must lie below the project's, e.g. folder:results/period"
+            )
+    elif reference:
+        check_function(reference, "assimilator")
+
+
+def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
+    """Outputs of every job.
+
+    Raises:
+        JobError: two have the same name, or one cannot be the name of a file.
+    """
+    names = [body.name for body in bodies]
+    for index, name in enumerate(names):
+        if not legal_name(name) or name in names[:index]:
+            what = "occurs twice" if name in names[:index] else "cannot be the name of a file"
+            raise JobError(f"outputs[{index}]: {name!r} {what}. Choose another name.")
+    return tuple(
+        OutputSpec(
+            open_name=body.name,
+            max_nbytes=body.max_nbytes,
+            gzip=body.gzip,
+            optional=body.optional,
+            copy_file=body.copy_file,
+        )
+        for body in bodies
+    )
+
+
+def form_from(body: NewApp) -> JobForm:
+    """What jobs of a new app look like.
+
+    Raises:
+        JobError: the command has a mistake.
+    """
+    if body.command:
+        if body.inputs or body.command_line:
+            raise JobError(
+                "command and inputs (or command_line) exclude each other: the inputs follow from the command."
+            )
+        return form_of_command(body.command, [output.name for output in body.outputs], body.stdout)
+    for index, slot in enumerate(body.inputs):
+        if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
+            raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
+    return JobForm(
+        command_line=body.command_line,
+        inputs=tuple(
+            InputSlot(name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky)
+            for slot in body.inputs
+        ),
+    )
+
+
+def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
+    """What jobs of a command look like; raises JobError if it names an output that is not declared."""
+    found = find_placeholders(command)
+    for name in (*found.outputs, *([stdout] if stdout else [])):
+        if name not in outputs:
+            raise JobError(
+                f"The command refers to the output {name!r}, which outputs does not have ({', '.join(outputs)})."
+            )
+    slots = tuple(InputSlot(name=name) for name in found.inputs)
+    return JobForm(command=tuple(command), stdout=stdout, inputs=slots)
+
+
+def app_from(body: NewApp) -> App:
+    """A new app, without an id.
+
+    Raises:
+        JobError: a value is wrong.
+        ConfigError: there is no such credit system.
+    """
+    check_assimilator(body.assimilator)
+    credit_system(body.credit_system)
+    return App(
+        id=AppId(0),
+        name=body.name,
+        user_friendly_name=body.title or body.name,
+        beta=body.beta,
+        comparison=comparison_from(body.comparison),
+        assimilator=body.assimilator,
+        credit_system=body.credit_system,
+        limits=limits_with(body.limits, JobLimits()),
+        rules=rules_from(body.rules),
+        output_specs=outputs_from(body.outputs),
+    )
+
+
+def version_from(
+    body: NewVersion,
+    app: App,
+    form: JobForm,
+    *,
+    stored: Mapping[str, StoredFile],
+    plan_classes: Collection[str],
+) -> AppVersion:
+    """A new version, without an id; signatures are as given.
+
+    Raises:
+        JobError: files are missing from the list, or collide.
+        NotFound: a file is not in the store, or there is no such plan class.
+    """
+    missing = [file.file for file in body.files if file.file not in stored]
+    if missing:
+        raise NotFound(
+            f"Not in the file store: {', '.join(missing[:5])}. Upload first: PUT /api/v1/files/SHA256"
+        )
+    if body.plan_class and body.plan_class not in plan_classes:
+        known = ", ".join(sorted(plan_classes)) or "none yet"
+        raise NotFound(
+            f"There is no plan class {body.plan_class!r}. Describe it in plan_classes.toml in the project's folder"
+            f" (known: {known})."
+        )
+    if sum(file.main_program for file in body.files) != 1:
+        raise JobError("files: exactly one must have main_program = true.")
+    names = [file.open_name for file in body.files if not file.main_program]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise JobError(f"files: two of them have the open name {name!r}. Rename one.")
+    check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
+    return AppVersion(
+        id=AppVersionId(0),
+        app_id=app.id,
+        platform=body.platform,
+        version_num=body.version_num,
+        plan_class=body.plan_class,
+        beta=body.beta,
+        api_version=body.api_version,
+        command_line=body.command_line,
+        files=tuple(
+            AppFile(
+                name=file.file,
+                open_name=file.open_name,
+                nbytes=stored[file.file].nbytes,
+                md5=stored[file.file].md5,
+                executable=file.executable,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+                signature=file.signature.strip(),
+            )
+            for file in body.files
+        ),
+        min_client_version=body.min_client_version,
+        max_client_version=body.max_client_version,
+    )
+
+
+def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobForm]:
+    """An app with changes.
+
+    Raises:
+        JobError: a value is wrong, or the app's kind would change.
+    """
+    if changes.outputs is not None:
+        app = replace(app, output_specs=outputs_from(changes.outputs))
+    if changes.command is not None and not form.command:
+        raise JobError(f"{app.name} is a native program; it has no command. Create another app.")
+    if form.command:
+        form = form_of_command(
+            changes.command or form.command,
+            [spec.open_name for spec in app.output_specs],
+            form.stdout if changes.stdout is None else changes.stdout,
+        )
+    if changes.assimilator is not None:
+        check_assimilator(changes.assimilator)
+        app = replace(app, assimilator=changes.assimilator)
+    if changes.comparison is not None:
+        app = replace(app, comparison=comparison_from(changes.comparison))
+    if changes.limits is not None:
+        app = replace(app, limits=limits_with(changes.limits, app.limits))
+    if changes.rules is not None:
+        app = replace(app, rules=rules_from(changes.rules))
+    simple = {"user_friendly_name": changes.title, "deprecated": changes.deprecated, "beta": changes.beta}
+    return replace(app, **{key: value for key, value in simple.items() if value is not None}), form

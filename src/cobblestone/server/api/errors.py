@@ -1,0 +1,110 @@
+"""Errors of the API: one JSON form, the right status, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from starlette.responses import Response
+
+from cobblestone.domain.errors import (
+    Busy,
+    CobblestoneError,
+    ConfigError,
+    Conflict,
+    JobError,
+    NotFound,
+    ProtocolError,
+    StoreError,
+)
+from cobblestone.store.tokens import Scope
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    code: str  # stable, for programs
+    message: str  # what and where, for people
+    hint: str = ""  # what to do
+
+
+class ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of every answer with a status from 400 up."""
+
+    error: Problem
+
+
+class ApiProblem(CobblestoneError):
+    """A request that is refused."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.hint = hint
+        self.headers: dict[str, str] = {}
+
+
+def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
+    """No token, or one that is not good (any more)."""
+    problem = ApiProblem(
+        401, code, message, "Ask the project's operator for one: cobblestone token create NAME --scope submit"
+    )
+    problem.headers["WWW-Authenticate"] = "Bearer"
+    return problem
+
+
+def forbidden(name: str, scope: Scope) -> ApiProblem:
+    """The token is good, but not for this."""
+    return ApiProblem(
+        403,
+        "missing_scope",
+        f"The token {name!r} may not do this: it lacks the scope {scope.value!r}.",
+        f"Use another token, made with: cobblestone token create NAME --scope {scope.value}",
+    )
+
+
+def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
+    """The path exists, but not for this method."""
+    names = ", ".join(sorted(allowed))
+    problem = ApiProblem(405, "wrong_method", f"{method} is not possible here.", f"Possible: {names}.")
+    problem.headers["Allow"] = names
+    return problem
+
+
+# The first class that fits decides.
+_STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
+    (NotFound, 404, "not_found"),
+    (Conflict, 409, "conflict"),
+    (Busy, 503, "busy"),
+    (StoreError, 503, "store_failed"),
+    (ConfigError, 422, "bad_setting"),
+    (JobError, 422, "bad_job"),
+    (ProtocolError, 422, "bad_format"),
+)
+
+
+def response_for(error: Exception) -> Response:
+    """The answer for an exception; an unforeseen one shows nothing of itself."""
+    headers: dict[str, str] = {}
+    if isinstance(error, ApiProblem):
+        status, headers = error.status, error.headers
+        problem = Problem(code=error.code, message=str(error), hint=error.hint)
+    elif known := [(status, code) for kind, status, code in _STATUSES if isinstance(error, kind)]:
+        status, code = known[0]
+        problem = Problem(code=code, message=str(error))
+    else:
+        status = 500
+        problem = Problem(
+            code="internal_error",
+            message="The server failed at this request. Nothing was changed.",
+            hint="The server's log says why (event api_failed).",
+        )
+    if status == 503:
+        headers["Retry-After"] = "2"
+    return Response(
+        msgspec.json.encode(ErrorReply(error=problem)),
+        status_code=status,
+        headers=headers,
+        media_type="application/json",
+    )

@@ -1,0 +1,190 @@
+"""Files: inputs of jobs and files of app versions, stored under the hash of their content."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import Annotated
+
+import msgspec
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.server.api.errors import ApiProblem
+from cobblestone.server.api.routing import Call, Endpoint, FileName, Line, Model, Nothing, Reply
+from cobblestone.server.context import ServerContext
+from cobblestone.store import files
+from cobblestone.store.files import StagedFile, StagingWriter, StoredFile
+from cobblestone.store.tokens import Scope
+
+WRITE_CHUNK = 1 << 20
+
+
+class FileReply(Reply):
+    """A stored file."""
+
+    name: str  # physical name: what jobs and app versions refer to
+    nbytes: int
+    md5: str
+
+
+class PutQuery(Model):
+    """How the file shall be called."""
+
+    name: Line = ""  # empty: jf_<sha256>; else a readable name is made of it and the hash
+
+
+class FileQuery(Model):
+    """Physical names to look up."""
+
+    names: Annotated[list[FileName], msgspec.Meta(max_length=10_000)]
+
+
+class FileQueryReply(Reply):
+    """Which of the files are there.  Those stay for the grace period."""
+
+    present: list[FileReply]
+    missing: list[str]
+
+
+def _reply(file: StoredFile) -> FileReply:
+    return FileReply(name=file.name, nbytes=file.nbytes, md5=file.md5)
+
+
+def check_free_disk(ctx: ServerContext) -> None:
+    """Refuse what needs room when there is little.
+
+    Raises:
+        ApiProblem: less than the configured bytes are free.
+    """
+    free = shutil.disk_usage(ctx.folder.root).free
+    least = ctx.settings.server.min_free_disk_bytes
+    if free < least:
+        raise ApiProblem(
+            507,
+            "disk_full",
+            f"The project's disk has {free // 10**6} MB left; nothing is taken below {least // 10**6} MB.",
+            "Retire batches that are not needed any more, or make room on the server.",
+        )
+
+
+async def put_file(call: Call[Nothing, PutQuery]) -> FileReply:
+    """Take a file from the body and store it."""
+    ctx, sha256 = call.ctx, call.path_name("name").lower()
+    if len(sha256) != 64 or any(character not in "0123456789abcdef" for character in sha256):
+        raise ApiProblem(
+            422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
+        )
+    check_free_disk(ctx)
+    staged = await _receive(call, ctx.settings.server.max_upload_bytes)
+    if staged.sha256 != sha256:
+        await asyncio.to_thread(staged.path.unlink)
+        raise ApiProblem(
+            422,
+            "wrong_hash",
+            f"The body has the SHA-256 {staged.sha256}, not {sha256}: it was changed on the way or is cut.",
+            "Send it again.",
+        )
+    name = files.app_file_name(call.query.name, sha256) if call.query.name else files.input_name(sha256)
+    stored = await asyncio.to_thread(
+        files.add_file,
+        ctx.store,
+        ctx.folder.download,
+        staged,
+        name,
+        now=call.now,
+        compress=not call.query.name,  # files of app versions are signed and sent as they are
+    )
+    return _reply(stored)
+
+
+async def _receive(call: Call[Nothing, PutQuery], max_bytes: int) -> StagedFile:
+    announced = call.request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    with StagingWriter(call.ctx.folder.staging) as writer:
+        waiting: list[bytes] = []
+        size = 0
+        async for chunk in call.request.stream():
+            waiting.append(chunk)
+            size += len(chunk)
+            if writer.nbytes + size > max_bytes:
+                raise _too_large(max_bytes)
+            if size >= WRITE_CHUNK:
+                await asyncio.to_thread(writer.write, b"".join(waiting))
+                waiting, size = [], 0
+        writer.write(b"".join(waiting))
+        return await asyncio.to_thread(writer.finish)
+
+
+def _too_large(max_bytes: int) -> ApiProblem:
+    return ApiProblem(
+        413,
+        "too_large",
+        f"The file is larger than the {max_bytes} bytes that this project takes.",
+        "Split it, or ask the operator to raise server.max_upload_bytes.",
+    )
+
+
+async def get_file(call: Call[Nothing, Nothing]) -> FileReply:
+    """Tell whether a file is there."""
+    name = call.path_name("name")
+    found = await call.ctx.store.awrite(lambda tx: files.touch(tx, [name], now=call.now))
+    if name not in found:
+        raise NotFound(f"There is no file {name[:200]}.")
+    return _reply(found[name])
+
+
+async def query_files(call: Call[FileQuery, Nothing]) -> FileQueryReply:
+    """Tell which files are there."""
+    names = list(dict.fromkeys(call.body.names))
+    found = await call.ctx.store.awrite(lambda tx: files.touch(tx, names, now=call.now))
+    return FileQueryReply(
+        present=[_reply(found[name]) for name in names if name in found],
+        missing=[name for name in names if name not in found],
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="PUT",
+        path="/files/{name}",
+        summary="Store a file",
+        description=(
+            "The body is the file itself; NAME is its SHA-256 in hexadecimal. Repeating it changes nothing. A file that no"
+            " job and no app version refers to is deleted after the grace period (files.unused_file_grace)."
+        ),
+        handler=put_file,
+        body=Nothing,
+        query=PutQuery,
+        reply=FileReply,
+        scope=Scope.SUBMIT,
+        tag="files",
+        raw_body=True,
+        problems=(413, 507),
+    ),
+    Endpoint(
+        method="GET",
+        path="/files/{name}",
+        summary="Ask whether a file is there",
+        description="By physical name. The file then stays for the grace period.",
+        handler=get_file,
+        body=Nothing,
+        query=Nothing,
+        reply=FileReply,
+        scope=Scope.SUBMIT,
+        tag="files",
+        problems=(404,),
+    ),
+    Endpoint(
+        method="POST",
+        path="/files/query",
+        summary="Ask which files are there",
+        handler=query_files,
+        body=FileQuery,
+        query=Nothing,
+        reply=FileQueryReply,
+        scope=Scope.SUBMIT,
+        tag="files",
+        max_body=4_000_000,
+    ),
+)

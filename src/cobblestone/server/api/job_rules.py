@@ -1,0 +1,197 @@
+"""From the jobs of a request to rows: which file lies where, and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.errors import JobError
+from cobblestone.domain.job_form import (
+    DEFAULT_INPUT,
+    InputSlot,
+    JobForm,
+    find_placeholders,
+    legal_name,
+    open_name_for,
+)
+from cobblestone.domain.work import InputFile, JobLimits
+from cobblestone.launcher import RESERVED_OPEN_NAMES, job_command_line
+from cobblestone.server.api.app_models import CommandLine, LimitsBody, Word
+from cobblestone.server.api.app_rules import limits_with
+from cobblestone.server.api.routing import FileName, Line, Model
+from cobblestone.store.batches import MAX_JOBS_PER_CALL, NewJob
+from cobblestone.store.files import StoredFile
+
+MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, which is bounded
+Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
+
+
+class InputBody(Model, kw_only=True):
+    """An input file of a job; it must be stored already."""
+
+    file: FileName  # physical name
+    name: Annotated[str, msgspec.Meta(max_length=60)] = (
+        ""  # which input; empty: the next one in the app's order
+    )
+    file_name: Line = ""  # what the submitter calls it; its suffix is kept
+
+
+class JobBody(Model):
+    """A job."""
+
+    name: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00-\x1f\x7f/\\]*\Z")] = (
+        ""  # the submitter's own
+    )
+    inputs: Annotated[list[InputBody], msgspec.Meta(max_length=200)] = msgspec.field(
+        default_factory=list["InputBody"]
+    )
+    args: Annotated[dict[Annotated[str, msgspec.Meta(max_length=60)], Word], msgspec.Meta(max_length=200)] = (
+        msgspec.field(default_factory=dict[str, str])
+    )
+    command_line: CommandLine = ""  # of a native program, after the app's own
+    priority: Priority = 0  # added to that of the batch
+    limits: LimitsBody | None = None
+
+
+Jobs = Annotated[list[JobBody], msgspec.Meta(max_length=MAX_JOBS_PER_CALL)]
+
+
+@dataclass(frozen=True, slots=True)
+class JobMaker:
+    """Makes the jobs of one app; what is the same for all is computed once."""
+
+    app: App
+    form: JobForm
+    limits: JobLimits  #: of the batch
+    app_files: frozenset[str]  #: open names of files of the app's versions
+
+    def make(
+        self, bodies: Sequence[JobBody], stored: Mapping[str, StoredFile], *, first: int
+    ) -> list[NewJob]:
+        """Jobs for the store.
+
+        Raises:
+            JobError: a job lacks an input or argument, or has one too many; the text says which job.
+        """
+        found = find_placeholders(self.form.command) if self.form.command else None
+        arguments = () if found is None else found.arguments
+        outputs = {spec.open_name: spec.open_name for spec in self.app.output_specs}
+        taken = RESERVED_OPEN_NAMES | self.app_files | set(outputs)
+        jobs: list[NewJob] = []
+        for index, body in enumerate(bodies, start=first):
+            try:
+                jobs.append(self._job(body, stored, arguments, outputs, taken))
+            except JobError as error:
+                name = f" ({body.name})" if body.name else ""
+                raise JobError(f"Job {index}{name}: {error}") from None
+        return jobs
+
+    def _job(
+        self,
+        body: JobBody,
+        stored: Mapping[str, StoredFile],
+        arguments: Sequence[str],
+        outputs: Mapping[str, str],
+        taken: frozenset[str] | set[str],
+    ) -> NewJob:
+        slots = self._slots(body)
+        inputs = tuple(
+            self._input(slot, given, stored) for slot, given in zip(slots, body.inputs, strict=True)
+        )
+        open_names = [file.open_name for file in inputs]
+        for place, open_name in enumerate(open_names):
+            if open_name in taken or open_name in open_names[:place]:
+                raise JobError(
+                    f"the input {slots[place].name!r} would be called {open_name!r} in the program's folder, and so"
+                    " is another file. Give the input another name."
+                )
+        if self.form.command:
+            missing = [name for name in arguments if name not in body.args]
+            if missing:
+                raise JobError(
+                    f"the command uses {{arg:{missing[0]}}}, but the job has no such argument."
+                    f" Give it: --arg {missing[0]}=VALUE"
+                )
+            if body.command_line:
+                raise JobError("command_line is for native programs; this app takes inputs and args.")
+            given = {slot.name: file.open_name for slot, file in zip(slots, inputs, strict=True)}
+            command_line = job_command_line(inputs=given, outputs=outputs, arguments=body.args)
+        else:
+            if body.args:
+                raise JobError("args are for apps with a command; give a native program its command_line.")
+            command_line = f"{self.form.command_line} {body.command_line}".strip()
+        if len(command_line.encode()) > MAX_COMMAND_LINE:
+            raise JobError(
+                f"its command line has {len(command_line.encode())} bytes; {MAX_COMMAND_LINE} are possible."
+                " Put long values into an input file."
+            )
+        return NewJob(
+            label=body.name,
+            command_line=command_line,
+            input_files=inputs,
+            output_specs=self.app.output_specs,
+            limits=self.limits if body.limits is None else limits_with(body.limits, self.limits),
+            rules=self.app.rules,
+            priority=body.priority,
+        )
+
+    def _slots(self, body: JobBody) -> list[InputSlot]:
+        """The slot of each given input.  All slots of the form must be filled."""
+        named = {given.name for given in body.inputs if given.name}
+        free = [slot for slot in self.form.inputs if slot.name not in named]
+        known = {slot.name: slot for slot in self.form.inputs}
+        slots: list[InputSlot] = []
+        for place, given in enumerate(body.inputs):
+            if given.name in known:
+                slot = known[given.name]
+            elif not given.name and free:
+                slot = free.pop(0)
+            elif self.form.takes_any_inputs:
+                slot = self._extra_slot(given, place)
+            else:
+                raise JobError(self._too_many(given, len(body.inputs)))
+            if slot.name in [earlier.name for earlier in slots]:
+                raise JobError(f"the input {slot.name!r} is given twice.")
+            slots.append(slot)
+        missing = [slot.name for slot in self.form.inputs if slot.name not in {slot.name for slot in slots}]
+        if missing:
+            raise JobError(f"it lacks the input {missing[0]!r}. Every job of {self.app.name} needs it.")
+        return slots
+
+    def _extra_slot(self, given: InputBody, place: int) -> InputSlot:
+        if self.form.command:
+            name = given.name or f"{DEFAULT_INPUT}_{place}"
+            if not legal_name(name):
+                raise JobError(f"the input name {name!r} must be letters, digits, _ - and . only.")
+            return InputSlot(name=name)
+        # a native program opens its files by their own names
+        open_name = given.name or given.file_name or given.file
+        if not legal_name(open_name):
+            raise JobError(
+                f"the file name {open_name!r} cannot be used in the program's folder: letters, digits, _ - and . only."
+            )
+        return InputSlot(name=open_name, open_name=open_name)
+
+    def _too_many(self, given: InputBody, count: int) -> str:
+        names = ", ".join(slot.name for slot in self.form.inputs) or "none"
+        if given.name:
+            return f"the app has no input {given.name!r}; it has: {names}."
+        return f"it has {count} inputs; the app takes {len(self.form.inputs)} ({names})."
+
+    def _input(self, slot: InputSlot, given: InputBody, stored: Mapping[str, StoredFile]) -> InputFile:
+        file = stored.get(given.file)
+        if file is None:
+            raise JobError(f"the file {given.file} is not stored. Upload it first: PUT /api/v1/files/SHA256")
+        return InputFile(
+            name=file.name,
+            open_name=open_name_for(slot, given.file_name),
+            nbytes=file.nbytes,
+            md5=file.md5,
+            gzipped_nbytes=file.gzipped_nbytes,
+            sticky=slot.sticky,
+            copy_file=slot.copy_file,
+        )

@@ -1,0 +1,244 @@
+"""How an endpoint of the JSON API is described, and what happens round each call.
+
+A description (:class:`Endpoint`) is all there is: the routes, the checks of token, parameters and body, and the
+OpenAPI document are made from it.  Bodies and replies are msgspec structs; what they do not allow never reaches a
+handler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.server.api import errors
+from cobblestone.server.bodies import BodyTooLarge, read_body
+from cobblestone.server.context import ServerContext
+from cobblestone.store import replies, tokens
+from cobblestone.store.database import Transaction
+from cobblestone.store.tokens import ApiToken, Scope
+
+PREFIX = "/api/v1"
+SMALL_BODY = 100_000
+LARGE_BODY = 16_000_000
+MAX_ID = 2**53
+MAX_KEY_LENGTH = 200
+
+log = structlog.get_logger(__name__)
+
+
+class Model(msgspec.Struct, forbid_unknown_fields=True):
+    """A JSON object of a request: unknown members are refused."""
+
+
+class Reply(msgspec.Struct):
+    """A JSON object of a reply: later versions may add members."""
+
+
+class Nothing(Model):
+    """No body, no parameters."""
+
+
+# Texts are bounded, and hold no control characters: they end up in log lines, XML and file names.
+Line = Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"\A[A-Za-z0-9_\-.~]+\Z")]
+
+B = TypeVar("B", bound=Model)
+Q = TypeVar("Q", bound=Model)
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[B, Q]):
+    """One request, checked."""
+
+    ctx: ServerContext
+    request: Request
+    body: B
+    query: Q
+    token: ApiToken | None
+    now: float  #: Unix seconds
+    request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
+    digest: str = ""  #: of the body
+
+    def path_id(self, name: str) -> int:
+        """A number from the path."""
+        value = self.request.path_params[name]
+        if not isinstance(value, int) or value > MAX_ID:
+            raise NotFound(f"There is no {name.removesuffix('_id')} {str(value)[:30]}.")
+        return value
+
+    def path_name(self, name: str) -> str:
+        """A name from the path."""
+        return str(self.request.path_params[name])
+
+    async def write_once(self, operation: Callable[[Transaction], R], kind: type[R]) -> R:
+        """Carry out a write and give its reply; a repetition with the same ``Idempotency-Key`` gets that reply.
+
+        Raises:
+            Conflict: the key was used for another body.
+        """
+
+        def once(tx: Transaction) -> R:
+            if self.request_key is None:
+                return operation(tx)
+            earlier = replies.recall(tx, self.request_key, self.digest)
+            if earlier is not None:
+                return msgspec.json.decode(earlier, type=kind)
+            reply = operation(tx)
+            replies.remember(
+                tx, self.request_key, self.digest, msgspec.json.encode(reply).decode(), now=self.now
+            )
+            return reply
+
+        return await self.ctx.store.awrite(once)
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(Generic[B, Q]):
+    """One operation: where it is, who may call it, what goes in and comes out."""
+
+    method: str
+    path: str  #: below :data:`PREFIX`, in Starlette's notation
+    summary: str
+    handler: Callable[[Call[B, Q]], Awaitable[Reply | Response]]
+    body: type[B]
+    query: type[Q]
+    reply: type[Reply] | None  #: None: not JSON, see ``media_type``
+    scope: Scope | None
+    tag: str
+    description: str = ""
+    status: int = 200
+    max_body: int = SMALL_BODY
+    raw_body: bool = False  #: the handler reads the body itself
+    media_type: str = "application/json"
+    idempotent: bool = False  #: takes ``Idempotency-Key``
+    problems: Sequence[int] = field(default=())  #: further statuses that it may answer with
+
+    async def call(self, ctx: ServerContext, request: Request) -> Response:
+        """Check a request, run the handler, and write its reply."""
+        now = ctx.clock()
+        token = await self._authorise(ctx, request, now)
+        query = _read_query(request, self.query)
+        raw = b"" if self.raw_body else await self._read(request)
+        body = _read_json(raw, self.body)
+        answer = await self.handler(
+            Call(
+                ctx=ctx,
+                request=request,
+                body=body,
+                query=query,
+                token=token,
+                now=now,
+                request_key=self._request_key(request, token),
+                digest=hashlib.sha256(raw).hexdigest(),
+            )
+        )
+        return answer if isinstance(answer, Response) else _json(answer, self.status)
+
+    async def _read(self, request: Request) -> bytes:
+        try:
+            return await read_body(request, self.max_body)
+        except BodyTooLarge:
+            raise errors.ApiProblem(
+                413,
+                "too_large",
+                f"The body is larger than the {self.max_body} bytes that are read here.",
+                "Send it in several smaller requests.",
+            ) from None
+
+    async def _authorise(self, ctx: ServerContext, request: Request, now: float) -> ApiToken | None:
+        if self.scope is None:
+            return None
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise errors.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
+        secret = secret.strip()
+        token = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
+        if token is None:
+            raise errors.unauthorised("The token is not known here.")
+        if not token.usable(now):
+            what = "revoked" if token.revoke_time is not None else "expired"
+            raise errors.unauthorised(f"The token {token.name!r} has been {what}.", code=f"token_{what}")
+        if self.scope not in token.scopes:
+            raise errors.forbidden(token.name, self.scope)
+        return token
+
+    def _request_key(self, request: Request, token: ApiToken | None) -> str | None:
+        given = request.headers.get("idempotency-key")
+        if given is None or not self.idempotent:
+            return None
+        if not 1 <= len(given) <= MAX_KEY_LENGTH:
+            raise errors.ApiProblem(
+                400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
+            )
+        owner = 0 if token is None else token.id
+        return hashlib.sha256(f"{owner} {self.method} {request.url.path} {given}".encode()).hexdigest()
+
+
+def _read_query(request: Request, kind: type[Q]) -> Q:
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise errors.ApiProblem(422, "bad_parameter", f"In the query: {error}.") from error
+
+
+def _read_json(raw: bytes, kind: type[B]) -> B:
+    if not raw.strip() or kind is Nothing:
+        raw = b"{}"  # so that a body that is left out is reported by its missing members
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        raise errors.ApiProblem(422, "bad_body", f"In the body: {error}.") from error
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise errors.ApiProblem(400, "not_json", f"The body is not valid JSON: {error}.") from error
+
+
+def _json(reply: Reply, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
+
+
+def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint[Any, Any]]) -> list[Route]:
+    """One route per path; the method decides between its endpoints."""
+    by_path: dict[str, dict[str, Endpoint[Any, Any]]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+    return [
+        Route(PREFIX + path, _dispatcher(ctx, choices), methods=methods)
+        for path, choices in sorted(by_path.items(), key=lambda item: item[0].count("{"))  # fixed paths win
+    ]
+
+
+def _dispatcher(
+    ctx: ServerContext, choices: Mapping[str, Endpoint[Any, Any]]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def dispatch(request: Request) -> Response:
+        method = request.method
+        if method == "HEAD" and "HEAD" not in choices:
+            method = "GET"
+        endpoint = choices.get(method)
+        try:
+            if endpoint is None:
+                raise errors.wrong_method(request.method, choices)
+            return await endpoint.call(ctx, request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody reads it
+        except CobblestoneError as error:
+            return errors.response_for(error)
+        except Exception as error:  # the border: a bug must not show its insides to the caller
+            log.exception("api_failed", path=request.url.path, error=str(error))
+            return errors.response_for(error)
+
+    return dispatch

@@ -1,0 +1,70 @@
+"""The web application: all endpoints of a project, at their usual paths."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
+from cobblestone.server.account_rpc import AccountRpc, Accounts
+from cobblestone.server.api import api_routes
+from cobblestone.server.context import ServerContext
+from cobblestone.server.download import DownloadHandler
+from cobblestone.server.feeds import Feeds
+from cobblestone.server.job_blocks import UPLOAD_PATH
+from cobblestone.server.scheduler_rpc import SchedulerRpc
+from cobblestone.server.upload_handler import UploadHandler
+from cobblestone.server.web import web_routes
+
+log = structlog.get_logger(__name__)
+
+SCHEDULER_PATH = "cgi-bin/cgi"
+
+
+def create_app(ctx: ServerContext) -> Starlette:
+    """Compose the application.  It serves below the path of the master URL."""
+    accounts = Accounts(ctx)
+    rpc = AccountRpc(ctx, accounts)
+    routes: list[BaseRoute] = [
+        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers).endpoint, methods=["POST"]),
+        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx).endpoint, methods=["POST"]),
+        Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
+        Route("/get_project_config.php", rpc.get_project_config),
+        Route("/create_account.php", rpc.create_account),
+        Route("/lookup_account.php", rpc.lookup_account),
+        Route("/am_get_info.php", rpc.am_get_info),
+        Route("/rss_main.php", Feeds(ctx).news),
+        Route("/healthz", _health),
+        *api_routes(ctx),
+        *web_routes(ctx, accounts),
+    ]
+    prefix = urlsplit(ctx.master_url).path.rstrip("/")
+    app = Starlette(
+        routes=[Mount(prefix, routes=routes)] if prefix else routes,
+        exception_handlers={
+            NotFound: _problem(404),
+            Conflict: _problem(409),
+            Busy: _problem(503),
+            StoreError: _problem(503),
+        },
+    )
+    app.state.ctx = ctx
+    return app
+
+
+async def _health(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _problem(status: int):  # noqa: ANN202  # the handler's type is Starlette's own alias
+    def handler(request: Request, error: Exception) -> Response:
+        if status >= 500:
+            log.error("request_failed", path=request.url.path, error=str(error))
+        return JSONResponse({"error": {"code": type(error).__name__, "message": str(error)}}, status)
+
+    return handler

@@ -1,0 +1,57 @@
+"""Apps, versions, plan classes and keys, kept in memory until something of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cobblestone.domain.apps import PlanClass
+from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.policy.dispatch.key_exchange import RetiredKey
+from cobblestone.store import apps, keys
+from cobblestone.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the project has to offer, and how it signs."""
+
+    catalogue: Catalogue
+    code_sign_key: str  #: current public key, stripped text; empty: none yet
+    retired_keys: tuple[RetiredKey, ...]
+
+
+class OfferCache:
+    """Reads the offer again after it was invalidated.  Belongs to the writer's thread."""
+
+    def __init__(self, plan_classes: Callable[[], Mapping[str, PlanClass]]) -> None:
+        self._plan_classes = plan_classes
+        self._offer: Offer | None = None
+
+    def invalidate(self) -> None:
+        """Apps, versions, plan classes or keys changed."""
+        self._offer = None
+
+    def get(self, db: Database) -> Offer:
+        """The current offer."""
+        if self._offer is None:
+            self._offer = self._load(db)
+        return self._offer
+
+    def _load(self, db: Database) -> Offer:
+        found = apps.list_apps(db)
+        signing = keys.list_keys(db)
+        current = next((key.public_key for key in signing if key.is_current), "")
+        return Offer(
+            catalogue=Catalogue(
+                apps={app.id: app for app in found},
+                versions={app.id: tuple(apps.list_versions(db, app.id)) for app in found},
+                plan_classes=self._plan_classes(),
+            ),
+            code_sign_key=current,
+            retired_keys=tuple(
+                RetiredKey(key=key.public_key, signature=key.successor_signature)
+                for key in signing
+                if not key.is_current and key.successor_signature
+            ),
+        )

@@ -1,0 +1,142 @@
+"""The assimilator: hands finished workunits to the project, each at least once, with an id that never repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.ids import ResultId
+from cobblestone.domain.states import WorkunitError
+from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
+from cobblestone.server.daemons.workers import Workers
+from cobblestone.server.project import write_durably
+from cobblestone.store import apps, lifecycle
+from cobblestone.store.database import Database, Transaction
+from cobblestone.store.lifecycle import ToAssimilate
+from cobblestone.store.uploads import StoredOutput, output_content, outputs_of_results
+
+log = structlog.get_logger(__name__)
+
+BATCH = 200
+RETRY_SECONDS = 10.0
+LONGEST_RETRY_SECONDS = 3600.0
+FOLDER_PREFIX = "folder:"
+
+Work = list[tuple[App, ToAssimilate, list[StoredOutput]]]
+
+
+class Assimilator:
+    """Hands answers over: to the batch (kept for the API), to a folder, or to the project's own function."""
+
+    name = "assimilator"
+
+    def __init__(self, ctx: ServerContext, workers: Workers) -> None:
+        self._ctx = ctx
+        self._workers = workers
+
+    async def step(self) -> int:
+        """Handle up to a batch of workunits; how many."""
+        work = await self._ctx.store.aread(partial(_load, now=self._ctx.clock()))
+        done: list[WorkunitView] = []
+        failed: list[tuple[ToAssimilate, str]] = []
+        for app, item, outputs in work:
+            try:
+                await self._hand_over(app, item, outputs)
+                done.append(item.view)
+            except (CobblestoneError, OSError) as error:
+                failed.append((item, str(error)))
+        if work:
+            await self._ctx.store.awrite(partial(self._transact, done=done, failed=failed))
+        return len(work)
+
+    async def _hand_over(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> None:
+        if not app.assimilator:
+            return  # the outputs stay in the store for the batch
+        folder = self._ctx.folder
+        workunit = item.view.workunit
+        if app.assimilator.startswith(FOLDER_PREFIX):
+            if workunit.error_mask:
+                return
+            target = folder.root / app.assimilator.removeprefix(FOLDER_PREFIX)
+            if not target.resolve().is_relative_to(folder.root.resolve()):
+                raise JobError(f"The assimilator's folder {target} lies outside of the project.")
+            await asyncio.to_thread(_write_outputs, item, outputs, target, folder.upload)
+            return
+        task = AssimilationTask(
+            function=app.assimilator,
+            id=workunit.id,
+            name=workunit.name,
+            label=item.label,
+            batch_id=workunit.batch_id,
+            error=describe_error(workunit.error_mask),
+            outputs=tuple(outputs),
+            specs=workunit.output_specs,
+            app_folder=folder.results / app.name,
+            upload_folder=folder.upload,
+            project_folder=folder.root,
+        )
+        await self._workers.call(assimilate, task)
+
+    def _transact(
+        self, tx: Transaction, *, done: list[WorkunitView], failed: list[tuple[ToAssimilate, str]]
+    ) -> None:
+        now = self._ctx.clock()
+        lifecycle.mark_assimilated(tx, done, now=now)
+        for item, problem in failed:
+            log.error(
+                "assimilation_failed",
+                workunit=item.view.workunit.name,
+                attempt=item.failures + 1,
+                error=problem,
+            )
+            pause = min(RETRY_SECONDS * 2**item.failures, LONGEST_RETRY_SECONDS)
+            lifecycle.postpone(tx, [item.view.workunit.id], until=now + pause)
+
+
+def describe_error(mask: WorkunitError) -> str:
+    """In words why a workunit has no answer; empty if it has one."""
+    texts = {
+        WorkunitError.COULDNT_SEND_RESULT: "no computer could be found for it",
+        WorkunitError.TOO_MANY_ERROR_RESULTS: "it failed on too many computers",
+        WorkunitError.TOO_MANY_SUCCESS_RESULTS: "too many results came that do not agree",
+        WorkunitError.TOO_MANY_TOTAL_RESULTS: "too many attempts were made",
+        WorkunitError.CANCELLED: "it was cancelled",
+        WorkunitError.NO_CANONICAL_RESULT: "its canonical result is missing",
+    }
+    return "; ".join(text for bit, text in texts.items() if mask & bit)
+
+
+def _load(db: Database, *, now: float) -> Work:
+    items = lifecycle.workunits_to_assimilate(db, now=now, limit=BATCH)
+    if not items:
+        return []
+    found = {app.id: app for app in apps.list_apps(db)}
+    wanted: list[ResultId] = [
+        item.view.workunit.canonical_result_id
+        for item in items
+        if item.view.workunit.canonical_result_id is not None and found[item.view.workunit.app_id].assimilator
+    ]
+    outputs = outputs_of_results(db, wanted)
+    return [
+        (
+            found[item.view.workunit.app_id],
+            item,
+            outputs.get(item.view.workunit.canonical_result_id or ResultId(0), []),
+        )
+        for item in items
+    ]
+
+
+def _write_outputs(item: ToAssimilate, outputs: list[StoredOutput], target: Path, upload: Path) -> None:
+    workunit = item.view.workunit
+    folder = target / str(workunit.batch_id or "single") / (item.label or workunit.name)
+    for output in outputs:
+        data = output_content(output, upload, max_nbytes=MAX_COMPARED_BYTES)
+        write_durably(folder / workunit.output_specs[output.index].open_name, data)

@@ -1,0 +1,73 @@
+"""The file deleter and the purger: what is not needed any more goes, in small portions."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import structlog
+
+from cobblestone.server.context import ServerContext
+from cobblestone.store import archive, files, lifecycle, uploads
+from cobblestone.store.database import Transaction
+
+log = structlog.get_logger(__name__)
+
+BATCH = 200
+
+
+class FileDeleter:
+    """Deletes input files and outputs that no rule needs any more."""
+
+    name = "file_deleter"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Handle up to a batch; how many things went."""
+        ctx = self._ctx
+        gone = await ctx.store.aread(partial(lifecycle.files_to_delete, limit=BATCH))
+        n = len(gone.workunits) + len(gone.results)
+        if n:
+            names = await ctx.store.awrite(partial(self._transact, gone=gone))
+            await asyncio.to_thread(_unlink_outputs, ctx, names)
+        before = ctx.clock() - ctx.settings.files.unused_file_grace
+        n += await asyncio.to_thread(
+            partial(files.delete_unused, ctx.store, ctx.folder.download, before=before, limit=BATCH)
+        )
+        return n
+
+    def _transact(self, tx: Transaction, *, gone: lifecycle.FilesToDelete) -> list[str]:
+        names = uploads.delete_outputs(tx, gone.results)
+        lifecycle.mark_files_deleted(tx, gone, now=self._ctx.clock())
+        return names
+
+
+class Purger:
+    """Moves finished workunits whose files are gone into the archive."""
+
+    name = "purger"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Move up to a batch; how many workunits."""
+        ctx = self._ctx
+        return await asyncio.to_thread(
+            partial(
+                archive.purge,
+                ctx.store,
+                ctx.folder.archive,
+                now=ctx.clock(),
+                min_age=ctx.settings.files.purge_after,
+                limit=BATCH,
+            )
+        )
+
+
+def _unlink_outputs(ctx: ServerContext, names: list[str]) -> None:
+    for name in names:
+        # A crash before this leaves a file that nothing refers to; it is found by its age.
+        files.place_of(ctx.folder.upload, name).unlink(missing_ok=True)

@@ -1,0 +1,257 @@
+"""What runs in a worker process: comparisons of outputs, and the project's own functions.
+
+A worker has a limit on memory, and its caller one on time; a function that hangs, eats memory or dies takes
+down only its worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import io
+import resource
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cobblestone.domain.apps import ComparisonRule
+from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.ids import ResultId
+from cobblestone.domain.work import OutputSpec
+from cobblestone.policy.validation.agreement import compare, usable
+from cobblestone.policy.validation.canonical import LookedAt, Pair, ValidationReport
+from cobblestone.store.uploads import StoredOutput, output_content
+
+MAX_COMPARED_BYTES = 256_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultOutputs:
+    """The outputs of one result."""
+
+    result_id: ResultId
+    outputs: tuple[StoredOutput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationTask:
+    """One workunit's results to be compared."""
+
+    rule: ComparisonRule
+    specs: tuple[OutputSpec, ...]
+    results: tuple[ResultOutputs, ...]
+    pairs: tuple[Pair, ...]
+    upload_folder: Path
+    project_folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssimilationTask:
+    """A finished workunit for the project's own function."""
+
+    function: str
+    id: int
+    name: str
+    label: str
+    batch_id: int | None
+    error: str
+    outputs: tuple[StoredOutput, ...]
+    specs: tuple[OutputSpec, ...]
+    app_folder: Path
+    upload_folder: Path
+    project_folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssimilatedWorkunit:
+    """What the project's ``assimilate(workunit)`` receives.
+
+    It may be called again for the same workunit after a crash, so it must give the same outcome twice; ``id`` never repeats.
+    """
+
+    id: int
+    name: str  #: unique in the project
+    label: str  #: the submitter's own name of the job
+    batch_id: int | None
+    succeeded: bool
+    error: str | None  #: why there is no answer
+    outputs: Mapping[str, Path]  #: by the name under which the program wrote them
+    folder: Path  #: the app's own folder for answers
+
+
+@dataclass(slots=True)
+class _Loaded:
+    modules: dict[tuple[Path, int], ModuleType] = field(default_factory=dict[tuple[Path, int], ModuleType])
+
+
+_loaded = _Loaded()
+
+
+def limit_memory(memory_bytes: int) -> None:
+    """Called when a worker starts."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def project_function(project_folder: Path, reference: str) -> Callable[..., Any]:
+    """Load ``FILE.py:function`` from the project's folder; again when the file has changed.
+
+    Raises:
+        JobError: there is no such file or function, or the file fails to load.
+    """
+    file_name, _, function_name = reference.partition(":")
+    path = (project_folder / file_name).resolve()
+    if not path.is_relative_to(project_folder.resolve()) or not path.is_file():
+        raise JobError(f"There is no file {file_name} in the project's folder.")
+    key = (path, path.stat().st_mtime_ns)
+    module = _loaded.modules.get(key)
+    if module is None:
+        name = f"cobblestone_project_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise JobError(f"{file_name} is not a Python file.")
+        module = importlib.util.module_from_spec(spec)
+        if str(path.parent) not in sys.path:
+            sys.path.insert(0, str(path.parent))
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise JobError(f"{file_name} fails to load:\n{_short_traceback(error)}") from error
+        _loaded.modules[key] = module
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise JobError(f"{file_name} has no function called {function_name}.")
+    return function
+
+
+def validate(task: ValidationTask) -> ValidationReport:
+    """Look at outputs and compare them in pairs."""
+    with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
+        comparison = _Comparison(task, Path(folder))
+        looked_at = tuple(comparison.look(result) for result in task.results)
+        usable_ids = {each.result_id for each in looked_at if each.usable}
+        matches: set[Pair] = set()
+        differences: dict[Pair, str] = {}
+        for one, other in task.pairs:
+            if one in usable_ids and other in usable_ids:
+                problem = comparison.difference(one, other)
+                if problem is None:
+                    matches.add((one, other))
+                else:
+                    differences[one, other] = problem
+        return ValidationReport(looked_at=looked_at, matches=frozenset(matches), differences=differences)
+
+
+class _Comparison:
+    """The outputs of one workunit's results, read once."""
+
+    def __init__(self, task: ValidationTask, folder: Path) -> None:
+        self._task = task
+        self._folder = folder
+        self._files: dict[ResultId, dict[str, bytes]] = {}
+
+    def look(self, result: ResultOutputs) -> LookedAt:
+        task = self._task
+        try:
+            present = {output.index for output in result.outputs}
+            for index, spec in enumerate(task.specs):
+                if index not in present and not spec.optional:
+                    return LookedAt(
+                        result_id=result.result_id,
+                        usable=False,
+                        problem=f"The output {spec.open_name} is missing.",
+                    )
+            files = {
+                task.specs[output.index].open_name: output_content(
+                    output, task.upload_folder, max_nbytes=MAX_COMPARED_BYTES
+                )
+                for output in result.outputs
+                if output.index < len(task.specs)
+            }
+        except CobblestoneError as error:
+            return LookedAt(result_id=result.result_id, usable=False, problem=str(error))
+        problem = None if task.rule.kind == "python" else usable(task.rule, files, task.specs)
+        if problem is not None:
+            return LookedAt(result_id=result.result_id, usable=False, problem=problem.text())
+        self._files[result.result_id] = files
+        return LookedAt(result_id=result.result_id, usable=True)
+
+    def difference(self, one: ResultId, other: ResultId) -> str | None:
+        """Where two results differ, or None."""
+        task = self._task
+        if task.rule.kind != "python":
+            agreement = compare(task.rule, self._files[one], self._files[other])
+            return (
+                None
+                if agreement.match
+                else "; ".join(reason.text() for reason in agreement.reasons) or "differ"
+            )
+        function = project_function(task.project_folder, str(task.rule.options["function"]))
+        outcome = _call(function, self._paths(one), self._paths(other))
+        if not isinstance(outcome, bool):
+            raise JobError(f"{task.rule.options['function']} must return True or False, not {outcome!r}.")
+        return None if outcome else f"{task.rule.options['function']} says that they differ"
+
+    def _paths(self, result_id: ResultId) -> dict[str, Path]:
+        folder = self._folder / str(result_id)
+        return _write_outputs(folder, self._files[result_id])
+
+
+def assimilate(task: AssimilationTask) -> None:
+    """Hand a workunit to the project's function."""
+    function = project_function(task.project_folder, task.function)
+    task.app_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
+        contents = {
+            task.specs[output.index].open_name: output_content(
+                output, task.upload_folder, max_nbytes=MAX_COMPARED_BYTES
+            )
+            for output in task.outputs
+        }
+        _call(
+            function,
+            AssimilatedWorkunit(
+                id=task.id,
+                name=task.name,
+                label=task.label,
+                batch_id=task.batch_id,
+                succeeded=not task.error,
+                error=task.error or None,
+                outputs=_write_outputs(Path(folder), contents),
+                folder=task.app_folder,
+            ),
+        )
+
+
+def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+    for open_name, data in contents.items():
+        path = folder / open_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        paths[open_name] = path
+    return paths
+
+
+def _call(
+    function: Callable[..., Any], *arguments: object
+) -> Any:  # the project's function may return anything
+    """Call a project's function; its prints go nowhere, its errors become ours."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return function(*arguments)
+    except MemoryError as error:
+        raise JobError("The function ran out of the memory that a worker may use.") from error
+    except Exception as error:
+        raise JobError(_short_traceback(error)) from error
+
+
+def _short_traceback(error: BaseException) -> str:
+    """The last frames of an error, for the operator."""
+    return "".join(traceback.format_exception(error)[-4:]).strip()

@@ -1,0 +1,473 @@
+"""One scheduler request on its way to its reply, inside one write of the store."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cobblestone.domain.hosts import CPU, Host
+from cobblestone.domain.ids import AppId, HostId, WorkunitId
+from cobblestone.domain.people import User
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.work import Result
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
+from cobblestone.policy.dispatch.capacity import ComputingPreferences, usable_capacity
+from cobblestone.policy.dispatch.choose import choose_work
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.explain import messages as refusal_messages
+from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
+from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
+from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
+from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
+from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
+from cobblestone.server.catalogue import Offer
+from cobblestone.server.context import ServerContext
+from cobblestone.server.host_description import describe_host
+from cobblestone.server.job_blocks import add_jobs
+from cobblestone.store import dispatching, hosts, messages, people, work
+from cobblestone.store.candidates import candidates_of_results
+from cobblestone.store.database import Transaction
+from cobblestone.wire import scheduler_reply as reply_wire
+from cobblestone.wire.identity import email_hash, external_cpid
+from cobblestone.wire.preferences import GlobalPreferences
+from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
+from cobblestone.wire.scheduler_request import SchedulerRequest
+
+BAD_KEY_DELAY = 3600.0
+BLOCKED_DELAY = 86400.0
+NOTICE_INTERVAL = 86400.0
+
+_CPID = re.compile(r"[0-9a-f]{32}")
+
+
+def _computing(preferences: GlobalPreferences | None) -> ComputingPreferences:
+    if preferences is None:
+        return ComputingPreferences()
+    return ComputingPreferences(
+        disk_max_used_gb=preferences.disk_max_used_gb,
+        disk_max_used_pct=preferences.disk_max_used_pct,
+        disk_min_free_gb=preferences.disk_min_free_gb,
+        work_buf_min_days=preferences.work_buf_min_days,
+        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
+        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
+        max_ncpus_pct=preferences.max_ncpus_pct,
+    )
+
+
+class Exchange:
+    """One request on its way to its reply; lives for one write."""
+
+    def __init__(
+        self,
+        ctx: ServerContext,
+        offer: Offer,
+        limits: DispatchLimits,
+        rng: random.Random,
+        tx: Transaction,
+        message: SchedulerRequest,
+    ) -> None:
+        self.ctx = ctx
+        self.offer = offer
+        self.limits = limits
+        self.rng = rng
+        self.tx = tx
+        self.message = message
+        self.now = ctx.clock()
+        self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
+        self.texts: list[Message] = []
+
+    def run(self, address: str) -> SchedulerReply:
+        found = people.user_by_authenticator(self.tx, self.message.authenticator)
+        if found is None:
+            self._say(
+                "This project does not know your account key. Remove the project and add it again, with the e-mail address"
+                f" and password of your account at {self.ctx.master_url}",
+                notice=True,
+            )
+            return replace(self.reply, request_delay=BAD_KEY_DELAY, messages=tuple(self.texts))
+        user, weak = found
+        user = self._agree_on_cpid(user, weak)
+        host, announce = self._identify(user, address)
+        seen_twice = self._take_reports(user, host)
+        self._take_trickles(host)
+        self._abort_unwanted(host)
+        self._work(user, host, seen_twice=seen_twice)
+        self._send_messages(host)
+        return self._finish(user, host, announce=announce)
+
+    # ------------------------------------------------------------------ who is it
+
+    def _agree_on_cpid(self, user: User, weak: bool) -> User:
+        """Adopt the cross-project id that the client knows for this address (the oldest wins on its side)."""
+        known = self.message.cross_project_id
+        if weak or not _CPID.fullmatch(known) or known == user.cross_project_id:
+            return user
+        people.adopt_cross_project_id(self.tx, user.id, known)
+        return replace(user, cross_project_id=known)
+
+    def _identify(self, user: User, address: str) -> tuple[Host, bool]:
+        message, tx = self.message, self.tx
+        description = describe_host(message)
+        cpid = (
+            hashed_cpid(message.host_info.host_cpid, user.email_addr) if message.host_info.host_cpid else ""
+        )
+        claimed = hosts.host_by_id(tx, HostId(message.hostid)) if message.hostid > 0 else None
+        sure = claimed is not None and claimed.user_id == user.id and message.rpc_seqno >= claimed.rpc_seqno
+        decision = identify_host(
+            Introduction(
+                user_id=user.id,
+                rpc_seqno=message.rpc_seqno,
+                hashed_cpid=cpid,
+                description=description,
+                allow_multiple_clients=message.allow_multiple_clients,
+                lists_jobs=bool(message.other_results or message.results),
+            ),
+            HostFacts(
+                claimed=claimed,
+                claimed_number=message.hostid,
+                same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
+            ),
+        )
+        host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
+        if decision.detached:
+            dispatching.detach_host(tx, host.id, now=self.now)
+        hosts.update_host(
+            tx,
+            host.id,
+            description,
+            rpc_seqno=message.rpc_seqno,
+            host_cpid=cpid or host.host_cpid,
+            external_ip_addr=address,
+            now=self.now,
+        )
+        return replace(host, description=description), decision.send_host_id
+
+    # ------------------------------------------------------------------ what it brings
+
+    def _take_reports(self, user: User, host: Host) -> bool:
+        """Record reported results; whether one came for the second time."""
+        reported = self.message.results
+        if not reported and not self.message.file_transfer_results:
+            return False
+        rows = dispatching.reported_rows(self.tx, [item.name for item in reported])
+        keys = [
+            (host.id, row.result.app_version_id)
+            for row in rows.values()
+            if row.result.app_version_id is not None
+        ]
+        records = hosts.records(self.tx, keys)
+        twice = False
+        for item in reported:
+            row = rows.get(item.name)
+            key = (
+                None
+                if row is None or row.result.app_version_id is None
+                else (host.id, row.result.app_version_id)
+            )
+            decision = judge_report(
+                ReportedResult(
+                    name=item.name,
+                    state=item.state,
+                    exit_status=item.exit_status if item.exit_status_present else None,
+                    cpu_time=item.final_cpu_time,
+                    elapsed_time=item.final_elapsed_time,
+                    file_errors={file.name: file.error_msg for file in item.files if file.error_msg},
+                ),
+                ReportContext(
+                    result=None if row is None else row.result,
+                    output_specs=() if row is None else row.output_specs,
+                    outputs_present=frozenset() if row is None else row.outputs_present,
+                    record=None if key is None else records[key],
+                    host_owner=None if row is None else row.host_owner,
+                ),
+                host_id=host.id,
+                user_id=user.id,
+                daily_quota=self.limits.daily_quota,
+                now=self.now,
+            )
+            twice = twice or decision.resend_lost
+            if decision.record is not None and key is not None:
+                records[key] = decision.record
+            if row is not None and decision.accepted is not None:
+                dispatching.record_report(
+                    self.tx,
+                    row.result,
+                    decision.accepted,
+                    stderr=item.stderr,
+                    report={
+                        "client_message": item.error_message,
+                        "client_version": self.message.client_version_text,
+                        "reasons": [entry.as_json() for entry in decision.reasons],
+                        "peak_working_set_size": item.final_peak_working_set_size,
+                        "peak_disk_usage": item.final_peak_disk_usage,
+                        "fpops_cumulative": item.fpops_cumulative,
+                        "fpops_per_cpu_sec": item.fpops_per_cpu_sec,
+                        "intops_cumulative": item.intops_cumulative,
+                        "intops_per_cpu_sec": item.intops_per_cpu_sec,
+                    },
+                    host_id=host.id,
+                    now=self.now,
+                )
+        hosts.save_records(self.tx, records.values())
+        acks = (
+            *(item.name for item in reported),
+            *(item.name for item in self.message.file_transfer_results),
+        )
+        self.reply = replace(self.reply, result_acks=acks)
+        return twice
+
+    def _take_trickles(self, host: Host) -> None:
+        for trickle in self.message.trickles:
+            messages.store_trickle(
+                self.tx,
+                host.id,
+                result_name=trickle.result_name,
+                variety=trickle.variety,
+                time=int(trickle.time),
+                text=trickle.text,
+                now=self.now,
+            )
+        if self.message.trickles and not self.message.trickles_truncated:
+            self.reply = replace(self.reply, message_ack=True)
+            self.tx.wake("trickles")
+
+    def _abort_unwanted(self, host: Host) -> None:
+        listed = [job.name for job in self.message.other_results]
+        rows = dispatching.held_rows(self.tx, listed)
+        always: list[str] = []
+        if_not_started: list[str] = []
+        for name in listed:
+            row = rows.get(name)
+            job = HeldJob(name=name, result=None)
+            if row is not None:
+                job = HeldJob(
+                    name=name,
+                    result=row.result,
+                    error_mask=row.error_mask,
+                    assimilate_state=row.assimilate_state,
+                )
+            abort = judge_held_job(job, host_id=host.id)
+            if abort is Abort.ALWAYS:
+                always.append(name)
+            elif abort is Abort.IF_NOT_STARTED:
+                if_not_started.append(name)
+        self.reply = replace(
+            self.reply, result_aborts=tuple(always), result_aborts_if_not_started=tuple(if_not_started)
+        )
+
+    # ------------------------------------------------------------------ what it gets
+
+    def _work(self, user: User, host: Host, *, seen_twice: bool) -> None:
+        """Exchange keys; send lost results again, or new ones."""
+        message = self.message
+        exchange = exchange_key(
+            message.code_sign_key, current=self.offer.code_sign_key, retired=self.offer.retired_keys
+        )
+        self.reply = replace(
+            self.reply, code_sign_key=exchange.key, code_sign_key_signature=exchange.signature
+        )
+        in_progress = work.results_in_progress(self.tx, host.id)
+        if host.blocked_reason:
+            self._say(f"This computer gets no tasks: {host.blocked_reason}", notice=True)
+            self.reply = replace(self.reply, request_delay=BLOCKED_DELAY)
+            return
+        if not message.wants_work and not seen_twice:
+            return
+        if not self._may_send(exchange):
+            return
+        request = self._work_request(user, host, in_progress)
+        if self._resend(request, in_progress):
+            return
+        if message.wants_work:
+            self._send_new(request, user, host)
+
+    def _may_send(self, exchange: KeyExchange) -> bool:
+        if exchange.reason is not None:
+            self._say(exchange.reason.text(), notice=True)
+        return exchange.may_send_work
+
+    def _work_request(self, user: User, host: Host, in_progress: Sequence[Result]) -> WorkRequest:
+        message = self.message
+        preferences = message.working_global_preferences or message.global_preferences
+        resources = {
+            CPU: ResourceRequest(
+                seconds=message.cpu_req_secs or message.work_req_seconds,
+                instances=message.cpu_req_instances,
+                estimated_delay=message.cpu_estimated_delay,
+            )
+        }
+        for gpu in message.coprocs:
+            resources[gpu.type] = ResourceRequest(
+                seconds=gpu.req_secs, instances=gpu.req_instances, estimated_delay=gpu.estimated_delay
+            )
+        held: dict[AppId, int] = {}
+        for result in in_progress:
+            held[result.app_id] = held.get(result.app_id, 0) + 1
+        chosen = ProjectPreferences()
+        capacity = usable_capacity(
+            host.description, _computing(preferences), preferences=chosen, limits=self.limits
+        )
+        return WorkRequest(
+            host=host,
+            platforms=message.platforms,
+            client_version=message.client_version,
+            resources=resources,
+            usable_ncpus=capacity.ncpus,
+            ram_bytes=capacity.ram_bytes,
+            disk_bytes=capacity.disk_bytes,
+            knows_plan_classes=message.client_cap_plan_class,
+            in_progress=held,
+            preferences=chosen,
+            records=hosts.records_of_host(self.tx, host.id),
+            team_id=user.team_id,
+        )
+
+    def _resend(self, request: WorkRequest, in_progress: Sequence[Result]) -> bool:
+        """Send lost results again; whether any was."""
+        message = self.message
+        if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
+            return False
+        listed = {job.name for job in message.other_results} if message.other_results_listed else None
+        lost = find_lost(in_progress, listed, reported={item.name for item in message.results})
+        if not lost:
+            return False
+        candidates = candidates_of_results(self.tx, [result.id for result in lost])
+        workunits = work.workunits(self.tx, [result.workunit_id for result in lost])
+        grace = self.ctx.settings.scheduler.grace_period
+        facts = [
+            LostResult(
+                candidate=candidates[result.id],
+                report_deadline=(result.report_deadline or self.now) - grace,
+                error_mask=workunits[result.workunit_id].error_mask,
+                has_canonical_result=workunits[result.workunit_id].canonical_result_id is not None,
+            )
+            for result in lost
+        ]
+        decision = resend_lost(
+            request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
+        )
+        dispatching.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
+        dispatching.expire(self.tx, [item.result_id for item in decision.expired], now=self.now)
+        for assignment in decision.resent:
+            self._say(f"Resent lost task {assignment.candidate.result_name}")
+        for item in decision.expired:
+            self._say(f"Didn't resend lost task {item.result_name}: {item.reason.text()}")
+        self._add_jobs(decision.resent)
+        return bool(decision.resent)
+
+    def _send_new(self, request: WorkRequest, user: User, host: Host) -> None:
+        tx = self.tx
+        queue = self.ctx.candidates
+
+        def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            return dispatching.workunits_at_user(tx, user.id, workunit_ids)
+
+        def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            return dispatching.workunits_at_host(tx, host.id, workunit_ids)
+
+        decision = choose_work(
+            request,
+            queue.scan(tx),
+            self.offer.catalogue,
+            limits=self.limits,
+            already_at_user=at_user,
+            already_at_host=at_host,
+            now=self.now,
+            rng=self.rng,
+        )
+        claimed = dispatching.claim(
+            tx,
+            decision.assignments,
+            host_id=host.id,
+            user_id=user.id,
+            grace_period=self.ctx.settings.scheduler.grace_period,
+            now=self.now,
+        )
+        for assignment in decision.assignments:
+            queue.remove(assignment.candidate.result_id)
+        hosts.save_records(tx, decision.records)
+        self._add_jobs(claimed)
+        if not claimed:
+            self._explain(decision.refusals)
+            self.reply = replace(self.reply, request_delay=decision.request_delay)
+
+    def _explain(self, refusals: Sequence[Reason]) -> None:
+        self._say("No tasks sent")
+        for entry in refusal_messages(refusals):
+            self._say(entry.text, notice=entry.priority == "notice")
+
+    def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
+        if assignments:
+            self.reply = add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue)
+
+    # ------------------------------------------------------------------ the rest of the reply
+
+    def _send_messages(self, host: Host) -> None:
+        waiting = messages.waiting_messages(self.tx, host.id)
+        if not waiting:
+            return
+        held = {job.name for job in self.message.other_results}
+        ready = [item for item in waiting if item.result_name in held]
+        # The client names the job's file after the time: two messages must not share a second.
+        downs = tuple(
+            reply_wire.TrickleDown(result_name=item.result_name, time=int(self.now) + place, text=item.text)
+            for place, item in enumerate(ready)
+        )
+        messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
+        self.reply = replace(self.reply, trickle_downs=downs)
+
+    def _finish(self, user: User, host: Host, *, announce: bool) -> SchedulerReply:
+        ctx, now = self.ctx, self.now
+        team = None if user.team_id is None else people.team_by_id(self.tx, user.team_id)
+        settings = ctx.settings.scheduler
+        preferences = self.message.global_preferences or self.message.working_global_preferences
+        prefs_time = people.global_preferences_time(self.tx, user.id) if user.global_prefs else 0.0
+        newer = user.global_prefs and prefs_time > (preferences.mod_time if preferences else 0.0)
+        delay = self.reply.request_delay
+        if settings.min_sendwork_interval:
+            delay = max(delay, 1.01 * settings.min_sendwork_interval, settings.min_sendwork_interval + 1)
+        return replace(
+            self.reply,
+            request_delay=min(delay, 172_800.0),
+            next_rpc_delay=settings.next_rpc_delay,
+            messages=tuple(self.texts),
+            user=reply_wire.UserBlock(
+                id=user.id,
+                name=user.name,
+                total_credit=user.credit.total,
+                expavg_credit=decayed(user.credit.recent, now),
+                create_time=user.create_time,
+                email_hash=email_hash(user.email_addr),
+                cross_project_id=user.cross_project_id,
+                external_cpid=external_cpid(user.cross_project_id, user.email_addr),
+                cpid_time=user.create_time,
+                team_id=0 if team is None else team.id,
+                team_name="" if team is None else team.name,
+            ),
+            host=reply_wire.HostBlock(
+                id=host.id,
+                total_credit=host.credit.total,
+                expavg_credit=decayed(host.credit.recent, now),
+                venue=host.venue,
+                create_time=host.create_time,
+                announce_id=announce,
+            ),
+            global_preferences=user.global_prefs if newer else "",
+            project_preferences=user.project_prefs
+            or "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>",
+            dont_use_dcf=True,
+            gui_urls=tuple(
+                reply_wire.GuiUrl(name=name, description=name, url=ctx.url(path))
+                for name, path in ctx.gui_urls().items()
+            ),
+            rss_feeds=(reply_wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL),),
+        )
+
+    def _say(self, text: str, *, notice: bool = False) -> None:
+        self.texts.append(
+            Message(text=text, priority=MessagePriority.NOTICE if notice else MessagePriority.LOW)
+        )

@@ -1,0 +1,53 @@
+"""From a scheduler request to the description of a host."""
+
+from __future__ import annotations
+
+from cobblestone.domain.hosts import Coprocessor, HostDescription
+from cobblestone.wire.scheduler_request import SchedulerRequest
+
+
+def describe_host(message: SchedulerRequest) -> HostDescription:
+    """The host as this request describes it."""
+    info, stats, disk = message.host_info, message.time_stats, message.disk_usage
+    return HostDescription(
+        domain_name=info.domain_name,
+        ip_addr=info.ip_addr,
+        timezone=info.timezone,
+        p_ncpus=info.p_ncpus,
+        p_vendor=info.p_vendor,
+        p_model=info.p_model,
+        p_features=info.p_features,
+        p_fpops=info.p_fpops,
+        p_iops=info.p_iops,
+        p_membw=info.p_membw,
+        m_nbytes=info.m_nbytes,
+        m_cache=info.m_cache,
+        m_swap=info.m_swap,
+        d_total=info.d_total,
+        d_free=info.d_free,
+        d_boinc_used_total=disk.d_boinc_used_total,
+        d_boinc_used_project=disk.d_boinc_used_project,
+        os_name=info.os_name,
+        os_version=info.os_version,
+        product_name=info.product_name,
+        virtualbox_version=info.virtualbox_version,
+        docker_version=info.docker_version,
+        on_frac=stats.on_frac,
+        connected_frac=stats.connected_frac,
+        active_frac=stats.active_frac,
+        gpu_active_frac=stats.gpu_active_frac,
+        n_bwup=message.net_stats.bwup,
+        n_bwdown=message.net_stats.bwdown,
+        client_version=message.client_version,
+        coprocessors=tuple(
+            Coprocessor(
+                type=gpu.type,
+                count=gpu.count,
+                name=gpu.name,
+                peak_flops=gpu.peak_flops,
+                ram=gpu.ram,
+                driver_version=gpu.driver_version,
+            )
+            for gpu in message.coprocs
+        ),
+    )

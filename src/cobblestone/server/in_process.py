@@ -1,0 +1,40 @@
+"""The web application of a project that nobody runs, for commands on its own folder.
+
+``app create`` and ``submit`` thus work before ``run``.  Daemons do not run here: jobs are stored and wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from cobblestone.server.app import create_app
+from cobblestone.server.context import ServerContext
+from cobblestone.server.run import open_project
+
+
+class InProcessServer:
+    """Holds a project open."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the project's lock.
+
+        Raises:
+            ConfigError: the folder is not a project, or its settings are wrong.
+            Busy: another process has it open.
+        """
+        self._exit = contextlib.ExitStack()
+        self._ctx: ServerContext = self._exit.enter_context(open_project(root))
+        self.url = self._ctx.master_url
+        self.app: Starlette = create_app(self._ctx)
+
+    async def start(self) -> None:
+        """Call in the event loop that serves the requests."""
+        self._ctx.bell.bind(asyncio.get_running_loop())
+
+    def close(self) -> None:
+        """Let go of the project."""
+        self._exit.close()

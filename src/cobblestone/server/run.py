@@ -1,0 +1,166 @@
+"""Run a project: web application and daemons in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.settings import Settings
+from cobblestone.server.app import create_app
+from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.assimilator import Assimilator
+from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
+from cobblestone.server.daemons.loop import run_daemon
+from cobblestone.server.daemons.statistics import StatisticsUpdater
+from cobblestone.server.daemons.transitioner import Transitioner
+from cobblestone.server.daemons.validator import Validator
+from cobblestone.server.daemons.workers import Workers
+from cobblestone.server.plan_classes import load_plan_classes
+from cobblestone.server.project import ProjectFolder, write_durably
+from cobblestone.store import files
+
+log = structlog.get_logger(__name__)
+
+DELETE_SWEEP_SECONDS = 60.0
+PURGE_SWEEP_SECONDS = 600.0
+STATISTICS_SWEEP_SECONDS = 3600.0
+
+
+@contextlib.contextmanager
+def open_project(
+    root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
+) -> Generator[ServerContext, None, None]:
+    """Open a project's folder exclusively: settings, lock, database.
+
+    Raises:
+        ConfigError: it is not a project, or its settings are wrong.
+        Busy: another process has it open.
+    """
+    folder = ProjectFolder(root.resolve())
+    settings = settings or folder.settings()
+    load_plan_classes(folder.root)
+    try:
+        secret = folder.secret_file.read_bytes()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{folder.secret_file} is missing: the project in {root} is damaged. Restore it from a backup."
+        ) from error
+    with folder.lock():
+        folder.make()
+        files.empty_staging(folder.staging)
+        store = folder.open_store()
+        try:
+            yield ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
+        finally:
+            store.close()
+
+
+@asynccontextmanager
+async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
+    """Run all daemons while the block runs."""
+    ctx.bell.bind(asyncio.get_running_loop())
+    workers = Workers(ctx.settings.checks)
+    transitioner = Transitioner(ctx)
+    tasks = [
+        asyncio.create_task(coroutine, name=name)
+        for name, coroutine in (
+            (
+                "transitioner",
+                run_daemon(ctx, "transitioner", transitioner.step, pause=transitioner.until_next),
+            ),
+            ("validator", run_daemon(ctx, "validator", Validator(ctx, workers).step)),
+            ("assimilator", run_daemon(ctx, "assimilator", Assimilator(ctx, workers).step)),
+            (
+                "file_deleter",
+                run_daemon(ctx, "file_deleter", FileDeleter(ctx).step, sweep_seconds=DELETE_SWEEP_SECONDS),
+            ),
+            ("purger", run_daemon(ctx, "purger", Purger(ctx).step, sweep_seconds=PURGE_SWEEP_SECONDS)),
+            (
+                "statistics",
+                run_daemon(
+                    ctx, "statistics", StatisticsUpdater(ctx).step, sweep_seconds=STATISTICS_SWEEP_SECONDS
+                ),
+            ),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(workers.close)
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        ConfigError: the address is in use or not ours; the text says what to do.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Stop the program that uses it, or change [server] port"
+            " (and project.url) in the settings."
+        ) from error
+    return listener
+
+
+def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -> None:
+    """Run a project until it is told to stop (SIGINT, SIGTERM).
+
+    Raises:
+        ConfigError: settings, folder or port are wrong.
+        Busy: another process has the project open.
+    """
+    with (
+        open_project(root) as ctx,
+        bind_socket(ctx.settings.server.host, ctx.settings.server.port) as listener,
+    ):
+        asyncio.run(_serve(ctx, listener, ready))
+
+
+async def _serve(
+    ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
+) -> None:
+    ctx.started = ctx.clock()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(ctx),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+            lifespan="off",
+        )
+    )
+    async with run_daemons(ctx):
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
+            await asyncio.sleep(0.01)
+        write_durably(ctx.folder.run_file, json.dumps({"url": ctx.master_url, "pid": os.getpid()}).encode())
+        log.info("project_running", url=ctx.master_url, folder=str(ctx.folder.root))
+        if ready is not None:
+            ready(ctx)
+        try:
+            await serving
+        finally:
+            ctx.folder.run_file.unlink(missing_ok=True)
+    log.info("project_stopped", folder=str(ctx.folder.root))

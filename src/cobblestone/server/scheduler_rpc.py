@@ -1,0 +1,76 @@
+"""The scheduler: one request of a client, one reply.
+
+The body is read and the reply written in the event loop; everything between runs as one write of the store, so that the
+reply leaves only after everything it says is durable.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
+from cobblestone.server.bodies import BodyTooLarge, read_body
+from cobblestone.server.catalogue import OfferCache
+from cobblestone.server.context import ServerContext
+from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange
+from cobblestone.store.database import Transaction
+from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
+from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
+
+log = structlog.get_logger(__name__)
+
+
+class SchedulerRpc:
+    """Answers scheduler requests."""
+
+    def __init__(self, ctx: ServerContext, offers: OfferCache) -> None:
+        self._ctx = ctx
+        self._offers = offers
+        self._rng = random.Random()
+        settings = ctx.settings.scheduler
+        cap = settings.max_jobs_in_progress
+        self._limits = DispatchLimits(
+            daily_quota=settings.daily_result_quota,
+            max_jobs_per_rpc=settings.max_jobs_per_rpc,
+            min_sendwork_interval=settings.min_sendwork_interval,
+            one_result_per_user_per_wu=settings.one_result_per_user,
+            project_in_progress=InProgressLimits(cpu=JobCap(jobs=cap, per_processor=True) if cap else None),
+        )
+
+    async def endpoint(self, request: Request) -> Response:
+        """The HTTP side."""
+        settings = self._ctx.settings
+        try:
+            body = await read_body(request, settings.server.max_request_bytes)
+            message = parse_scheduler_request(body, max_bytes=settings.server.max_request_bytes)
+        except BodyTooLarge:
+            return self._plain_reply(
+                f"The request is larger than {settings.server.max_request_bytes} bytes.", delay=BAD_KEY_DELAY
+            )
+        except RemoteProtocolError as error:
+            log.info("bad_scheduler_request", error=str(error))
+            return self._plain_reply(error.reply_hint, delay=BAD_KEY_DELAY)
+        if message.leniences:
+            log.info("lenience", host=message.hostid, kinds=sorted({note.kind for note in message.leniences}))
+        address = request.client.host if request.client else ""
+        reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        return Response(write_scheduler_reply(reply), media_type="text/xml")
+
+    def _plain_reply(self, text: str, *, delay: float) -> Response:
+        reply = SchedulerReply(
+            master_url=self._ctx.master_url,
+            project_name=self._ctx.settings.project.name,
+            request_delay=delay,
+            messages=(Message(text=text),),
+        )
+        return Response(write_scheduler_reply(reply), media_type="text/xml")
+
+    def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
+        """Everything that one request does, inside a write of the store."""
+        return Exchange(self._ctx, self._offers.get(tx), self._limits, self._rng, tx, message).run(address)

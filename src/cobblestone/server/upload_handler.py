@@ -1,0 +1,257 @@
+"""The upload handler: size queries, uploads with resume, and the checks that they need.
+
+Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
+moved to their place when they are complete and their checksum is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
+from cobblestone.server.context import ServerContext
+from cobblestone.server.project import sync_folder
+from cobblestone.store.files import place_of
+from cobblestone.store.uploads import (
+    GZIP_MAGIC,
+    ExpectedUpload,
+    expected_upload,
+    record_upload,
+)
+from cobblestone.wire.signatures import verify_upload_signature
+from cobblestone.wire.upload import (
+    FileSizeQuery,
+    FileUpload,
+    UploadHeaderParser,
+    UploadStatus,
+    legal_file_name,
+    write_upload_reply,
+)
+
+log = structlog.get_logger(__name__)
+
+LOCKED_MESSAGE = "Another upload of this file is going on."
+
+
+class UploadRefused(CobblestoneError):
+    """The upload cannot be accepted; the client shall give up."""
+
+
+class UploadPutOff(CobblestoneError):
+    """The upload cannot be accepted now; the client shall try again."""
+
+
+class UploadHandler:
+    """Takes output files from clients."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._active: set[str] = set()  # names being written at this moment
+
+    async def endpoint(self, request: Request) -> Response:
+        """The HTTP side; every outcome is a reply of the protocol."""
+        try:
+            body = await self._serve(request)
+        except UploadRefused as error:
+            log.info("upload_refused", reason=str(error))
+            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
+        except (UploadPutOff, StoreError) as error:
+            log.info("upload_put_off", reason=str(error))
+            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, str(error))
+        except RemoteProtocolError as error:
+            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, error.reply_hint)
+        except ClientDisconnect:
+            body = b""
+        except OSError as error:
+            log.error("upload_failed", error=str(error))
+            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
+        return Response(body, media_type="text/plain")
+
+    async def _serve(self, request: Request) -> bytes:
+        parser = UploadHeaderParser()
+        stream = request.stream()
+        message: FileSizeQuery | FileUpload | None = None
+        async for chunk in stream:
+            message = parser.receive_data(chunk)
+            if message is not None:
+                break
+        message = message or parser.end_of_body()
+        if not legal_file_name(message.name):
+            raise UploadRefused("The file name is not allowed.")
+        if isinstance(message, FileSizeQuery):
+            return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
+        expected = await self._check(message)
+        if message.name in self._active:
+            raise UploadPutOff(LOCKED_MESSAGE)
+        self._active.add(message.name)
+        try:
+            await self._receive(message, expected, _bytes_from(parser.leftover, stream))
+        finally:
+            self._active.discard(message.name)
+        return write_upload_reply(UploadStatus.OK)
+
+    # ------------------------------------------------------------------ questions
+
+    async def _size(self, name: str) -> int:
+        """Bytes of a file that are there already."""
+        if name in self._active:
+            raise UploadPutOff(LOCKED_MESSAGE)
+        self._check_disk()
+        expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
+        if expected is not None and expected.stored_nbytes is not None:
+            return expected.stored_nbytes
+        with contextlib.suppress(OSError):
+            # One byte less than there is: a client that hears the full size believes that the file is done, but
+            # it is done only when it was checked and recorded.
+            return max(0, self._partial(name).stat().st_size - 1)
+        return 0
+
+    async def _check(self, upload: FileUpload) -> ExpectedUpload:
+        """Whether this upload may be written at all."""
+        ctx = self._ctx
+        if not verify_upload_signature(ctx.secret, upload.name, upload.max_nbytes, upload.xml_signature):
+            raise UploadRefused("The upload is not signed by this project.")
+        limit = min(upload.max_nbytes, ctx.settings.server.max_upload_bytes)
+        if upload.nbytes > limit:
+            raise UploadRefused(f"The file has {upload.nbytes} bytes; at most {limit} are allowed.")
+        expected = await ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        if expected is None:
+            raise UploadRefused("This task is not known any more.")
+        self._check_disk()
+        return expected
+
+    def _check_disk(self) -> None:
+        free = shutil.disk_usage(self._ctx.folder.root).free
+        if free < self._ctx.settings.server.min_free_disk_bytes:
+            raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
+
+    # ------------------------------------------------------------------ bytes
+
+    async def _receive(
+        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
+    ) -> None:
+        if expected.stored_nbytes is not None:
+            if expected.stored_nbytes == upload.nbytes and expected.stored_md5 == (
+                upload.md5_cksum or expected.stored_md5
+            ):
+                return  # it is here already: a repetition
+            raise UploadRefused("Another file of this name was uploaded before.")
+        if upload.offset >= upload.nbytes and upload.nbytes > 0:
+            raise UploadPutOff("Send the whole file again.")
+        small = upload.nbytes <= self._ctx.settings.server.small_upload_bytes
+        if small and upload.offset == 0:
+            await self._store_small(upload, expected, chunks)
+        else:
+            await self._store_large(upload, expected, chunks)
+
+    async def _store_small(
+        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
+    ) -> None:
+        data = bytearray()
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > upload.nbytes:
+                raise UploadRefused("More bytes came than the file has.")
+        if len(data) < upload.nbytes:
+            raise UploadPutOff("The file did not come completely.")
+        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        self._check_sum(upload, md5)
+        await self._record(upload, expected, md5=md5, data=bytes(data), head=bytes(data[:2]))
+
+    async def _store_large(
+        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
+    ) -> None:
+        path = self._partial(upload.name)
+        handle = await asyncio.to_thread(_open_at, path, upload.offset)
+        try:
+            position = upload.offset
+            async for chunk in chunks:
+                position += len(chunk)
+                if position > upload.nbytes:
+                    raise UploadRefused("More bytes came than the file has.")
+                await asyncio.to_thread(handle.write, chunk)
+        finally:
+            await asyncio.to_thread(handle.close)
+        if position < upload.nbytes:
+            raise UploadPutOff("The file did not come completely.")
+        md5, head = await asyncio.to_thread(_finish, path)
+        try:
+            self._check_sum(upload, md5)
+        except UploadPutOff:
+            path.unlink(missing_ok=True)  # resuming it would never help
+            raise
+        target = place_of(self._ctx.folder.upload, upload.name)
+        await asyncio.to_thread(_move, path, target)
+        await self._record(upload, expected, md5=md5, data=None, head=head)
+
+    def _check_sum(self, upload: FileUpload, md5: str) -> None:
+        if upload.md5_cksum and upload.md5_cksum.lower() != md5:
+            raise UploadPutOff("The checksum does not match: the file was damaged on its way.")
+
+    async def _record(
+        self, upload: FileUpload, expected: ExpectedUpload, *, md5: str, data: bytes | None, head: bytes
+    ) -> None:
+        await self._ctx.store.awrite(
+            partial(
+                record_upload,
+                name=upload.name,
+                result_id=expected.result_id,
+                nbytes=upload.nbytes,
+                md5=md5,
+                data=data,
+                gzipped=expected.spec.gzip and head == GZIP_MAGIC,
+                now=self._ctx.clock(),
+            )
+        )
+
+    def _partial(self, name: str) -> Path:
+        return self._ctx.folder.upload / "partial" / name
+
+
+async def _bytes_from(first: bytes, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    async for chunk in stream:
+        if chunk:
+            yield chunk
+
+
+def _open_at(path: Path, offset: int) -> BinaryIO:
+    """Open a partial file for writing at ``offset``, cutting off what lies behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = path.open("r+b" if path.exists() else "w+b")
+    size = os.fstat(handle.fileno()).st_size
+    if size < offset:
+        handle.close()
+        raise UploadPutOff(f"Only {size} bytes of the file are here.")
+    handle.truncate(offset)
+    handle.seek(offset)
+    return handle
+
+
+def _finish(path: Path) -> tuple[str, bytes]:
+    """Flush a complete file to disk; its MD5 and first two bytes."""
+    with path.open("rb") as handle:
+        os.fsync(handle.fileno())
+        head = handle.read(2)
+        handle.seek(0)
+        digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))
+    return digest.hexdigest(), head
+
+
+def _move(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
+    sync_folder(target.parent)

@@ -1,0 +1,117 @@
+"""Who looks at a page: a signed cookie, and tokens that tie forms to it.
+
+The cookie holds the user's id, a fingerprint of the account key (a new password ends all sessions), the time, and a random
+number that form tokens are made from.  Its name depends on the master URL, since cookies do not tell ports apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from itsdangerous import BadSignature, URLSafeSerializer
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cobblestone.domain.ids import UserId
+from cobblestone.domain.people import User
+from cobblestone.server.context import ServerContext
+from cobblestone.store import people
+
+MAX_AGE_SECONDS = 30 * 86400
+_MAX_COOKIE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One visitor; ``user`` None: not logged in."""
+
+    nonce: str
+    user: User | None = None
+    stored: bool = False  #: whether the browser has the cookie already
+
+
+class Sessions:
+    """Reads, starts and ends sessions."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        url = urlsplit(ctx.master_url)
+        self._path = url.path or "/"
+        self._secure = url.scheme == "https"
+        self._name = f"cobblestone_{hashlib.sha256(ctx.master_url.encode()).hexdigest()[:8]}"
+        self._cookie = URLSafeSerializer(ctx.secret, salt="cobblestone.web.session")
+        self._form_key = hmac.digest(ctx.secret, b"cobblestone.web.form", "sha256")
+
+    async def of(self, request: Request) -> Session:
+        """The session of a request; a new one when there is none or it ended."""
+        content = self._read(request.cookies.get(self._name, ""))
+        if content is None:
+            return Session(nonce=secrets.token_hex(16))
+        nonce = str(content["n"])
+        user_id = int(content["u"])
+        if not user_id:
+            return Session(nonce=nonce, stored=True)
+        user = await self._ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
+        if user is None or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
+            return Session(nonce=secrets.token_hex(16))
+        return Session(nonce=nonce, user=user, stored=True)
+
+    def start(self, response: Response, user: User) -> None:
+        """Log a user in.  The random number is a new one: a cookie planted before is worth nothing."""
+        self._set(response, Session(nonce=secrets.token_hex(16), user=user))
+
+    def keep(self, response: Response, session: Session) -> None:
+        """Give the browser the cookie that a form's token belongs to."""
+        if not session.stored:
+            self._set(response, session)
+
+    def end(self, response: Response) -> None:
+        """Log out."""
+        response.delete_cookie(
+            self._name, path=self._path, secure=self._secure, httponly=True, samesite="lax"
+        )
+
+    def form_token(self, session: Session) -> str:
+        """What every form of this session carries."""
+        user_id = session.user.id if session.user else 0
+        return hmac.digest(self._form_key, f"{session.nonce} {user_id}".encode(), "sha256").hex()
+
+    def token_is_right(self, session: Session, token: str) -> bool:
+        """Whether a form came from one of our own pages, shown to this visitor."""
+        return session.stored and hmac.compare_digest(self.form_token(session).encode(), token.encode())
+
+    def _set(self, response: Response, session: Session) -> None:
+        user = session.user
+        content = {
+            "u": user.id if user else 0,
+            "k": _fingerprint(user) if user else "",
+            "n": session.nonce,
+            "t": int(self._ctx.clock()),
+        }
+        response.set_cookie(
+            self._name,
+            self._cookie.dumps(content),
+            max_age=MAX_AGE_SECONDS,
+            path=self._path,
+            secure=self._secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def _read(self, cookie: str) -> dict[str, Any] | None:
+        if not cookie or len(cookie) > _MAX_COOKIE:
+            return None
+        try:
+            content = self._cookie.loads(cookie)
+        except BadSignature:
+            return None
+        return content if self._ctx.clock() - content["t"] < MAX_AGE_SECONDS else None
+
+
+def _fingerprint(user: User) -> str:
+    return hashlib.sha256(f"session {user.authenticator}".encode()).hexdigest()[:24]

@@ -1,0 +1,218 @@
+"""Verbs of the scheduler: what a host holds, claims of unsent results, and reports."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cobblestone.domain.ids import HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.domain.work import OutputSpec, Result
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.reports import AcceptedReport
+from cobblestone.store.database import Database, Transaction
+from cobblestone.store.work import RESULT_COLUMNS, decode_outputs, result_from
+
+_encode = msgspec.json.Encoder().encode
+_JOINED_COLUMNS = ", ".join(f"r.{column.strip()}" for column in RESULT_COLUMNS.split(","))
+_N_RESULT_COLUMNS = RESULT_COLUMNS.count(",") + 1
+
+
+def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Those of the workunits of which a result went to this user."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??)", workunit_ids, (user_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
+def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Those of the workunits of which a result went to this host."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??)", workunit_ids, (host_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
+def claim(
+    tx: Transaction,
+    assignments: Sequence[Assignment],
+    *,
+    host_id: HostId,
+    user_id: UserId,
+    grace_period: float,
+    now: float,
+) -> list[Assignment]:
+    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded."""
+    claimed: list[Assignment] = []
+    for assignment in assignments:
+        deadline = assignment.report_deadline + grace_period
+        changed = tx.execute(
+            "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
+            " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2",
+            (
+                host_id,
+                user_id,
+                assignment.version.id,
+                now,
+                deadline,
+                assignment.usage.peak_flops,
+                assignment.candidate.result_id,
+            ),
+        )
+        if changed == 1:
+            claimed.append(assignment)
+            tx.execute(
+                "UPDATE workunit SET transition_time = ? WHERE id = ?"
+                " AND (transition_time IS NULL OR transition_time > ?)",
+                (deadline, assignment.candidate.workunit_id, deadline),
+            )
+    return claimed
+
+
+def send_again(
+    tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
+) -> None:
+    """Renew deadline and version of lost results that their host gets once more."""
+    for assignment in assignments:
+        deadline = assignment.report_deadline + grace_period
+        tx.execute(
+            "UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ?"
+            " AND server_state = 4",
+            (assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id),
+        )
+        tx.execute(
+            "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
+            (deadline, assignment.candidate.workunit_id, deadline),
+        )
+
+
+def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> None:
+    """Let results time out at once."""
+    for result_id in result_ids:
+        tx.execute(
+            "UPDATE result SET report_deadline = ? WHERE id = ? AND server_state = 4", (now - 1, result_id)
+        )
+        tx.execute(
+            "UPDATE workunit SET transition_time = ? WHERE id = (SELECT workunit_id FROM result WHERE id = ?)",
+            (now, result_id),
+        )
+    if result_ids:
+        tx.wake("transitioner")
+
+
+def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
+    """The computer lost all its jobs for good; how many."""
+    tx.execute(
+        "UPDATE workunit SET transition_time = ? WHERE id IN"
+        " (SELECT workunit_id FROM result WHERE host_id = ? AND server_state = 4)",
+        (now, host_id),
+    )
+    n = tx.execute(
+        "UPDATE result SET server_state = 5, outcome = 7, received_time = ? WHERE host_id = ? AND server_state = 4",
+        (now, host_id),
+    )
+    if n:
+        tx.wake("transitioner")
+    return n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRow:
+    """The row of a reported result with what is needed to judge the report."""
+
+    result: Result
+    output_specs: tuple[OutputSpec, ...]
+    outputs_present: frozenset[int]
+    host_owner: UserId | None
+
+
+def reported_rows(db: Database, names: Sequence[str]) -> dict[str, ReportedRow]:
+    """Rows of reported results by name; unknown names are left out."""
+    if not names:
+        return {}
+    rows = db.query_in(
+        f"SELECT {_JOINED_COLUMNS}, w.output_specs, h.user_id FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
+        names,
+    )
+    present: dict[int, set[int]] = {}
+    for result_id, name in db.query_in(
+        "SELECT result_id, name FROM upload WHERE result_id IN (??)", [row[0] for row in rows]
+    ):
+        present.setdefault(result_id, set()).add(int(name.rpartition("_")[2]))
+    return {
+        row[1]: ReportedRow(
+            result=result_from(row[:_N_RESULT_COLUMNS]),
+            output_specs=decode_outputs(row[_N_RESULT_COLUMNS]),
+            outputs_present=frozenset(present.get(row[0], ())),
+            host_owner=None if row[-1] is None else UserId(row[-1]),
+        )
+        for row in rows
+    }
+
+
+def record_report(
+    tx: Transaction,
+    result: Result,
+    accepted: AcceptedReport,
+    *,
+    stderr: str,
+    report: Mapping[str, object],
+    host_id: HostId,
+    now: float,
+) -> None:
+    """Store an accepted report and let the transitioner look at its workunit."""
+    tx.execute(
+        "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
+        " cpu_time = ?, elapsed_time = ?, received_time = ?, host_id = ? WHERE id = ?",
+        (
+            int(accepted.client_state),
+            int(accepted.outcome),
+            int(accepted.validate_state),
+            accepted.exit_status,
+            accepted.cpu_time,
+            accepted.elapsed_time,
+            accepted.received_time,
+            host_id,
+            result.id,
+        ),
+    )
+    tx.execute(
+        "INSERT INTO result_text (result_id, stderr, report) VALUES (?, ?, ?) ON CONFLICT (result_id)"
+        " DO UPDATE SET stderr = excluded.stderr, report = excluded.report",
+        (result.id, zlib.compress(stderr.encode(), 1) if stderr else None, _encode(report).decode()),
+    )
+    tx.execute("UPDATE workunit SET transition_time = ? WHERE id = ?", (now, result.workunit_id))
+    tx.wake("transitioner")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """A job that a client lists."""
+
+    result: Result
+    error_mask: WorkunitError
+    assimilate_state: AssimilateState
+
+
+def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
+    """Rows of jobs that a client lists, by name; unknown names are left out."""
+    if not names:
+        return {}
+    rows = db.query_in(
+        f"SELECT {_JOINED_COLUMNS}, w.error_mask, w.assimilate_state FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
+        names,
+    )
+    return {
+        row[1]: HeldRow(
+            result=result_from(row[:_N_RESULT_COLUMNS]),
+            error_mask=WorkunitError(row[-2]),
+            assimilate_state=AssimilateState(row[-1]),
+        )
+        for row in rows
+    }

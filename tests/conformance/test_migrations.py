@@ -1,0 +1,114 @@
+"""Migrations make the very schema that the code describes, and never lose what was there."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.store import people
+from cobblestone.store.database import Store
+from cobblestone.store.schema import metadata
+from cobblestone.store.upgrade import current_revision, head_revision, upgrade
+
+
+def structure(path: Path) -> dict[tuple[str, str], object]:
+    """Tables with their columns, and the text of indexes."""
+    connection = sqlite3.connect(path)
+    found: dict[tuple[str, str], object] = {}
+    for kind, name, sql in connection.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    ):
+        if name == "alembic_version":
+            continue
+        if kind == "table":
+            columns = [row[1:6] for row in connection.execute(f"PRAGMA table_info({name})")]
+            unique = sorted(
+                tuple(column[2] for column in connection.execute(f"PRAGMA index_info('{index[1]}')"))
+                for index in connection.execute(f"PRAGMA index_list({name})")
+                if index[2] and index[3] == "u"
+            )
+            found[kind, name] = (columns, unique, "STRICT" in sql, "AUTOINCREMENT" in sql)
+        else:
+            found[kind, name] = " ".join(sql.split())
+    connection.close()
+    return found
+
+
+def test_migrations_make_the_schema_that_the_code_describes(tmp_path: Path):
+    migrated, described = tmp_path / "migrated.sqlite", tmp_path / "described.sqlite"
+    upgrade(migrated)
+    engine = sa.create_engine(f"sqlite:///{described}")
+    metadata.create_all(engine)
+    engine.dispose()
+    assert structure(migrated) == structure(described)
+
+
+def test_a_new_database_is_made_at_the_head_and_a_second_upgrade_does_nothing(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    assert upgrade(path) is None
+    assert current_revision(path) == head_revision()
+    before = path.read_bytes()
+    assert upgrade(path) is None
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="newer cobblestone"):
+        upgrade(path)
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    path.write_bytes(b"this is a letter to my aunt" * 100)
+    with pytest.raises(StoreError, match="not a project database"):
+        upgrade(path)
+
+
+def test_every_commit_is_flushed_to_disk(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path)
+    store = Store(path, readers=1)
+    assert store.write(lambda tx: tx.value("PRAGMA synchronous")) == 2
+    assert store.write(lambda tx: tx.value("PRAGMA journal_mode")) == "wal"
+    store.close()
+
+
+def test_writes_that_arrive_together_share_a_commit_and_fail_alone(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path)
+    store = Store(path, readers=1)
+
+    def add(title: str) -> object:
+        return store._writer.submit(lambda tx: people.add_news(tx, title, "text", now=1.0))
+
+    def fail(tx: object) -> None:
+        people.add_news(tx, "lost", "text", now=1.0)  # type: ignore[arg-type]
+        raise ValueError("mine")
+
+    futures = [add("first"), store._writer.submit(fail), add("second")]
+    assert futures[0].result() > 0  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="mine"):
+        futures[1].result()  # type: ignore[attr-defined]
+    assert futures[2].result() > 0  # type: ignore[attr-defined]
+    assert [item.title for item in store.read(people.list_news)] == ["second", "first"]
+    store.close()
+
+
+def test_ids_are_never_used_twice(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path)
+    store = Store(path, readers=1)
+    first = store.write(lambda tx: people.add_news(tx, "a", "b", now=1.0))
+    store.write(lambda tx: tx.execute("DELETE FROM news"))
+    assert store.write(lambda tx: people.add_news(tx, "a", "b", now=1.0)) > first
+    store.close()

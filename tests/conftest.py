@@ -1,0 +1,117 @@
+"""What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
+
+Options: ``--hypothesis-profile=nightly`` searches for long, ``--hypothesis-seed=N`` repeats a run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+TESTS = Path(__file__).parent
+
+#: A test that runs longer hangs; by folder, in seconds.
+TIMEOUTS = {"unit": 60, "properties": 300, "e2e": 900, "browser": 300, "bench": 1800}
+MARKED_FOLDERS = ("e2e", "browser", "bench")
+
+
+# The caller's proxies, locale, time zone and settings must not reach a test or a process that it starts.
+
+
+def scrub_environment() -> None:
+    """Give this process, and so all its children, the same surroundings on every machine."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.startswith(("COBBLESTONE_", "LC_", "PG")):
+            del os.environ[name]
+    home = tempfile.mkdtemp(prefix="cobblestone-tests-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for name in ("CONFIG", "DATA", "STATE"):
+        os.environ[f"XDG_{name}_HOME"] = str(Path(home, name.lower()))
+    os.environ.update(LANG="C.UTF-8", TZ="UTC", NO_COLOR="1", COLUMNS="120", NO_PROXY="*")
+    os.environ.pop("FORCE_COLOR", None)
+    time.tzset()
+
+
+scrub_environment()
+
+
+# Nothing outside this machine is asked for anything.
+
+
+def is_on_this_machine(host: object) -> bool:
+    """Whether a connection to this host stays here.  Names other than localhost would need a look-up."""
+    if not isinstance(host, str | bytes) or not host:
+        return True  # a file name, or "any address" of this machine
+    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+    if name == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: fail loudly when a test tries to reach another machine."""
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    else:
+        return
+    if not is_on_this_machine(host):
+        raise PermissionError(f"a test tried to reach {host!r}; tests use this machine only")
+
+
+sys.addaudithook(refuse_the_network)
+
+
+# Random searches differ from run to run; the seed is printed, so that each can be repeated.
+
+settings.register_profile("ci", max_examples=50, deadline=None, print_blob=True)
+settings.register_profile("nightly", max_examples=5_000, deadline=None, print_blob=True)
+settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: --hypothesis-seed={config.option.hypothesis_seed}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"repeat with --hypothesis-seed={config.option.hypothesis_seed}")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """A source of chance that depends on the printed seed and the test's name only."""
+    return random.Random(f"{request.config.option.hypothesis_seed} {request.node.nodeid}")
+
+
+# Marks and time limits follow from the folder.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in MARKED_FOLDERS:
+            item.add_marker(folder)
+        if folder in TIMEOUTS and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUTS[folder]))

@@ -1,0 +1,209 @@
+"""A real server process, and Debian's unmodified client attached to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.helpers.faulty_proxy import FaultyProxy
+
+import cobblestone
+from cobblestone.demo.stock_client import StockClient, free_port
+from cobblestone.sdk import Batch, Project
+from cobblestone.store.database import Store
+from cobblestone.wire.identity import passwd_hash
+
+PASSWORD = "a long password"
+
+
+class LiveProject:
+    """A running project with volunteers."""
+
+    def __init__(
+        self, root: Path, *, behind_proxy: bool = False, settings: dict[str, str] | None = None
+    ) -> None:
+        self.root = root
+        self.folder = root / "project"
+        self.port = free_port()
+        self.proxy = FaultyProxy(self.port) if behind_proxy else None
+        self.url = f"http://127.0.0.1:{self.proxy.port if self.proxy else self.port}/"
+        self.clients: list[StockClient] = []
+        self.cli(
+            "project",
+            "create",
+            str(self.folder),
+            "--url",
+            self.url,
+            "--port",
+            str(self.port),
+            "--name",
+            "E2E",
+        )
+        text = (self.folder / "cobblestone.toml").read_text()
+        for key, value in (settings or {}).items():
+            text, n = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
+            assert n == 1, key
+        (self.folder / "cobblestone.toml").write_text(text)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+        self.project: Project = cobblestone.connect(self.folder)
+        self.database = Store(self.folder / "project.sqlite", readers=1)
+
+    # -- the server ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        with (self.root / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "cobblestone", "run", str(self.folder)], stdout=log, stderr=log
+            )
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200:
+                    return
+            assert self.process.poll() is None, self.log()
+            time.sleep(0.05)
+        raise AssertionError("the server does not start: " + self.log())
+
+    def log(self) -> str:
+        return (self.root / "server.log").read_text()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.stop()
+        self.project.close()
+        self.database.close()
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+        if self.proxy is not None:
+            self.proxy.close()
+        assert "Traceback" not in self.log(), self.log()
+
+    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "cobblestone", *arguments], capture_output=True, text=True, timeout=120
+        )
+        if check:
+            assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    # -- content ------------------------------------------------------------------------------------------
+
+    def app(
+        self, name: str, program: str, *options: str, command: str = "python3 {name}.py {{input}} {{output}}"
+    ) -> None:
+        """Add a Python program as an app, as a scientist would."""
+        path = self.root / f"{name}.py"
+        path.write_text(program)
+        self.cli(
+            "app", "create", name, "--project", str(self.folder), "--command", command.format(name=name),
+            "--files", str(path), *options,
+        )  # fmt: skip
+
+    def submit(self, app: str, *contents: str) -> Batch:
+        inputs = []
+        for number, content in enumerate(contents):
+            path = self.root / f"{app}-{number}.txt"
+            path.write_text(content)
+            inputs.append(path)
+        return self.project.submit(app, inputs)
+
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return self.database.read(lambda db: db.query(sql, parameters))
+
+    def value(self, sql: str, *parameters: object) -> Any:
+        return self.database.read(lambda db: db.value(sql, parameters))
+
+    # -- volunteers ---------------------------------------------------------------------------------------
+
+    def account(self, name: str) -> str:
+        """Create an account; its authenticator."""
+        email = f"{name}@example.org"
+        reply = httpx.get(
+            f"http://127.0.0.1:{self.port}/create_account.php",
+            params={
+                "email_addr": email,
+                "passwd_hash": passwd_hash(PASSWORD, email),
+                "user_name": name.title(),
+            },
+        ).text
+        found = re.search(r"<authenticator>(\w+)", reply)
+        assert found, reply
+        return found[1]
+
+    def volunteer(
+        self, name: str, *, folder: str = "", authenticator: str = "", **options: Any
+    ) -> StockClient:
+        """A running client attached to the project."""
+        client = StockClient(self.root / (folder or name), **options)
+        self.clients.append(client)
+        client.start()
+        client.attach(self.url, authenticator or self.account(name))
+        return client
+
+    def wait(self, condition: Callable[[], bool], *clients: StockClient, seconds: float, what: str) -> None:
+        """Poll, pressing "update" in the clients as an impatient volunteer does."""
+        end = time.monotonic() + seconds
+        pressed = time.monotonic()
+        while not condition():
+            if time.monotonic() > end:
+                logs = "\n".join(client.log()[-3000:] for client in clients)
+                raise AssertionError(f"waited {seconds} s for {what}\n{logs}\n{self.log()[-3000:]}")
+            if time.monotonic() > pressed + 4:
+                pressed = time.monotonic()
+                for client in clients:
+                    client.update(self.url)
+            time.sleep(0.2)
+
+    def wait_for_batch(self, batch: Batch, *clients: StockClient, seconds: float = 150) -> None:
+        def done() -> bool:
+            status = batch.status()
+            return status.n_success + status.n_error >= status.njobs
+
+        self.wait(done, *clients, seconds=seconds, what=f"batch {batch.id}")
+
+    def wait_for_report(self, *clients: StockClient, n: int = 1, seconds: float = 120) -> None:
+        """Wait until ``n`` results are over."""
+        self.wait(
+            lambda: self.value("SELECT COUNT(*) FROM result WHERE received_time IS NOT NULL") >= n,
+            *clients,
+            seconds=seconds,
+            what=f"{n} reports",
+        )
+
+    def report_of(self, name: str) -> dict[str, Any]:
+        """What the host said about a result."""
+        text = self.value(
+            "SELECT t.report FROM result_text t JOIN result r ON r.id = t.result_id WHERE r.name = ?", name
+        )
+        return json.loads(text)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Callable[..., LiveProject]]:
+    """Make a running project; the client's log of what it did not understand must stay empty."""
+    projects: list[LiveProject] = []
+
+    def make(**options: Any) -> LiveProject:
+        project = LiveProject(tmp_path / f"live{len(projects)}", **options)
+        projects.append(project)
+        return project
+
+    (tmp_path / "live0").mkdir()
+    yield make
+    misunderstood = [
+        line for project in projects for client in project.clients for line in client.unparsed_xml()
+    ]
+    for project in projects:
+        project.close()
+    assert misunderstood == []

@@ -1,0 +1,106 @@
+"""From a scientist's program to checked answers and credit, with unmodified clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.e2e.conftest import LiveProject
+
+SQUARE = "import sys\nx = int(open(sys.argv[1]).read())\nopen(sys.argv[2], 'w').write(f'{x * x}\\n')\n"
+
+
+def test_two_volunteers_compute_check_each_other_and_earn_the_same_credit(live: Callable[..., LiveProject]):
+    project = live()
+    project.app("square", SQUARE, "--quorum", "2")
+    batch = project.submit("square", "3", "4", "5")
+    alice, bob = project.volunteer("alice"), project.volunteer("bob")
+    project.wait_for_batch(batch, alice, bob)
+    assert sorted(result.text() for result in batch.results(timeout=10)) == ["16\n", "25\n", "9\n"]
+    assert project.value("SELECT COUNT(*) FROM result WHERE validate_state = 1") == 6
+    project.wait(
+        lambda: all(float(each.project_status().get("user_total_credit", "0")) > 0 for each in (alice, bob)),
+        alice,
+        bob,
+        seconds=60,
+        what="credit in boinccmd",
+    )
+    ledger = project.value("SELECT SUM(granted) FROM credit_entry")
+    for name, client in (("Alice", alice), ("Bob", bob)):
+        status = client.project_status()
+        assert float(status["user_total_credit"]) == pytest.approx(ledger / 2, abs=1e-5)
+        assert float(status["host_total_credit"]) == pytest.approx(ledger / 2, abs=1e-5)
+        assert float(status["user_expavg_credit"]) > 0
+        assert status["user_name"] == name
+
+
+def test_a_trivial_job_of_an_attached_client_takes_less_than_40_seconds_and_less_than_one_in_the_server(
+    live: Callable[..., LiveProject],
+):
+    project = live()
+    project.app("square", SQUARE)
+    alice = project.volunteer("alice")
+    project.wait(
+        lambda: project.value("SELECT COUNT(*) FROM host") == 1, alice, seconds=60, what="attachment"
+    )
+    begin = time.monotonic()
+    batch = project.submit("square", "7")
+    project.wait_for_batch(batch, alice, seconds=60)
+    took = time.monotonic() - begin
+    created, sent, received, completed = project.query(
+        "SELECT w.create_time, r.sent_time, r.received_time, w.completed_time FROM workunit w"
+        " JOIN result r ON r.workunit_id = w.id"
+    )[0]
+    result_created = project.value("SELECT create_time FROM result")
+    servers_share = (result_created - created) + (completed - received)
+    print(f"submit to assimilated: {took:.1f} s; the server's own share: {servers_share:.3f} s")
+    assert sent < received
+    assert servers_share < 1.0
+    assert took < 40.0
+
+
+def test_two_computers_of_one_user_do_not_make_a_quorum(live: Callable[..., LiveProject]):
+    project = live()
+    project.app("square", SQUARE, "--quorum", "2")
+    project.submit("square", "3")
+    key = project.account("alice")
+    first = project.volunteer("alice", authenticator=key)
+    second = project.volunteer("alice", folder="second", authenticator=key)
+    project.wait(
+        lambda: "different volunteers" in first.log() + second.log(),
+        first,
+        second,
+        seconds=90,
+        what="the reason",
+    )
+    assert project.value("SELECT COUNT(*) FROM result WHERE server_state <> 2") == 1
+    assert project.value("SELECT COUNT(*) FROM host") == 2
+
+
+def test_python_users_get_answers_through_an_executor(live: Callable[..., LiveProject]):
+    project = live()
+    project.app("square", SQUARE)
+    alice = project.volunteer("alice")
+    with project.project.executor("square") as executor:
+        futures = [executor.submit(str(number).encode()) for number in (11, 12)]
+        project.wait(lambda: all(future.done() for future in futures), alice, seconds=120, what="futures")
+    assert [future.result().text() for future in futures] == ["121\n", "144\n"]
+
+
+def test_cancelling_a_batch_aborts_what_runs(live: Callable[..., LiveProject]):
+    project = live()
+    project.app("sleepy", "import time\ntime.sleep(600)\n")
+    batch = project.submit("sleepy", "x")
+    alice = project.volunteer("alice")
+    project.wait(
+        lambda: any(task.active_task_state == "EXECUTING" for task in alice.tasks()),
+        alice,
+        seconds=90,
+        what="a running task",
+    )
+    project.cli("batch", "cancel", str(batch.id), "--project", str(project.folder))
+    project.wait(lambda: alice.tasks() == [], alice, seconds=90, what="the abort")
+    assert (
+        "aborted by project" in alice.log().lower() or project.value("SELECT exit_status FROM result") == 202
+    )

@@ -1,0 +1,160 @@
+"""SIGKILL at random moments: nothing acknowledged is lost, nothing is credited twice, every job finishes."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.helpers.project_world import SimHost, World
+
+from cobblestone.demo.stock_client import free_port
+from cobblestone.policy.lifecycle.states import check_invariants
+from cobblestone.store import lifecycle
+from cobblestone.store.database import Store
+
+ROUNDS = 12
+N_JOBS = 120
+
+
+class Server:
+    """A real server process on a project that a World made."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root = root
+        self.url = url
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}healthz").status_code == 200:
+                    return
+            time.sleep(0.02)
+        raise AssertionError("the server does not start")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class RemoteWorld:
+    """What a SimHost needs of a World, over real HTTP; a dead server is an exception."""
+
+    def __init__(self, url: str) -> None:
+        self.http = httpx.Client(base_url=url, timeout=10)
+
+    def post(self, path: str, **options: object) -> httpx.Response:
+        return self.http.post(path, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    world = World(
+        tmp_path / "project",
+        project={"url": url},
+        server={"port": port},
+        scheduler={"daily_result_quota": 100_000},
+        log={"level": "error"},
+    )
+    world.now = time.time()
+    app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
+    (world.ctx.folder.root / "merge.py").write_text(
+        "def assimilate(workunit):\n"
+        "    (workunit.folder / str(workunit.id)).write_bytes(workunit.outputs['out'].read_bytes())\n"
+    )
+    world.add_jobs(app, n=N_JOBS)
+    users = [world.user(name) for name in ("alice", "bob", "carol")]
+    root = world.ctx.folder.root
+    world.close()
+    server = Server(root, url)
+    yield server, users
+    if server.process is not None and server.process.poll() is None:
+        server.stop()
+
+
+def work(host: SimHost, rng: random.Random, acknowledged: set[str]) -> None:
+    """What a client does: upload and report what is finished, ask for more."""
+    reports = []
+    for name in list(host.held):
+        workunit = name.rpartition("_")[0]
+        # every other answer is too large for the database
+        content = f"answer of {workunit}\n".encode() * (5000 if zlib.crc32(workunit.encode()) % 2 else 1)
+        reports.append(host.finish(name, content))
+    reply = host.rpc(ask=rng.choice([1, 1e13]), reports=reports)
+    acknowledged.update(ack.get("name") for ack in reply.all("result_ack"))
+
+
+@pytest.mark.timeout(300)
+def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    project: tuple[Server, list[str]], rng: random.Random
+):
+    server, users = project
+    acknowledged: set[str] = set()
+    remote = RemoteWorld(server.url)
+    hosts = [SimHost(remote, user, f"{number:032x}", {}) for number, user in enumerate(users)]
+    for _ in range(ROUNDS):
+        server.start()
+        end = time.monotonic() + rng.uniform(0.05, 1.2)
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.HTTPError):
+                work(rng.choice(hosts), rng, acknowledged)
+        server.kill()
+    server.start()
+    database = Store(server.root / "project.sqlite", readers=1)
+    deadline = time.monotonic() + 120
+    while database.read(lambda db: db.value("SELECT COUNT(*) FROM workunit WHERE assimilate_state <> 2")):
+        assert time.monotonic() < deadline, "jobs do not finish"
+        for host in hosts:
+            work(host, rng, acknowledged)
+    server.stop()
+    check(database, server.root, acknowledged)
+    database.close()
+
+
+def check(database: Store, root: Path, acknowledged: set[str]) -> None:
+    """The invariants of the design."""
+    lost = database.read(
+        lambda db: db.query_in(
+            "SELECT name FROM result WHERE server_state <> 5 AND name IN (??)", sorted(acknowledged)
+        )
+    )
+    assert lost == [], "acknowledged but not stored"
+    valid = database.read(lambda db: db.query("SELECT id FROM result WHERE validate_state = 1 ORDER BY id"))
+    credited = database.read(lambda db: db.query("SELECT result_id FROM credit_entry ORDER BY result_id"))
+    assert valid == credited
+    total = database.read(lambda db: db.value("SELECT SUM(granted) FROM credit_entry"))
+    for table in ("host", "user_account", "app_version"):
+        summed = database.read(lambda db, table=table: db.value(f"SELECT SUM(total_credit) FROM {table}"))
+        assert summed == pytest.approx(total, rel=1e-9)
+    twice = database.read(
+        lambda db: db.query(
+            "SELECT 1 FROM result WHERE user_id IS NOT NULL GROUP BY workunit_id, user_id HAVING COUNT(*) > 1"
+        )
+    )
+    assert twice == []
+    ids = [row[0] for row in database.read(lambda db: db.query("SELECT id FROM workunit"))]
+    for view in database.read(lambda db: lifecycle.views(db, ids)):
+        assert check_invariants(view) == []
+    assert database.read(lambda db: db.value("SELECT COUNT(*) FROM workunit WHERE error_mask <> 0")) == 0
+    answers = [path for path in (root / "results" / "demo").iterdir() if path.is_file()]
+    assert sorted(int(path.name) for path in answers) == sorted(ids)
+    assert len(answers) == N_JOBS

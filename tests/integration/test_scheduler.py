@@ -1,0 +1,345 @@
+"""The scheduler RPC, from first contact to credit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.helpers.project_world import World, failed, succeeded
+
+from cobblestone.domain.work import JobLimits, ReplicationRules
+from cobblestone.store import messages, people
+from cobblestone.wire.scheduler_request import MsgFromHost, ReportedFile
+
+
+def test_a_new_host_gets_its_id_the_key_and_work_in_its_first_contact(world: World):
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    reply = host.rpc(ask=1)
+    assert host.id == 1
+    assert "-----" not in host.key
+    assert host.key.startswith("1024")
+    assert host.new_results() == ["demo_1_0_0"]
+    assert reply.get("user_name") == "Alice"
+    assert reply.path("app").get("name") == "demo"
+    assert reply.path("app_version").get("platform") == "x86_64-pc-linux-gnu"
+    assert len(reply.get("email_hash")) == 32
+    assert "8080" in reply.get("master_url")
+
+
+def test_the_key_is_sent_only_to_clients_that_lack_it(world: World):
+    host = world.host(world.user("alice"))
+    assert host.rpc().has("code_sign_key")
+    assert not host.rpc().has("code_sign_key")
+
+
+def test_an_unknown_account_key_gets_a_notice_and_a_delay(world: World):
+    host = world.host("0" * 32)
+    reply = host.rpc(ask=1)
+    assert float(reply.get("request_delay")) >= 3600
+    assert "account key" in host.messages()[0]
+    assert not reply.has("userid")
+
+
+def test_two_users_complete_a_quorum_and_both_are_credited_equally(world: World):
+    batch = world.add_jobs(world.add_app(quorum=2))
+    hosts = [world.host(world.user(name)) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1)
+        assert len(host.new_results()) == 1
+        world.now += 100
+    for host, cpu_time in zip(hosts, (80.0, 40.0), strict=True):
+        name = host.new_results()[0]
+        host.rpc(reports=[host.finish(name, b"same answer\n", cpu_time=cpu_time)])
+        assert host.held == {}
+    world.settle()
+    assert world.query("SELECT validate_state, granted_credit > 0 FROM result") == [(1, 1), (1, 1)]
+    assert world.value("SELECT COUNT(DISTINCT granted_credit) FROM result") == 1
+    assert world.value("SELECT n_success FROM batch WHERE id = ?", batch.id) == 1
+    replies = [host.rpc() for host in hosts]
+    totals = {reply.get("user_total_credit") for reply in replies}
+    assert len(totals) == 1
+    assert float(totals.pop()) > 0
+    ledger = world.value("SELECT SUM(granted) FROM credit_entry")
+    for table in ("host", "user_account", "app_version"):
+        assert world.value(f"SELECT SUM(total_credit) FROM {table}") == pytest.approx(ledger, rel=1e-12)
+
+
+def test_one_user_never_gets_two_results_of_a_workunit_on_any_host(world: World):
+    world.add_jobs(world.add_app(quorum=2))
+    alice = world.user("alice")
+    first, second = world.host(alice), world.host(alice)
+    first.rpc(ask=1)
+    second.rpc(ask=1)
+    assert len(first.new_results()) == 1
+    assert second.new_results() == []
+    assert any("different volunteers" in text for text in second.messages())
+
+
+def test_disagreeing_results_lead_to_a_third_that_decides(world: World):
+    world.add_jobs(world.add_app(quorum=2))
+    answers = {"alice": b"42\n", "bob": b"41\n", "carol": b"42\n"}
+    for name, answer in answers.items():
+        host = world.host(world.user(name))
+        host.rpc(ask=1)
+        (result,) = host.new_results()
+        host.rpc(reports=[host.finish(result, answer)])
+        world.settle()
+    states = world.query("SELECT name, validate_state FROM result ORDER BY id")
+    assert [state for _, state in states] == [1, 2, 1]
+    assert world.value("SELECT granted_credit FROM result WHERE validate_state = 2") == 0
+
+
+def test_a_repeated_report_is_acknowledged_and_counts_once(world: World):
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    report = host.finish(name, b"x")
+    host.rpc(reports=[report], lose_reply=True)
+    world.settle()
+    reply = host.rpc(reports=[replace(report, exit_status=1, state=3)])
+    assert [ack.get("name") for ack in reply.all("result_ack")] == [name]
+    world.settle()
+    assert world.query("SELECT outcome, validate_state FROM result") == [(1, 1)]
+    assert world.value("SELECT COUNT(*) FROM credit_entry") == 1
+
+
+def test_a_lost_reply_is_made_good_by_sending_the_same_results_again(world: World):
+    world.add_jobs(world.add_app(), n=2)
+    host = world.host(world.user("alice"))
+    host.rpc()
+    lost = host.rpc(ask=1, lose_reply=True)
+    names = sorted(result.get("name") for result in lost.all("result"))
+    host.rpc(ask=1)
+    assert sorted(host.new_results()) == names
+    assert any("Resent lost task" in text for text in host.messages())
+    assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 4") == len(names)
+
+
+def test_a_client_that_lost_its_state_is_recognised_by_its_cpid(world: World):
+    world.add_jobs(world.add_app(), n=3)
+    alice = world.user("alice")
+    host = world.host(alice, cpid="c" * 32)
+    host.rpc(ask=1)
+    old = host.held
+    again = world.host(alice, cpid="c" * 32)
+    again.rpc(ask=1)
+    assert again.id == host.id
+    assert world.value("SELECT COUNT(*) FROM host") == 1
+    gone = world.query("SELECT name FROM result WHERE outcome = 7")
+    assert [row[0] for row in gone] == list(old), "what it had is given up, and made anew for others"
+
+
+def test_a_copied_state_file_makes_a_new_host(world: World):
+    alice = world.user("alice")
+    host = world.host(alice)
+    for _ in range(5):
+        host.rpc()
+    copy = world.host(alice)
+    copy.request = replace(copy.request, hostid=host.id, rpc_seqno=2)
+    copy.rpc()
+    assert copy.id != host.id
+
+
+def test_a_result_of_somebody_else_cannot_be_reported(world: World):
+    world.add_jobs(world.add_app())
+    alice, mallory = world.host(world.user("alice")), world.host(world.user("mallory"))
+    alice.rpc(ask=1)
+    mallory.rpc()
+    (name,) = alice.new_results()
+    reply = mallory.rpc(reports=[succeeded(name, b"forged")])
+    assert reply.path("result_ack").get("name") == name
+    assert world.value("SELECT server_state FROM result WHERE name = ?", name) == 4
+
+
+def test_a_success_without_its_output_on_the_server_is_an_error(world: World):
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    host.rpc(reports=[succeeded(name, b"never uploaded")])
+    assert world.query("SELECT outcome, validate_state FROM result WHERE name = ?", name) == [(3, 2)]
+
+
+def test_a_refused_upload_reported_as_success_is_an_error(world: World):
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    report = replace(
+        succeeded(name), files=(ReportedFile(name=f"{name}_0", error_msg="permanent upload error"),)
+    )
+    host.rpc(reports=[report])
+    assert world.value("SELECT outcome FROM result WHERE name = ?", name) == 3
+
+
+def test_errors_are_retried_elsewhere_until_the_limit_and_then_the_job_fails(world: World):
+    app = world.add_app(rules=ReplicationRules(max_error_results=2, max_total_results=10))
+    batch = world.add_jobs(app)
+    for number in range(3):
+        host = world.host(world.user(f"user{number}"))
+        host.rpc(ask=1)
+        (name,) = host.new_results()
+        host.rpc(reports=[failed(name)])
+        world.settle()
+    assert world.query("SELECT error_mask, assimilate_state FROM workunit") == [(2, 2)]
+    assert world.query("SELECT n_success, n_error, state FROM batch WHERE id = ?", batch.id) == [(0, 1, 2)]
+
+
+def test_a_missed_deadline_gives_the_job_to_another_host(world: World):
+    world.add_jobs(world.add_app(limits=JobLimits(delay_bound=3600, rsc_fpops_est=1e10)))
+    late = world.host(world.user("late"))
+    late.rpc(ask=1)
+    (name,) = late.new_results()
+    world.now += 3601
+    world.settle()
+    assert world.value("SELECT outcome FROM result WHERE name = ?", name) == 4
+    other = world.host(world.user("other"))
+    other.rpc(ask=1)
+    assert len(other.new_results()) == 1
+    reply = late.rpc()
+    assert late.held, "it still computes, and may come in late"
+    assert reply.has("result_abort_if_not_started")
+
+
+def test_a_late_result_still_counts_while_the_job_is_open(world: World):
+    world.add_jobs(world.add_app(limits=JobLimits(delay_bound=3600, rsc_fpops_est=1e10)))
+    late = world.host(world.user("late"))
+    late.rpc(ask=1)
+    (name,) = late.new_results()
+    world.now += 3601
+    world.settle()
+    late.rpc(reports=[late.finish(name, b"late but right")])
+    world.settle()
+    assert world.query(
+        "SELECT outcome, validate_state, granted_credit > 0 FROM result WHERE name = ?", name
+    ) == [(1, 1, 1)]
+
+
+def test_without_jobs_the_client_is_told_why_in_plain_words(world: World):
+    world.add_app()
+    host = world.host(world.user("alice"))
+    host.rpc(ask=100)
+    assert host.messages()[0] == "No tasks sent"
+    assert "no tasks waiting" in host.messages()[1]
+
+
+def test_an_unsigned_version_is_never_sent(world: World):
+    world.add_jobs(world.add_app(signed=False))
+    host = world.host(world.user("alice"))
+    host.rpc(ask=100)
+    assert host.new_results() == []
+    assert any("not signed" in text for text in host.messages())
+
+
+def test_another_platform_is_told_so(world: World):
+    world.add_jobs(world.add_app(platform="windows_x86_64"))
+    host = world.host(world.user("alice"))
+    host.rpc(ask=100)
+    assert host.new_results() == []
+    assert any("x86_64-pc-linux-gnu" in text for text in host.messages())
+
+
+def test_a_cancelled_job_is_aborted_on_its_host(world: World):
+    from cobblestone.store import batches
+
+    batch = world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    world.write(lambda tx: batches.cancel_jobs(tx, batch.id, now=world.now))
+    world.settle()
+    reply = host.rpc()
+    assert [abort.get("name") for abort in reply.all("result_abort")] == [name]
+
+
+def test_a_failing_host_soon_gets_one_job_a_day(make_world):
+    world = make_world(scheduler={"daily_result_quota": 4})
+    world.add_jobs(world.add_app(rules=ReplicationRules(max_error_results=50, max_total_results=99)), n=40)
+    host = world.host(world.user("broken"), p_ncpus=1)
+    sent = 0
+    for _ in range(30):
+        host.rpc(ask=1)
+        names = host.new_results()
+        sent += len(names)
+        host.rpc(reports=[failed(name) for name in names])
+        world.settle()
+    assert sent <= 10
+    host.rpc(ask=1)
+    assert any("a day" in text or "today" in text for text in host.messages())
+
+
+def test_a_blocked_host_gets_no_work_but_may_report(world: World):
+    from cobblestone.domain.ids import HostId
+    from cobblestone.store import hosts
+
+    world.add_jobs(world.add_app(), n=2)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    name = host.new_results()[0]
+    world.write(lambda tx: hosts.set_blocked(tx, HostId(host.id), "it returns nonsense"))
+    report = host.finish(name, b"x")
+    reply = host.rpc(ask=1, reports=[report])
+    assert reply.has("result_ack")
+    assert host.new_results() == []
+    assert any("nonsense" in text for text in host.messages())
+
+
+def test_trickles_are_stored_once_and_acknowledged(world: World):
+    host = world.host(world.user("alice"))
+    host.rpc()
+    trickle = MsgFromHost(result_name="demo_1_0_0", time=1.0, variety="progress", text="<x>half</x>")
+    assert host.rpc(trickles=[trickle]).has("message_ack")
+    assert host.rpc(trickles=[trickle]).has("message_ack")
+    assert world.query("SELECT variety, text FROM msg_from_host") == [("progress", "<x>half</x>")]
+
+
+def test_a_trickle_down_goes_out_with_the_job_running_and_only_once(world: World):
+    from cobblestone.domain.ids import HostId
+
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    world.write(
+        lambda tx: messages.send_trickle_down(
+            tx, HostId(host.id), result_name=name, text="<stop_at>7</stop_at>", now=world.now
+        )
+    )
+    assert host.rpc().path("trickle_down").get("result_name") == name
+    assert not host.rpc().has("trickle_down")
+
+
+def test_the_weak_authenticator_works_for_the_scheduler_only(world: World):
+    strong = world.user("alice")
+    weak = world.value("SELECT weak_authenticator FROM user_account")
+    host = world.host(weak)
+    host.rpc()
+    assert host.id == 1
+    assert "<error_num>-136" in world.get("/am_get_info.php", params={"account_key": weak}).text
+    assert weak in world.get("/am_get_info.php", params={"account_key": strong}).text
+
+
+def test_preferences_changed_on_the_site_reach_the_client_once(world: World):
+    from cobblestone.domain.ids import UserId
+
+    host = world.host(world.user("alice"))
+    host.rpc()
+    text = "<global_preferences>\n<mod_time>1800000001</mod_time>\n<max_ncpus_pct>50</max_ncpus_pct>\n</global_preferences>"
+    world.write(lambda tx: people.set_global_preferences(tx, UserId(1), text, 1800000001.0))
+    assert host.rpc().path("global_preferences").get("max_ncpus_pct") == "50"
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"<scheduler_request>", b"\x00" * 100, b"<x>" * 10_000])
+def test_what_cannot_be_read_gets_a_reply_of_the_protocol(world: World, body: bytes):
+    reply = world.post("/cgi-bin/cgi", content=body)
+    assert reply.status_code == 200
+    assert "<scheduler_reply>" in reply.text
+    assert "<message" in reply.text
+
+
+def test_a_huge_request_is_refused_without_reading_it(make_world):
+    world = make_world(server={"max_request_bytes": 20_000})
+    reply = world.post("/cgi-bin/cgi", content=b"x" * 30_000)
+    assert "larger than" in reply.text

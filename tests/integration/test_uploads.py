@@ -1,0 +1,280 @@
+"""Uploads and downloads: resume, signatures, sizes, checksums, ranges, packed twins."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.helpers.project_world import SimHost, World, file_size, post_upload, succeeded, upload_body
+
+from cobblestone.domain.work import InputFile, OutputSpec
+from cobblestone.store.files import fan_out, place_of
+from cobblestone.store.uploads import output_content, outputs_of_results
+from cobblestone.wire.signatures import upload_signature
+
+
+@pytest.fixture
+def job(world: World) -> tuple[SimHost, str]:
+    """A host with one result whose output may have 1 MB."""
+    app = world.add_app(outputs=(OutputSpec(open_name="out", max_nbytes=1_000_000),))
+    world.add_jobs(app)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    return host, f"{host.new_results()[0]}_0"
+
+
+def stored(world: World, name: str) -> bytes:
+    result_id = world.value("SELECT result_id FROM upload WHERE name = ?", name)
+    (output,) = world.ctx.store.read(lambda db: outputs_of_results(db, [result_id]))[result_id]
+    return output_content(output, world.ctx.folder.upload, max_nbytes=10**8)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8191, 65_536, 65_537, 900_000])
+def test_files_of_every_size_arrive_unchanged(world: World, job: tuple[SimHost, str], size: int):
+    host, name = job
+    content = os.urandom(size)
+    assert host.upload(name, content).get("status") == "0"
+    assert stored(world, name) == content
+    assert file_size(world, name) == size
+    assert host.upload(name, content).get("status") == "0", "a repetition is harmless"
+
+
+def test_an_interrupted_upload_goes_on_where_it_stopped(world: World, job: tuple[SimHost, str]):
+    host, name = job
+    content = os.urandom(500_000)
+    signature = host.file_info(name).get("xml_signature").strip()
+    cut = upload_body(name, content, signature=signature, max_nbytes=1_000_000)[:-200_000]
+    reply = world.post("/cgi-bin/file_upload_handler", content=cut)
+    assert "<status>1</status>" in reply.text
+    have = file_size(world, name)
+    assert 290_000 < have < 300_000
+    assert host.upload(name, content, offset=have).get("status") == "0"
+    assert stored(world, name) == content
+
+
+def test_the_size_of_a_file_that_is_not_yet_recorded_is_never_the_full_one(
+    world: World, job: tuple[SimHost, str]
+):
+    _, name = job
+    partial = world.ctx.folder.upload / "partial" / name
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"x" * 70_000)  # complete, but the server died before it was recorded
+    assert file_size(world, name) == 69_999
+
+
+def test_a_damaged_upload_is_refused_and_can_be_repeated(world: World, job: tuple[SimHost, str]):
+    host, name = job
+    for content in (b"small", os.urandom(100_000)):
+        assert host.upload(name, content, md5="0" * 32).get("status") == "1"
+    assert world.value("SELECT COUNT(*) FROM upload") == 0
+    assert file_size(world, name) == 0
+    assert host.upload(name, b"small").get("status") == "0"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"signature": "00" * 32 + "\n."}, "not signed"),
+        ({"signature": ""}, "not signed"),
+        ({"max_nbytes": 10**9}, "not signed"),
+    ],
+)
+def test_an_upload_without_this_jobs_signature_is_refused(
+    world: World, job: tuple[SimHost, str], options: dict[str, object], words: str
+):
+    host, name = job
+    signature = host.file_info(name).get("xml_signature").strip()
+    reply = post_upload(world, name, b"data", **{"signature": signature, "max_nbytes": 1_000_000, **options})
+    assert reply.get("status") == "-1"
+    assert words in reply.get("message")
+
+
+def test_another_jobs_signature_does_not_help(world: World, job: tuple[SimHost, str]):
+    _, name = job
+    signature = upload_signature(world.ctx.secret, "other_1_0_0_0", 1_000_000)
+    assert post_upload(world, name, b"x", signature=signature, max_nbytes=1_000_000).get("status") == "-1"
+
+
+def test_a_file_larger_than_its_bound_is_refused(world: World, job: tuple[SimHost, str]):
+    host, name = job
+    assert host.upload(name, b"x", nbytes=1_000_001).get("status") == "-1"
+
+
+def test_more_bytes_than_announced_are_refused(world: World, job: tuple[SimHost, str]):
+    host, name = job
+    for size in (10, 100_000):
+        content = b"x" * (size + 5)
+        assert host.upload(name, content, nbytes=size).get("status") == "-1"
+    assert world.value("SELECT COUNT(*) FROM upload") == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "..", "a/b", ".hidden", "x" * 300, "demo_1_0_0_7", "nosuch_0"]
+)
+def test_names_that_are_no_output_are_refused(world: World, job: tuple[SimHost, str], name: str):
+    signature = upload_signature(world.ctx.secret, name, 100)
+    assert post_upload(world, name, b"x", signature=signature, max_nbytes=100).get("status") == "-1"
+    assert not list(world.ctx.folder.upload.rglob("passwd"))
+
+
+def test_another_content_cannot_replace_a_complete_file(world: World, job: tuple[SimHost, str]):
+    host, name = job
+    host.upload(name, b"first")
+    assert host.upload(name, b"second").get("status") == "-1"
+    assert stored(world, name) == b"first"
+
+
+def test_a_full_disk_puts_uploads_off(make_world):
+    world = make_world(server={"min_free_disk_bytes": 10**15})
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    assert host.upload(f"{host.new_results()[0]}_0", b"x").get("status") == "1"
+
+
+def test_an_output_that_the_client_packed_is_compared_unpacked(world: World):
+    app = world.add_app(quorum=2, outputs=(OutputSpec(open_name="out", gzip=True),))
+    world.add_jobs(app)
+    for level, user in ((1, "alice"), (9, "bob")):
+        host = world.host(world.user(user))
+        host.rpc(ask=1)
+        (name,) = host.new_results()
+        assert host.file_info(f"{name}_0").has("gzip_when_done")
+        packed = gzip.compress(b"answer\n" * 1000, compresslevel=level)
+        assert host.upload(f"{name}_0", packed).get("status") == "0"
+        host.rpc(reports=[succeeded(name, packed)])
+    world.settle()
+    assert world.query("SELECT validate_state FROM result") == [(1,), (1,)]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(data=st.data())
+def test_mutilated_uploads_get_a_reply_of_the_protocol(world: World, data: st.DataObject):
+    body = bytearray(upload_body("demo_1_0_0_0", b"x" * 100, signature="ab" * 32, max_nbytes=1000))
+    for _ in range(data.draw(st.integers(0, 5))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    reply = world.post("/cgi-bin/file_upload_handler", content=bytes(body[:cut]))
+    assert reply.status_code == 200
+    assert "<status>" in reply.text
+
+
+# -- downloads ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_sent_whole_or_from_an_offset(world: World):
+    content = os.urandom(20_000)
+    file = world.store_file("data.bin", content)
+    url = f"/download/{fan_out(file.name)}/{file.name}"
+    assert world.get(url).content == content
+    part = world.get(url, headers={"Range": "bytes=15000-"})
+    assert part.status_code == 206
+    assert part.headers["content-range"] == "bytes 15000-19999/20000"
+    assert part.content == content[15_000:]
+
+
+def test_a_packed_twin_is_sent_as_it_is_and_described_in_the_reply(world: World):
+    content = b"line of text\n" * 1000
+    file = world.store_file("data.txt", content, compress=True)
+    assert file.gzipped_nbytes is not None
+    app = world.add_app()
+    world.add_jobs(
+        app,
+        inputs=[
+            InputFile(
+                name=file.name,
+                open_name="in",
+                nbytes=file.nbytes,
+                md5=file.md5,
+                gzipped_nbytes=file.gzipped_nbytes,
+            )
+        ],
+    )
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    info = host.file_info(file.name)
+    assert info.get("md5_cksum") == hashlib.md5(content).hexdigest()
+    reply = world.get(info.get("gzipped_url").replace("http://127.0.0.1:8080", ""))
+    assert "content-encoding" not in reply.headers
+    assert len(reply.content) == int(info.get("gzipped_nbytes"))
+    assert gzip.decompress(reply.content) == content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/download/0/nosuch",
+        "/download/../cobblestone.toml",
+        "/download/%2e%2e/%2e%2e%2fcobblestone.toml",
+        "/download/0/..%2f..%2fkeys%2fsecret",
+        "/download/keys/secret",
+    ],
+)
+def test_nothing_else_can_be_downloaded(world: World, path: str):
+    assert world.get(path).status_code == 404
+
+
+def test_input_files_go_when_the_job_is_done_and_the_grace_is_over(make_world):
+    world = make_world(files={"unused_file_grace": 100})
+    file = world.store_file("in.txt", b"input")
+    world.add_jobs(
+        world.add_app(), inputs=[InputFile(name=file.name, open_name="in", nbytes=file.nbytes, md5=file.md5)]
+    )
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    host.rpc(reports=[host.finish(name, b"x")])
+    world.settle()
+    path = place_of(world.ctx.folder.download, file.name)
+    assert path.exists()
+    world.now += 101
+    world.settle()
+    assert not path.exists()
+    assert world.value("SELECT COUNT(*) FROM file WHERE name = ?", file.name) == 0
+
+
+def test_the_answer_of_a_batch_stays_until_the_batch_is_retired(world: World):
+    from cobblestone.store import batches
+
+    batch = world.add_jobs(world.add_app(quorum=2))
+    for user in ("alice", "bob"):
+        host = world.host(world.user(user))
+        host.rpc(ask=1)
+        (name,) = host.new_results()
+        host.rpc(reports=[host.finish(name, b"y" * 100_000)])
+    world.settle()
+    assert world.value("SELECT COUNT(*) FROM upload") == 1, "the canonical one; the other has gone"
+    world.write(lambda tx: batches.retire_batch(tx, batch.id))
+    world.settle()
+    assert world.value("SELECT COUNT(*) FROM upload") == 0
+    assert [path for path in world.ctx.folder.upload.rglob("*") if path.is_file()] == []
+
+
+def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
+    from cobblestone.store import archive, batches
+
+    world = make_world(files={"purge_after": 50})
+    batch = world.add_jobs(world.add_app())
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    world.now += 200
+    host.rpc(reports=[host.finish(name, b"x")])
+    world.settle()
+    world.write(lambda tx: batches.retire_batch(tx, batch.id))
+    world.settle()
+    world.now += 60
+    assert world.run(world.purger.step()) == 1
+    assert world.value("SELECT COUNT(*) FROM workunit") == 0
+    columns, rows = archive.query(
+        world.ctx.folder.archive,
+        "SELECT r.name, r.granted_credit, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id",
+    )
+    assert columns == ["name", "granted_credit", "t.stderr IS NOT NULL"]
+    assert rows[0][0] == name
+    assert rows[0][1] > 0
+    assert world.value("SELECT COUNT(*) FROM credit_entry") == 1

@@ -1,0 +1,71 @@
+"""The compiled twin gives the figures of the policy, for any log and every system."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.helpers.job_logs import random_job_log
+
+from cobblestone.credit_lab import vectorised
+from cobblestone.credit_lab.replay import Replay, ReplayOptions, replay, replay_fast
+from cobblestone.policy.credit.cobblestone import CreditUnit
+from cobblestone.policy.credit.registry import credit_system, credit_system_names
+
+SYSTEMS = [name for name in credit_system_names() if name != "after-assimilation"]
+
+
+def numbers(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def assert_equal(policy: Replay, twin: Replay) -> None:
+    assert [int(mode) for mode in twin.modes] == list(policy.modes)
+    assert numbers(twin.claimed) == pytest.approx(numbers(policy.claimed), rel=1e-9, abs=1e-9)
+    assert numbers(twin.granted) == pytest.approx(numbers(policy.granted), rel=1e-9, abs=1e-9)
+    assert twin.version_scales == pytest.approx(policy.version_scales, rel=1e-9)
+    for kind in ("hosts", "users", "teams", "versions"):
+        one, other = list(getattr(policy, kind).rows()), list(getattr(twin, kind).rows())
+        assert [row[0] for row in other] == [row[0] for row in one]
+        for expected, found in zip(one, other, strict=True):
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    name=st.sampled_from(SYSTEMS),
+    lines=st.integers(1, 60),
+    hostile=st.sampled_from([0.0, 0.05, 0.5]),
+    limit=st.sampled_from([None, 20.0]),
+    unit=st.sampled_from([100.0, 200.0]),
+)
+@settings(deadline=None)  # the first example compiles
+def test_the_twin_equals_the_policy(
+    seed: int, name: str, lines: int, hostile: float, limit: float | None, unit: float
+) -> None:
+    log = random_job_log(random.Random(seed), lines, hosts=6, hostile=hostile)
+    options = ReplayOptions(unit=CreditUnit(unit), max_granted=limit, scale_interval=300.0)
+    assert_equal(replay(log, credit_system(name), options), replay_fast(log, name, options))
+
+
+@pytest.mark.parametrize("name", ["counted", "creditnew-designed", "creditnew-deployed"])
+@pytest.mark.parametrize("hostile", [0.0, 0.02])
+def test_the_twin_equals_the_policy_when_scales_are_at_work(name: str, hostile: float) -> None:
+    log = random_job_log(random.Random(7), 3000, hosts=20, hostile=hostile)
+    policy = replay(log, credit_system(name))
+    assert_equal(policy, replay_fast(log, name))
+    assert len(policy.version_scales) == 8
+    if name != "counted":
+        assert {0, 1} <= set(policy.modes)
+
+
+def test_a_log_that_is_replayed_in_pieces_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = random_job_log(random.Random(3), 1500)
+    whole = replay_fast(log, "creditnew-deployed")
+    monkeypatch.setattr(vectorised, "LINES_AT_A_TIME", 7)
+    pieces = replay_fast(log, "creditnew-deployed")
+    assert numbers(pieces.granted) == numbers(whole.granted)
+    assert pieces.version_scales == whole.version_scales

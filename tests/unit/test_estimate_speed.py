@@ -1,0 +1,87 @@
+"""Projected speed and expected run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.dispatch_world import description, record
+
+from cobblestone.policy.estimate.speed import (
+    MAX_CPU_FLOPS,
+    PeakFlopCount,
+    SpeedPopulation,
+    availability,
+    capped_cpu_speed,
+    cpu_speed,
+    job_seconds,
+    projected_flops,
+)
+
+POPULATION = SpeedPopulation(median=2e9, percentile_95=5e9)
+
+
+def flops(**changes: Any) -> float:
+    values: dict[str, Any] = {
+        "cpu_flops": 4e9,
+        "avg_ncpus": 1.0,
+        "ngpus": 0.0,
+        "estimate": 3e9,
+        "peak_flops": 4e9,
+    } | changes
+    return projected_flops(**values)
+
+
+def test_without_samples_speed_is_a_low_guess_from_the_benchmark():
+    assert flops() == 4e9
+    assert flops(avg_ncpus=0.5, ngpus=1.0, estimate=1e12) == 4e9 * 10.5
+
+
+def test_ten_samples_are_not_enough_and_eleven_are():
+    assert flops(record=record(et_n=10, et_avg=1e-9)) == 4e9
+    assert flops(record=record(et_n=11, et_avg=1e-9)) == pytest.approx(1e9)
+
+
+def test_a_measured_speed_is_capped_at_250_times_the_estimate():
+    assert flops(record=record(et_n=11, et_avg=1e-15)) == 250 * 3e9
+
+
+def test_the_versions_mean_is_used_when_the_host_is_new():
+    assert flops(version_mean=PeakFlopCount(n=100, avg=2.0)) == 4e9
+    assert flops(version_mean=PeakFlopCount(n=101, avg=2.0)) == 2e9
+    known = record(et_n=11, et_avg=1e-9)
+    assert flops(version_mean=PeakFlopCount(n=101, avg=2.0), record=known) == pytest.approx(1e9)
+
+
+@pytest.mark.parametrize("et_avg", [0.0, 5e-324])
+def test_a_mean_of_nothing_does_not_give_an_endless_speed(et_avg: float):
+    assert 0 < flops(record=record(et_n=50, et_avg=et_avg)) <= 250 * 3e9
+
+
+@pytest.mark.parametrize(
+    ("told", "used"), [(0.0, 1e9), (-5.0, 1e9), (4e9, 4e9), (1e308, MAX_CPU_FLOPS), (1.0, 1e6)]
+)
+def test_benchmarks_are_kept_within_bounds(told: float, used: float):
+    assert cpu_speed(description(p_fpops=told)) == used
+
+
+@pytest.mark.parametrize(("told", "used"), [(0.0, 2e9), (4e9, 4e9), (1e12, 5.5e9)])
+def test_plan_classes_cap_speed_by_the_population(told: float, used: float):
+    assert capped_cpu_speed(description(p_fpops=told), POPULATION) == pytest.approx(used)
+
+
+@pytest.mark.parametrize(
+    ("on", "active", "used"),
+    [(0.5, 0.5, 0.25), (0.0, 1.0, 0.1), (-1.0, 1.0, 0.1), (9.0, 9.0, 1.0), (1e308, 1e308, 1.0)],
+)
+def test_availability_lies_between_a_tenth_and_one(on: float, active: float, used: float):
+    assert availability(description(on_frac=on, active_frac=active)) == used
+
+
+def test_gpus_have_their_own_availability():
+    assert availability(description(gpu_active_frac=0.2), gpu=True) == pytest.approx(0.2)
+
+
+def test_run_time_is_operations_over_speed_over_availability():
+    assert job_seconds(1e12, 1e9, 0.5) == 2000
+    assert job_seconds(0.0, 1e9, 1.0) == 1000

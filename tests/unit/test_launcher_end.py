@@ -1,0 +1,324 @@
+"""How a job ends under the launcher: outputs, exit status, signals, error output, bounds, trickles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.launcher_slot import (
+    LAUNCHER_FILE,
+    TRICKLE_DOWN,
+    TRICKLE_UP,
+    Slot,
+    is_gone,
+    open_slot,
+    process_state,
+    until,
+)
+
+COPY = "import sys\nopen(sys.argv[2], 'w').write(open(sys.argv[1]).read().upper())\n"
+IN_OUT = ["python3", "program.py", "{input}", "{output}"]
+OPTIONS = ["--input", "main=in.txt", "--output", "main=out.txt"]
+FOREVER = """
+import os, time
+open("pid.tmp", "w").write(str(os.getpid()))
+os.rename("pid.tmp", "pid")
+while True: time.sleep(60)
+"""
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[Slot]:
+    with open_slot(tmp_path) as made:
+        yield made
+
+
+def test_success_writes_the_output_and_the_finish_file(slot: Slot) -> None:
+    slot.write("in.txt", "abc")
+    assert slot.run(COPY, OPTIONS, command=IN_OUT) == 0
+    assert slot.read("out.txt") == "ABC"
+    assert slot.read("boinc_finish_called") == "0\n"
+    assert not slot.exists("boinc_temporary_exit")
+
+
+def test_starts_as_a_shell_script_with_any_python_on_the_path(slot: Slot) -> None:
+    copy = slot.folder / "main_program"
+    copy.write_bytes(LAUNCHER_FILE.read_bytes())
+    copy.chmod(0o755)
+    slot.write("in.txt", "abc")
+    assert slot.run(COPY, OPTIONS, command=IN_OUT, launcher=["./main_program"]) == 0
+    assert slot.read("out.txt") == "ABC"
+
+
+def test_says_so_when_the_computer_has_no_python(slot: Slot) -> None:
+    launcher = ["/usr/bin/env", "PATH=/nonexistent", "/bin/sh", str(LAUNCHER_FILE)]
+    assert slot.run(COPY, launcher=launcher) == 195
+    assert "no Python 3.6 or newer" in slot.read("stderr.txt")
+
+
+def test_last_figures_are_sent_even_when_the_message_before_was_not_read(slot: Slot) -> None:
+    program = "import cobblestone_runtime as r\nr.progress(1)\nwhile r.time.process_time() < 0.3: pass\n"
+    assert slot.run(program) == 0  # nobody has read the first message
+    figures = slot.status()
+    assert figures["fraction_done"] == 1.0
+    assert figures["current_cpu_time"] >= 0.3
+
+
+def test_exit_status_of_the_command_is_passed_on(slot: Slot) -> None:
+    assert slot.run("import sys\nsys.exit(7)") == 7
+    assert not slot.exists("boinc_finish_called")
+    assert "the command ended with exit status 7" in slot.read("stderr.txt")
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGFPE"])
+def test_a_signal_of_the_command_becomes_128_plus_its_number(slot: Slot, name: str) -> None:
+    number = signal.Signals[name]
+    no_core_file = "import os, resource\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+    program = f"{no_core_file}os.kill(os.getpid(), {number:d})"
+    assert slot.run(program) == 128 + number
+    assert f"ended by signal {number:d} ({name})" in slot.read("stderr.txt")
+
+
+def test_a_command_killed_from_outside_is_started_again_three_times(slot: Slot) -> None:
+    program = "import os\nos.kill(os.getpid(), 9)"
+    assert [slot.run(program) for _ in range(4)] == [0, 0, 0, 137]
+    assert not slot.exists("boinc_finish_called")
+    assert "ended by signal 9 (SIGKILL)" in slot.read("stderr.txt")
+
+
+def test_a_checkpoint_between_two_kills_starts_the_count_again(slot: Slot) -> None:
+    program = "import os, cobblestone_runtime\ncobblestone_runtime.checkpoint()\nos.kill(os.getpid(), 15)"
+    assert [slot.run(program) for _ in range(5)] == [0, 0, 0, 0, 0]
+
+
+def test_a_missing_output_is_named(slot: Slot) -> None:
+    slot.write("in.txt", "abc")
+    assert slot.run("pass", OPTIONS, command=IN_OUT) == 208
+    assert "did not write its output main (out.txt)" in slot.read("stderr.txt")
+    assert not slot.exists("boinc_finish_called")
+
+
+def test_an_optional_output_may_be_missing(slot: Slot) -> None:
+    assert slot.run("pass", ["--output", "log=log.txt"], optional_outputs=["log"]) == 0
+
+
+def test_standard_output_can_be_an_output_file(slot: Slot) -> None:
+    options = ["--output", "main=deep/out.txt"]
+    assert slot.run("print('hello')", options, stdout="{output:main}") == 0
+    assert slot.read("deep/out.txt") == "hello\n"
+
+
+def test_standard_output_goes_to_a_file_otherwise(slot: Slot) -> None:
+    assert slot.run("print('hello')") == 0
+    assert slot.read("stdout.txt") == "hello\n"
+
+
+def test_error_output_is_cleaned_and_the_launchers_own_sentence_follows(slot: Slot) -> None:
+    program = r"import sys; sys.stderr.buffer.write(b'caf\xc3\xa9 \0 x ]]> y'); sys.exit(3)"
+    assert slot.run(program) == 3
+    assert (slot.folder / "stderr.txt").read_bytes() == (
+        b"caf\xc3\xa9  x ]] > y\ncobblestone: the command ended with exit status 3\n"
+    )
+
+
+def test_only_the_end_of_long_error_output_is_handed_over(slot: Slot) -> None:
+    assert slot.run("import sys\nfor n in range(100000): print(n, file=sys.stderr)") == 0
+    text = slot.read("stderr.txt")
+    assert text.endswith("\n99999\n")
+    assert len(text) < 61_000
+
+
+def test_error_output_of_a_killed_launcher_is_not_lost(slot: Slot) -> None:
+    process = slot.start("import sys\nprint('first words', file=sys.stderr, flush=True)\n" + FOREVER)
+    slot.pid()
+    process.kill()
+    process.wait()
+    assert slot.run("pass") == 0
+    assert slot.read("stderr.txt") == "first words\n"
+
+
+def test_the_users_key_is_nowhere_but_in_the_clients_own_file(slot: Slot) -> None:
+    assert slot.run("import cobblestone_runtime as r\nprint(r.job_info())") == 0
+    holders = [path.name for path in slot.folder.iterdir() if b"secret-of-the-user" in path.read_bytes()]
+    assert holders == ["init_data.xml"]
+    assert "'result_name': 'wu_1_0'" in slot.read("stdout.txt")
+
+
+def test_processes_left_behind_by_the_command_are_killed(slot: Slot) -> None:
+    program = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+open("child", "w").write(str(child.pid))
+os._exit(0)
+"""
+    assert slot.run(program) == 0
+    assert is_gone(int(slot.read("child")))
+
+
+def test_a_file_that_differs_from_the_signed_one_is_refused(slot: Slot) -> None:
+    assert slot.run("print(1)", files={"program.py": "0" * 64}) == 206
+    assert "program.py differs from the one that the project signed" in slot.read("stderr.txt")
+
+
+def test_an_app_may_change_its_own_copy_of_a_file_and_be_continued(slot: Slot) -> None:
+    program = "import os\nopen(__file__, 'a').write('#')\nif not os.path.exists('again'):\n    "
+    program += "open('again', 'w')\n    os.kill(os.getpid(), 9)\n"
+    files = {"program.py": hashlib.sha256(program.encode()).hexdigest()}
+    slot.start(program, files=files)
+    assert slot.wait() == 0
+    assert not slot.exists("boinc_finish_called")
+    assert slot.run(slot.read("program.py"), files=files) == 0
+    assert slot.exists("boinc_finish_called")
+
+
+def test_an_empty_description_of_the_client_is_not_taken_for_stand_alone(slot: Slot) -> None:
+    slot.write("init_data.xml", "")
+    assert slot.run("pass", ["--input", "a=/etc/passwd"]) == 206
+    assert slot.run("pass") == 0
+    assert slot.exists("boinc_finish_called")
+
+
+def test_a_missing_file_of_the_app_is_named(slot: Slot) -> None:
+    assert slot.run("print(1)", files={"tables.bin": None}) == 206
+    assert "the app's file tables.bin is missing" in slot.read("stderr.txt")
+
+
+def test_a_missing_app_description_is_named(slot: Slot) -> None:
+    process = subprocess.run(
+        [sys.executable, str(LAUNCHER_FILE)], cwd=slot.folder, capture_output=True, timeout=30
+    )
+    assert process.returncode == 206
+    assert b"cobblestone_app.json is missing in the slot" in process.stderr
+
+
+def test_a_command_that_does_not_exist_is_named(slot: Slot) -> None:
+    assert slot.run("", command=["no-such-program"]) == 206
+    assert "'no-such-program'" in slot.read("stderr.txt")
+
+
+def test_a_native_program_in_the_slot_is_started_by_its_name(slot: Slot) -> None:
+    slot.write("tool", "#!/bin/sh\necho from the tool\n")
+    assert slot.run("", command=["tool"]) == 0
+    assert slot.read("stdout.txt") == "from the tool\n"
+
+
+def test_memory_bound_is_enforced_when_the_app_asks_for_it(slot: Slot) -> None:
+    slot.write_init_data(memory_bound=60e6)
+    assert slot.run("data = bytearray(b'x' * 90_000_000)\n" + FOREVER, enforce_memory=True) == 198
+    assert is_gone(slot.pid())
+    assert "its bound is 60 MB" in slot.read("stderr.txt")
+
+
+def test_disk_bound_is_enforced_when_the_app_asks_for_it(slot: Slot) -> None:
+    slot.write_init_data(disk_bound=2e6)
+    program = "open('big', 'wb').write(bytes(3_000_000))\n" + FOREVER
+    assert slot.run(program, enforce_disk=True, change="r.DISK_SECONDS = 0.2; r.STATUS_SECONDS = 0.2") == 196
+    assert is_gone(slot.pid())
+
+
+def test_bounds_are_the_clients_business_otherwise(slot: Slot) -> None:
+    slot.write_init_data(memory_bound=1e6, disk_bound=10)
+    assert slot.run("print(1)", change="r.STATUS_SECONDS = 0.01") == 0
+
+
+def test_trickles_up_go_to_the_client_one_at_a_time(slot: Slot) -> None:
+    program = "import cobblestone_runtime as r\nfor n in range(3): r.trickle('step', 'number %d' % n)\n"
+    slot.start(program)
+    seen: list[str] = []
+
+    def take() -> bool:
+        if slot.receive(TRICKLE_UP):
+            seen.append(slot.read("trickle_up.xml"))
+            (slot.folder / "trickle_up.xml").unlink()
+        return len(seen) == 3
+
+    until(take)
+    assert slot.wait() == 0
+    assert seen == [f"<variety>step</variety>\nnumber {n}\n" for n in range(3)]
+
+
+def test_trickles_that_the_client_does_not_take_do_not_hold_up_the_end_for_ever(slot: Slot) -> None:
+    program = "import cobblestone_runtime as r\nr.trickle('a', 'b')\nr.trickle('a', 'c')\n"
+    assert slot.run(program, change="r.TRICKLE_WAIT_SECONDS = 0.3") == 0
+    assert "1 trickles could not be handed" in slot.read("stderr.txt")
+
+
+def test_trickles_down_reach_the_command_in_order(slot: Slot) -> None:
+    program = """
+import time, cobblestone_runtime as r
+texts = []
+while len(texts) < 2:
+    texts += r.receive_trickles()
+    time.sleep(0.01)
+print(texts)
+"""
+    slot.start(program)
+    until(lambda: slot.exists("cobblestone_job.json"))
+    slot.write("trickle_down_100", "<text>\nfirst\n</text>\n")
+    slot.write("trickle_down_200", "<text>second</text>")
+    slot.send(TRICKLE_DOWN, "<have_trickle_down/>\n")
+    assert slot.wait() == 0
+    assert slot.read("stdout.txt") == "['first', 'second']\n"
+
+
+def alone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, str(LAUNCHER_FILE), *words]
+    return subprocess.run(launcher, cwd=folder, capture_output=True, text=True, timeout=30)
+
+
+def test_stand_alone_it_runs_the_described_command_and_leaves_the_folder_clean(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import cobblestone_runtime as r\nr.progress(1)\nr.trickle('v', 't')\n" + COPY
+    )
+    (tmp_path / "cobblestone_app.json").write_text(json.dumps({"command": IN_OUT}))
+    (tmp_path / "in.txt").write_text("abc")
+    done = alone(tmp_path, *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert "finished in" in done.stderr
+    assert (tmp_path / "out.txt").read_text() == "ABC"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"program.py", "cobblestone_app.json", "in.txt", "out.txt"}
+
+
+def test_stand_alone_it_runs_a_command_given_after_two_dashes(tmp_path: Path) -> None:
+    done = alone(tmp_path, "--", "python3", "-c", "import sys; print('{}', file=sys.stderr); sys.exit(4)")
+    assert done.returncode == 4
+    assert "{}" in done.stderr
+
+
+def test_stand_alone_it_reports_a_killed_command_and_does_not_start_it_again(tmp_path: Path) -> None:
+    done = alone(tmp_path, "--", "python3", "-c", "import os; os.kill(os.getpid(), 9)")
+    assert done.returncode == 137
+    assert "ended by signal 9" in done.stderr
+
+
+def test_stand_alone_ctrl_c_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FOREVER)
+    launcher = [sys.executable, str(LAUNCHER_FILE), "--", "python3", "program.py"]
+    with subprocess.Popen(launcher, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        until((tmp_path / "pid").exists)
+        pid = int((tmp_path / "pid").read_text())
+        assert process_state(pid) != ""
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 130
+    assert is_gone(pid)
+
+
+def test_stand_alone_without_anything_to_run_says_what_to_do(tmp_path: Path) -> None:
+    done = alone(tmp_path)
+    assert done.returncode == 206
+    assert "give a command after --" in done.stderr
+
+
+def test_help_explains_the_file(tmp_path: Path) -> None:
+    done = alone(tmp_path, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("\nRun a plain command as a job of the BOINC client")

@@ -1,0 +1,255 @@
+"""The repository keeps its own promises: no private addresses, small modules, links that lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: Names are put together here, so that this file does not contain what it forbids.
+REGISTRY_HOSTS = (
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "npmjs" + ".org",
+    "npmjs" + ".com",
+    "crates" + ".io",
+    "ana" + "conda.org",
+    "/opt/" + "pypi",
+    "/opt/" + "wheels",
+)
+#: Folders of one machine or person: of root, of a user, and the place where this was written.
+MACHINE_PATH = re.compile(r"(?<![\w.$}~*-])/(?:work|root|home/[a-z][\w-]*|Users/[A-Za-z][\w-]*)/[\w.]")
+#: Recorded bytes and data of others are kept as they are.
+RECORDED = ("tests/golden/", "tests/helpers/captures/")
+
+MAX_LINES = 500
+VAGUE_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+
+@cache
+def tracked_files() -> tuple[Path, ...]:
+    """Every file of the repository, without what is ignored."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    listing = subprocess.run(command, check=True, capture_output=True).stdout.decode()
+    names = [name for name in listing.split("\0") if name]
+    return tuple(path for name in names if (path := ROOT / name).is_file())
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_files() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for path in tracked_files():
+        data = path.read_bytes()
+        if b"\0" not in data and not name_of(path).startswith(RECORDED):
+            found.append((name_of(path), data.decode("utf-8")))
+    return found
+
+
+def modules(*folders: str) -> list[Path]:
+    return [path for path in tracked_files() if path.suffix == ".py" and name_of(path).startswith(folders)]
+
+
+def lines_with(pattern: re.Pattern[str], files: list[tuple[str, str]]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in files
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_package_registry() -> None:
+    hosts = re.compile("|".join(re.escape(host) for host in REGISTRY_HOSTS), re.IGNORECASE)
+    assert lines_with(hosts, text_files()) == []
+
+
+def test_no_file_holds_a_path_of_one_machine() -> None:
+    assert lines_with(MACHINE_PATH, text_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see /ro" + "ot/project", True),
+        ("'/ho" + "me/ada/x'", True),
+        ("/home/", False),
+        ("https://example.org/work/list", False),
+        ("$HOME/work/x", False),
+        ("/var/lib/boinc-client", False),
+    ],
+)
+def test_a_path_of_one_machine_is_told_from_an_address(text: str, found: bool) -> None:
+    assert (MACHINE_PATH.search(text) is not None) == found
+
+
+def test_there_is_no_lock_file_with_index_addresses() -> None:
+    names = {path.name for path in tracked_files()}
+    assert names.isdisjoint({"uv.lock", "poetry.lock", "Pipfile.lock", "pdm.lock"})
+
+
+def test_modules_are_short_or_say_why_not() -> None:
+    long: list[str] = []
+    for path in modules("src/", "tools/"):
+        if "/migrations/versions/" in name_of(path):  # history, never changed
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > MAX_LINES and not any(line.startswith("# length:") for line in lines[:20]):
+            long.append(f"{name_of(path)}: {len(lines)} lines")
+    assert long == []
+
+
+def test_packages_and_modules_are_named_after_things_of_the_field() -> None:
+    vague = {
+        name_of(path)
+        for path in modules("src/")
+        if VAGUE_NAMES & {part.removesuffix(".py") for part in path.relative_to(ROOT).parts}
+    }
+    assert vague == set()
+
+
+def test_no_test_is_left_out() -> None:
+    evasion = re.compile(r"mark\." + r"(skip|xfail)|pytest\." + r"(skip|xfail|importorskip)\(")
+    tests = [(name_of(path), path.read_text(encoding="utf-8")) for path in modules("tests/")]
+    assert lines_with(evasion, tests) == []
+
+
+def waits_for_the_clock(call: ast.AST) -> bool:
+    """Whether this is a call of a sleep for longer than nothing (programs in strings do not count)."""
+    return (
+        isinstance(call, ast.Call)
+        and ast.unparse(call.func) in {"time.sleep", "asyncio.sleep", "anyio.sleep"}
+        and not (len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)
+    )
+
+
+def test_no_test_below_end_to_end_waits_for_the_clock() -> None:
+    folders = (
+        "tests/unit/",
+        "tests/properties/",
+        "tests/golden/",
+        "tests/conformance/",
+        "tests/integration/",
+    )
+    waiting = [
+        f"{name_of(path)}: {ast.unparse(node)}"
+        for path in modules(*folders)
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if waits_for_the_clock(node)
+    ]
+    assert waiting == []
+
+
+def test_scripts_can_be_executed() -> None:
+    scripts = [
+        path for path in tracked_files() if path.read_bytes()[:2] == b"#!" and path.suffix in {"", ".sh"}
+    ]
+    assert {"run", "setup.sh", "lock.sh"} <= {path.name for path in scripts}
+    assert [name_of(path) for path in scripts if not path.stat().st_mode & 0o100] == []
+
+
+IMPURE = '''"""A rule that looks at its watch and throws dice."""
+
+from __future__ import annotations
+
+import random
+import time
+
+
+def decide() -> bool:
+    """Decide by chance."""
+    return time.time() > random.random()
+'''
+
+
+@pytest.mark.parametrize(
+    ("package", "complaints"), [("domain", 2), ("policy", 2), ("policy/credit", 2), ("server", 0)]
+)
+def test_the_linter_refuses_clocks_and_chance_in_pure_packages(package: str, complaints: int) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--no-cache",
+        "--output-format",
+        "json",
+        "--stdin-filename",
+    ]
+    done = subprocess.run(
+        [*command, f"src/cobblestone/{package}/probe.py", "-"],
+        input=IMPURE,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert [item["code"] for item in json.loads(done.stdout)] == ["TID251"] * complaints
+
+
+# Documentation: each link inside the repository leads to a file, and to a heading in it.
+
+LINK = re.compile(
+    r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=\"([^\"]+)\""
+)
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+
+
+def documents() -> list[Path]:
+    return [path for path in tracked_files() if path.suffix == ".md"]
+
+
+def anchors(document: Path) -> set[str]:
+    """The names by which headings can be linked to, as the usual viewers make them."""
+    text = FENCE.sub("", document.read_text(encoding="utf-8"))
+    found: set[str] = set()
+    for heading in HEADING.findall(text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        count = 0
+        while (name := slug if count == 0 else f"{slug}-{count}") in found:
+            count += 1
+        found.add(name)
+    return found
+
+
+def broken_links(document: Path) -> list[str]:
+    text = FENCE.sub("", document.read_text(encoding="utf-8"))
+    broken: list[str] = []
+    for markdown, html in LINK.findall(text):
+        link = markdown or html
+        if re.match(r"[a-z][a-z0-9+.-]*:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (document.parent / place).resolve() if place else document
+        if not target.exists() or not target.is_relative_to(ROOT):
+            broken.append(f"{name_of(document)}: {link} does not exist")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            broken.append(f"{name_of(document)}: {link} is not a heading there")
+    return broken
+
+
+def test_links_in_the_documentation_lead_somewhere() -> None:
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/glossary.md"} <= {
+        name_of(d) for d in documents()
+    }
+    assert [problem for document in documents() for problem in broken_links(document)] == []
+
+
+def test_a_link_to_nowhere_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    document = tmp_path / "a.md"
+    document.write_text(
+        "# One thing\n[ok](#one-thing) [no](#two) [gone](b.md) ![](c.svg) [out](https://example.org)\n"
+    )
+    assert [problem.split()[1] for problem in broken_links(document)] == ["#two", "b.md", "c.svg"]

@@ -1,0 +1,204 @@
+#!/bin/sh
+# Install what a target of the Makefile needs.  Running it again costs a fraction of a second.
+#
+#   tools/setup.sh demo    the BOINC client, and cobblestone with its core libraries in .venv
+#   tools/setup.sh check   cobblestone with everything for development in .venv
+#   tools/setup.sh test    as check, and the Debian packages that the tests use for real
+#
+# PYTHON=/path/to/python3 chooses the interpreter for a new .venv.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*"; }
+fail() {
+    printf '\nset-up stopped: %s\n' "$1" >&2
+    shift
+    for line in "$@"; do printf '  %s\n' "$line" >&2; done
+    exit 1
+}
+present() { command -v "$1" >/dev/null 2>&1; }
+
+# --------------------------------------------------------------------------------------------- Python
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    for candidate in ${PYTHON:-} .venv/bin/python python3 python3.13 python3.12 python3.11 python3.14 python; do
+        if new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+# -------------------------------------------------------------------------------------- Debian packages
+
+packages=""
+# want PACKAGES COMMAND...: install PACKAGES unless COMMAND succeeds.
+want() {
+    wanted=$1
+    shift
+    "$@" >/dev/null 2>&1 || packages="$packages $wanted"
+}
+
+any_program() {
+    for program in "$@"; do
+        if present "$program"; then return 0; fi
+    done
+    return 1
+}
+boinc_client() { any_program boinc boinc_client && present boinccmd; }
+boinc_headers() { [ -e /usr/include/boinc/boinc_api.h ] || [ -e /usr/local/include/boinc/boinc_api.h ]; }
+postgresql() {
+    for program in /usr/lib/postgresql/*/bin/initdb; do
+        if [ -x "$program" ]; then return 0; fi
+    done
+    present initdb
+}
+working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
+
+collect_packages() {
+    if [ -n "$python" ]; then
+        want python3-venv working_venv
+    else
+        want "python3 python3-venv" false
+    fi
+    case $goal in
+    demo) want boinc-client boinc_client ;;
+    test)
+        want boinc-client boinc_client
+        want libboinc-app-dev boinc_headers
+        want gcc present gcc
+        want g++ present g++
+        want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
+        want postgresql postgresql
+        ;;
+    esac
+}
+
+become_root=""
+policy=/usr/sbin/policy-rc.d
+
+install_packages() {
+    command_line="apt-get install --no-install-recommends$packages"
+    present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
+        "There is no apt-get here, so install them in your system's way and run make again." \
+        "Fedora: dnf install boinc-client gcc gcc-c++ chromium postgresql-server" \
+        "The BOINC client alone is enough for \`make demo\`."
+    if [ "$(id -u)" != 0 ]; then
+        present sudo || fail "these Debian packages are missing:$packages" \
+            "Only root can install them. Ask your administrator for:" "$command_line"
+        become_root="sudo"
+        [ -t 0 ] || become_root="sudo -n" # nobody is there to type a password
+        $become_root true || fail "sudo did not let us install these Debian packages:$packages" \
+            "Run this yourself, then make again:" "sudo $command_line"
+    fi
+
+    say "Installing Debian packages:$packages (a minute or two)"
+    forbid_service_starts
+    apt_get update || say "apt-get update failed; going on with the package lists that are here"
+    # shellcheck disable=SC2086  # a list of words
+    apt_get install -y --no-install-recommends $packages ||
+        fail "apt-get could not install:$packages" "Its messages are above. Mend that, or run:" "$command_line"
+    allow_service_starts
+    for service in boinc-client postgresql; do
+        case "$packages " in *" $service "*) keep_off "$service" ;; esac
+    done
+}
+
+apt_get() { # its many messages are shown when it fails
+    messages=$($become_root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" 2>&1) || {
+        printf '%s\n' "$messages" >&2
+        return 1
+    }
+}
+
+# Packages that bring a service start it at once, unless this script of Debian's forbids it.
+forbid_service_starts() {
+    if [ -e "$policy" ]; then
+        status=0
+        "$policy" boinc-client start >/dev/null 2>&1 || status=$?
+        [ "$status" = 101 ] || fail "$policy exists and lets new services start" \
+            "Cobblestone uses programs of these packages only and must not start services on your machine." \
+            "Install them yourself, then run make again: $command_line"
+        return
+    fi
+    trap allow_service_starts EXIT
+    trap 'exit 130' INT TERM HUP
+    printf '#!/bin/sh\n# Placed by cobblestone tools/setup.sh for a moment.\nexit 101\n' | $become_root tee "$policy" >/dev/null
+    $become_root chmod 755 "$policy"
+    policy_is_ours=yes
+}
+
+policy_is_ours=""
+allow_service_starts() {
+    [ -z "$policy_is_ours" ] || $become_root rm -f "$policy"
+    policy_is_ours=""
+    trap - EXIT INT TERM HUP
+}
+
+# We need the programs, not the service: do not let a package of ours bring one up at the next boot.
+keep_off() {
+    present systemctl || return 0
+    if $become_root systemctl disable --quiet "$1.service" >/dev/null 2>&1; then
+        say "The service $1 came with its package; it was not started and is off. To use it: systemctl enable --now $1"
+    fi
+}
+
+# ------------------------------------------------------------------------------------------------ .venv
+
+key_of() { # key_of FILE...: what an installation depends on
+    { cat "$@" && .venv/bin/python -VV && pwd; } | cksum
+}
+
+installed() { # installed SET: .venv has the packages of requirements/SET.txt
+    [ -e ".venv/.installed-$1" ] && [ "$(cat ".venv/.installed-$1")" = "$(key_of "requirements/$1.txt")" ]
+}
+
+pip() { .venv/bin/python -m pip --disable-pip-version-check --no-input "$@"; }
+
+make_venv() {
+    if new_enough .venv/bin/python; then
+        .venv/bin/python -c 'import pip' >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 ||
+            fail "the virtual environment .venv has no pip" "Remove it with \`make clean\` and try again."
+        return
+    fi
+    say "Creating .venv with $("$python" -V)"
+    "$python" -m venv --clear .venv || fail "$python cannot make a virtual environment in .venv" "Its message is above."
+}
+
+install_requirements() { # install_requirements SET
+    if installed "$1"; then return; fi
+    if [ "$1" = core ] && installed dev; then return; fi # dev contains core, in the same versions
+    say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
+    pip install -qq --require-hashes --requirement "requirements/$1.txt" ||
+        fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?"
+    key_of "requirements/$1.txt" >".venv/.installed-$1"
+}
+
+install_cobblestone() {
+    key=$(key_of pyproject.toml src/cobblestone/__init__.py)
+    if [ -e .venv/.installed-self ] && [ "$(cat .venv/.installed-self)" = "$key" ]; then return; fi
+    pip install -qq --no-build-isolation --no-deps --editable . ||
+        fail "pip could not install cobblestone itself from $(pwd)" "Its message is above."
+    printf '%s\n' "$key" >.venv/.installed-self
+}
+
+# ----------------------------------------------------------------------------------------------------
+
+goal=${1:-}
+case $goal in
+demo) set_of_packages=core ;;
+check | test) set_of_packages=dev ;;
+*) fail "tell me what for" "usage: tools/setup.sh demo|check|test" ;;
+esac
+
+python=$(find_python)
+collect_packages
+[ -z "$packages" ] || install_packages
+[ -n "$python" ] || python=$(find_python)
+[ -n "$python" ] || fail "there is no Python 3.11 or newer here" \
+    "Install one and say where it is: make PYTHON=/path/to/python3 ..."
+make_venv
+install_requirements "$set_of_packages"
+install_cobblestone
