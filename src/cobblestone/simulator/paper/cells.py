@@ -68,6 +68,11 @@ def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
     return {"preset": cell.preset, "values": [list(v) for v in cell.values], "policy": cell.policy, "mode": cell.mode, "seeds": numbers}
 
 
+def other_mode(cell: Cell, mode: Mode) -> Cell:
+    """Return the same cell in another mode."""
+    return Cell(cell.preset, cell.values, cell.policy, mode)
+
+
 def mix_cell(count: int, policy: str, mode: Mode, *, tight: bool) -> Cell:
     """Mix of ``count`` projects with the tight or the printed base bound."""
     bound = presets.TIGHT_BOUND if tight else presets.PRINTED_BOUND

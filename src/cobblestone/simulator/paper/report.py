@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cobblestone.simulator.paper.cells import BASE, Cell, Figure, mix_cell, slack_cell, variance_cell
+from cobblestone.simulator.paper.cells import BASE, Cell, Figure, Mode, mix_cell, other_mode, slack_cell, variance_cell
 from cobblestone.simulator.paper.draw import Results, point
 from cobblestone.simulator.paper.golden import CS1, JC1, WF1, WS1, Golden
 from cobblestone.simulator.scenario import DAY
@@ -31,11 +31,6 @@ table{border-collapse:collapse;margin:1rem 0;font-size:14px}td,th{border:1px sol
 td.n{text-align:right;font-variant-numeric:tabular-nums}td.off{background:#fde2d8}img{max-width:100%;height:auto}
 .pair{display:grid;grid-template-columns:1fr 1fr;gap:1rem}@media(max-width:800px){.pair{grid-template-columns:1fr}}
 """
-
-
-def other_mode(cell: Cell, mode: str) -> Cell:
-    """Return the same cell in another mode."""
-    return Cell(cell.preset, cell.values, cell.policy, mode)  # type: ignore[arg-type]  # one of the modes
 
 
 def write_report(
@@ -99,7 +94,7 @@ def conclusions(results: Results) -> str:
     def mean(cell: Cell, metric: str = "waste") -> float:
         return point(results, cell.key, metric).mean if cell.key in results else float("nan")
 
-    def pair(make: str, a: str, b: str, number: float, mode: str) -> str:
+    def pair(make: str, a: str, b: str, number: float, mode: Mode) -> str:
         cells = [_conclusion_cell(make, number, policy, mode) for policy in (a, b)]
         return f"{mean(cells[0]):.3f} : {mean(cells[1]):.3f}"
 
@@ -148,9 +143,9 @@ def presets_bound() -> float:
     return 9 * DAY / DAY
 
 
-def _conclusion_cell(make: str, number: float, policy: str, mode: str) -> Cell:
+def _conclusion_cell(make: str, number: float, policy: str, mode: Mode) -> Cell:
     if make == "tight" or make == "printed":
-        return mix_cell(int(number), policy, mode, tight=make == "tight")  # type: ignore[arg-type]  # one of the modes
+        return mix_cell(int(number), policy, mode, tight=make == "tight")
     if make == "variance":
-        return variance_cell(number, policy, mode)  # type: ignore[arg-type]  # as above
-    return slack_cell(4.0, policy, mode, error=number)  # type: ignore[arg-type]  # as above
+        return variance_cell(number, policy, mode)
+    return slack_cell(4.0, policy, mode, error=number)
