@@ -40,5 +40,7 @@ def test_the_published_picture_appears_in_the_tight_mix(policy: str) -> None:
 
 
 def test_the_corrected_admission_test_gives_half_at_slack_two() -> None:
-    cell: Cell = other_mode(next(g for g in golden() if g.where == "slack 2, CS2_WF2_WS2_JC2").cell, "corrected")
+    cell: Cell = other_mode(
+        next(g for g in golden() if g.where == "slack 2, CS2_WF2_WS2_JC2").cell, "corrected"
+    )
     assert simulate(cell.scenario(), PolicyChoice()).metrics.waste == pytest.approx(0.499, abs=0.02)

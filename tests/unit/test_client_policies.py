@@ -66,7 +66,14 @@ def test_faults_are_off_unless_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("dcf", "actual", "expected"),
-    [(1.0, 2.0, 2.0), (1.0, 1.05, 1.005), (1.0, 0.5, 0.95), (1.0, 0.05, 0.9905), (1.0, 500.0, 100.0), (0.0101, 0.0, 0.01)],
+    [
+        (1.0, 2.0, 2.0),
+        (1.0, 1.05, 1.005),
+        (1.0, 0.5, 0.95),
+        (1.0, 0.05, 0.9905),
+        (1.0, 500.0, 100.0),
+        (0.0101, 0.0, 0.01),
+    ],
 )
 def test_the_correction_factor_jumps_up_and_creeps_down(dcf: float, actual: float, expected: float) -> None:
     assert update_dcf(dcf, actual=actual, raw_estimate=1.0) == pytest.approx(expected)
@@ -78,7 +85,9 @@ def test_new_benchmarks_leave_corrected_estimates_as_they_were() -> None:
 
 def test_remaining_time_of_2007_mixes_progress_with_the_estimate() -> None:
     assert remaining_2007(estimate=100.0, used=0.0, fraction_done=0.0) == 100.0
-    assert remaining_2007(estimate=100.0, used=80.0, fraction_done=0.5) == pytest.approx(80 * 0.5 + 0.25 * 100)
+    assert remaining_2007(estimate=100.0, used=80.0, fraction_done=0.5) == pytest.approx(
+        80 * 0.5 + 0.25 * 100
+    )
     assert remaining_2007(estimate=100.0, used=80.0, fraction_done=1.0) == 0.0
 
 
@@ -102,7 +111,9 @@ def test_short_elapsed_limits_are_taken_for_a_mistake() -> None:
 
 def test_two_projects_share_the_processor_and_speed_up_when_one_is_dry() -> None:
     queues = [ProjectQueue(1.0, [100.0], [1e9]), ProjectQueue(1.0, [300.0], [1e9])]
-    found = simulate_round_robin(queues, now=0.0, ncpus=1, cpu_fraction=1.0, buffer_seconds=1000.0, total_share=2.0)
+    found = simulate_round_robin(
+        queues, now=0.0, ncpus=1, cpu_fraction=1.0, buffer_seconds=1000.0, total_share=2.0
+    )
     # 200 s at half speed each, then 200 s alone
     assert found.shortfall == pytest.approx(600.0)
     assert found.dry_after == pytest.approx([200.0, 400.0])
@@ -111,14 +122,21 @@ def test_two_projects_share_the_processor_and_speed_up_when_one_is_dry() -> None
 def test_a_job_is_endangered_if_it_ends_after_nine_tenths_of_its_time() -> None:
     for cutoff, late in ((1000.0 / 0.9 + 1, 0), (1000.0 / 0.9 - 1, 1)):
         found = simulate_round_robin(
-            [ProjectQueue(1.0, [1000.0], [cutoff])], now=0.0, ncpus=1, cpu_fraction=1.0, buffer_seconds=10.0, total_share=1.0
+            [ProjectQueue(1.0, [1000.0], [cutoff])],
+            now=0.0,
+            ncpus=1,
+            cpu_fraction=1.0,
+            buffer_seconds=10.0,
+            total_share=1.0,
         )
         assert found.misses == [late]
 
 
 def test_a_project_without_jobs_misses_its_whole_share() -> None:
     queues = [ProjectQueue(1.0, [], []), ProjectQueue(3.0, [1e6] * 4, [1e9] * 4)]
-    found = simulate_round_robin(queues, now=0.0, ncpus=4, cpu_fraction=0.5, buffer_seconds=1000.0, total_share=4.0)
+    found = simulate_round_robin(
+        queues, now=0.0, ncpus=4, cpu_fraction=0.5, buffer_seconds=1000.0, total_share=4.0
+    )
     assert found.shortfalls[0] == pytest.approx(1000.0 * 0.5 * 4 * 0.25)
     assert found.shortfall == 0.0
 
@@ -147,7 +165,9 @@ def test_cpu_efficiency_fades_over_a_day_of_wall_time() -> None:
 
 def test_round_robin_takes_turns_by_debt_and_ignores_deadlines() -> None:
     jobs = [Job(project=0, report_deadline=1.0), Job(project=1)]
-    chosen = make_run_list(jobs, ncpus=1, slice_seconds=3600, shares=[1, 1], short_term_debts=[0.0, 10.0], misses=None)
+    chosen = make_run_list(
+        jobs, ncpus=1, slice_seconds=3600, shares=[1, 1], short_term_debts=[0.0, 10.0], misses=None
+    )
     assert chosen == [jobs[1]]
 
 
@@ -181,7 +201,13 @@ def test_a_running_job_gives_way_only_after_its_slice_or_to_a_job_in_trouble() -
 def test_a_task_that_has_not_checkpointed_lately_is_left_alone() -> None:
     running = Job(project=0, running=True, start_order=1)
     held = enforce_run_list(
-        [Job(project=1)], [running], now=7200.0, ncpus=1, slice_seconds=3600, misses=[0, 0], last_checkpoint=[7100.0]
+        [Job(project=1)],
+        [running],
+        now=7200.0,
+        ncpus=1,
+        slice_seconds=3600,
+        misses=[0, 0],
+        last_checkpoint=[7100.0],
     )
     assert held.start == []
 
@@ -191,9 +217,14 @@ def test_a_task_that_has_not_checkpointed_lately_is_left_alone() -> None:
 PREFS = FetchPreferences(ncpus=1, buffer_min=1000.0, buffer_additional=0.0)
 
 
-def _outlook(queues: list[ProjectQueue]):  # noqa: ANN202 - the outcome of the function under test
+def _outlook(queues: list[ProjectQueue]):
     return simulate_round_robin(
-        queues, now=0.0, ncpus=1, cpu_fraction=1.0, buffer_seconds=1000.0, total_share=sum(q.share for q in queues)
+        queues,
+        now=0.0,
+        ncpus=1,
+        cpu_fraction=1.0,
+        buffer_seconds=1000.0,
+        total_share=sum(q.share for q in queues),
     )
 
 
@@ -293,7 +324,9 @@ def test_a_jump_of_the_clock_changes_nothing() -> None:
 
 # -- today's family -------------------------------------------------------------------------------------------------
 
-DEVICES = rec.Devices(ncpus=2, cpu_flops=1e9, gpus=(rec.GpuType(name="NVIDIA", count=1, relative_speed=20.0),))
+DEVICES = rec.Devices(
+    ncpus=2, cpu_flops=1e9, gpus=(rec.GpuType(name="NVIDIA", count=1, relative_speed=20.0),)
+)
 
 
 def test_rec_tends_to_the_credit_of_a_day() -> None:
@@ -308,9 +341,16 @@ def test_a_project_below_its_share_comes_first_and_one_without_a_share_last() ->
     assert found[1] > found[0] > found[2]
 
 
-def _look(jobs: list[Job], projects: list[QueueProject]):  # noqa: ANN202 - the outcome of the function under test
+def _look(jobs: list[Job], projects: list[QueueProject]):
     return simulate_devices(
-        jobs, projects, DEVICES, now=0.0, buffer_total=10_000.0, cpu_available=1.0, gpu_available=1.0, half_life=864000.0
+        jobs,
+        projects,
+        DEVICES,
+        now=0.0,
+        buffer_total=10_000.0,
+        cpu_available=1.0,
+        gpu_available=1.0,
+        half_life=864000.0,
     )
 
 
@@ -330,7 +370,9 @@ def test_a_late_job_occupies_a_device_in_the_busy_time() -> None:
 def test_the_run_list_never_uses_more_than_there_is() -> None:
     jobs = [Job(gpu="NVIDIA", gpus=0.5, cpus=0.1) for _ in range(4)] + [Job() for _ in range(5)]
     projects = [QueueProject(share=1.0, rec=0.0)]
-    chosen = make_device_run_list(jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0)
+    chosen = make_device_run_list(
+        jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0
+    )
     assert sum(j.gpus for j in chosen) == 1.0
     assert sum(j.cpus for j in chosen if not j.gpu) <= 2.0
     assert len(chosen) >= 3
@@ -339,7 +381,14 @@ def test_the_run_list_never_uses_more_than_there_is() -> None:
 def test_a_concurrency_limit_holds() -> None:
     jobs = [Job() for _ in range(3)]
     projects = [QueueProject(share=1.0, rec=0.0, max_concurrent=1)]
-    assert len(make_device_run_list(jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0)) == 1
+    assert (
+        len(
+            make_device_run_list(
+                jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0
+            )
+        )
+        == 1
+    )
 
 
 def test_fetch_starts_below_the_minimum_and_asks_the_neediest_project_for_all_types() -> None:
@@ -348,17 +397,26 @@ def test_fetch_starts_below_the_minimum_and_asks_the_neediest_project_for_all_ty
         DeviceFetchProject(share=1.0, rec=5.0, supplies=frozenset({""})),
         DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({"", "NVIDIA"})),
     ]
-    plan = plan_device_fetch(projects, outlook, ncpus=2, total_peak=DEVICES.peak, buffer_min=180.0, buffer_total=10_000.0)
+    plan = plan_device_fetch(
+        projects, outlook, ncpus=2, total_peak=DEVICES.peak, buffer_min=180.0, buffer_total=10_000.0
+    )
     assert plan.project == 1
     assert set(plan.requests) == {"", "NVIDIA"}
     assert plan.requests["NVIDIA"].seconds == pytest.approx(10_000.0)
 
 
 def test_nothing_is_fetched_while_all_devices_are_busy() -> None:
-    jobs = [Job(remaining=9000.0) for _ in range(2)] + [Job(remaining=9000.0, gpu="NVIDIA", gpus=1.0, cpus=0.0)]
+    jobs = [Job(remaining=9000.0) for _ in range(2)] + [
+        Job(remaining=9000.0, gpu="NVIDIA", gpus=1.0, cpus=0.0)
+    ]
     projects = [QueueProject(share=1.0, rec=0.0)]
     fetch = [DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({"", "NVIDIA"}))]
     plan = plan_device_fetch(
-        fetch, _look(jobs, projects), ncpus=2, total_peak=DEVICES.peak, buffer_min=5000.0, buffer_total=10_000.0
+        fetch,
+        _look(jobs, projects),
+        ncpus=2,
+        total_peak=DEVICES.peak,
+        buffer_min=5000.0,
+        buffer_total=10_000.0,
     )
     assert plan.project is None

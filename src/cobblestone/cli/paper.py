@@ -18,11 +18,22 @@ def register(app: typer.Typer) -> None:
 
 
 def paper_command(
-    folder: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for pictures, tables and report; an interrupted run goes on there.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="Folder for pictures, tables and report; an interrupted run goes on there."
+        ),
+    ],
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Replicates per point.")] = 10,
-    scheduler: Annotated[str, typer.Option(help="dask://host:port or dask://local instead of this machine's cores.")] = "",
-    workers: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes; default: one per core.")] = None,
-    literal: Annotated[bool, typer.Option(help="Also follow the simulator of 2007 draw by draw (slow).")] = True,
+    scheduler: Annotated[
+        str, typer.Option(help="dask://host:port or dask://local instead of this machine's cores.")
+    ] = "",
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; default: one per core.")
+    ] = None,
+    literal: Annotated[
+        bool, typer.Option(help="Also follow the simulator of 2007 draw by draw (slow).")
+    ] = True,
 ) -> None:
     """Reproduce Tables 1-4 and Figures 1-6 of Kondo, Anderson, McLeod (2007)."""
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -33,7 +44,9 @@ def paper_command(
             bar.update(line, completed=done, total=total)
 
         try:
-            report = reproduce(folder, seeds=seeds, scheduler=scheduler, workers=workers, literal=literal, progress=progress)
+            report = reproduce(
+                folder, seeds=seeds, scheduler=scheduler, workers=workers, literal=literal, progress=progress
+            )
         except CobblestoneError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(2) from error

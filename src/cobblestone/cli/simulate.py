@@ -29,16 +29,26 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate_command(
-    scenario_file: Annotated[Path | None, typer.Argument(metavar="SCENARIO.toml", help="The scenario.")] = None,
-    state: Annotated[Path | None, typer.Option("--from", help="Take host and projects from a client's client_state.xml.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Policy such as CS2_WF2_WS2_JC2; may be repeated.")] = None,
+    scenario_file: Annotated[
+        Path | None, typer.Argument(metavar="SCENARIO.toml", help="The scenario.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--from", help="Take host and projects from a client's client_state.xml.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="Policy such as CS2_WF2_WS2_JC2; may be repeated.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Number of replicates.")] = 1,
     first_seed: Annotated[int, typer.Option(help="Seed of the first replicate.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture of what ran when (.svg or .png).")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Write a picture of what ran when (.svg or .png).")
+    ] = None,
     window: Annotated[str, typer.Option(help="Days shown in the picture, FROM:TO.")] = "0:7",
     log: Annotated[Path | None, typer.Option(help="Write a trace of every event.")] = None,
-    explain: Annotated[float | None, typer.Option(metavar="DAY", help="Say what runs at that time, and why.")] = None,
+    explain: Annotated[
+        float | None, typer.Option(metavar="DAY", help="Say what runs at that time, and why.")
+    ] = None,
 ) -> None:
     """Simulate a host with its projects, and print figures of merit for each policy."""
     try:
@@ -49,7 +59,9 @@ def simulate_command(
             return
         if picture is not None or log is not None:
             _record(scenario, choices[0], first_seed, picture, _window(window), log)
-        results = {str(c): [simulate(scenario, c, seed=first_seed + k) for k in range(seeds)] for c in choices}
+        results = {
+            str(c): [simulate(scenario, c, seed=first_seed + k) for k in range(seeds)] for c in choices
+        }
     except CobblestoneError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
@@ -80,7 +92,12 @@ def _names(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _record(
-    scenario: Scenario, choice: PolicyChoice, seed: int, picture: Path | None, window: tuple[float, float], log: Path | None
+    scenario: Scenario,
+    choice: PolicyChoice,
+    seed: int,
+    picture: Path | None,
+    window: tuple[float, float],
+    log: Path | None,
 ) -> None:
     timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
     if log is None:
@@ -98,7 +115,9 @@ def _record(
 def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:
     """Return a text that says what runs at a time, and the client's reasons for it and for its last look at work fetch."""
     if not 0 <= at <= scenario.duration:
-        raise ConfigError(f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}")
+        raise ConfigError(
+            f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
+        )
     timeline = Timeline(start=0.0, end=at, names=_names(scenario))
     result = simulate(scenario, choice, seed=seed, recorder=timeline)
     lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
@@ -109,7 +128,11 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
         name = result.scenario.projects[spell.project].name
         how = "in order of deadlines" if spell.edf else "by its project's turn"
         lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
-    for kind, title in (("schedule", "last scheduling decision"), ("fetch", "last look at work fetch"), ("rpc", "last contact")):
+    for kind, title in (
+        ("schedule", "last scheduling decision"),
+        ("fetch", "last look at work fetch"),
+        ("rpc", "last contact"),
+    ):
         if kind in timeline.notes:
             when, texts = timeline.notes[kind]
             lines.append(f"{title}, day {when / DAY:.3f}:")
@@ -136,7 +159,8 @@ def _json(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
                         "seed": run.seed,
                         "metrics": asdict(run.metrics),
                         "projects": {
-                            p.name: asdict(b) for p, b in zip(run.scenario.projects, run.books.projects, strict=True)
+                            p.name: asdict(b)
+                            for p, b in zip(run.scenario.projects, run.books.projects, strict=True)
                         },
                     }
                     for run in runs
@@ -156,13 +180,18 @@ def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
         cells = [estimate([getattr(run.metrics, column) for run in runs]) for column in COLUMNS]
         lines.append(f"{name:18s}" + "".join(f"{_cell(c.mean, c.half_width, len(runs)):>18s}" for c in cells))
     runs = next(iter(results.values()))
-    lines += ["", f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}   ({next(iter(results))}, seed {runs[0].seed})"]
+    lines += [
+        "",
+        f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}   ({next(iter(results))}, seed {runs[0].seed})",
+    ]
     books = runs[0].books
     total = sum(b.used + b.late for b in books.projects) or 1.0
     shares = sum(p.share for p in runs[0].scenario.projects)
     for p, b in zip(runs[0].scenario.projects, books.projects, strict=True):
         got = (b.used + b.late) / total
-        lines.append(f"{p.name[:19]:20s}{p.share / shares:>10.1%}{got:>9.1%}{b.met:>9d}{b.missed:>7d}{b.errors:>8d}{b.rpcs:>7d}")
+        lines.append(
+            f"{p.name[:19]:20s}{p.share / shares:>10.1%}{got:>9.1%}{b.met:>9d}{b.missed:>7d}{b.errors:>8d}{b.rpcs:>7d}"
+        )
     return "\n".join(lines)
 
 

@@ -135,7 +135,9 @@ class ClassicClient:
         runnable = [bool(q) for q in self.queues]
         eligible = [r or self.not_before[i] <= now for i, r in enumerate(runnable)]
         self.long_debts = adjust_long_term(self.long_debts, shares=self.shares, wall=wall, eligible=eligible)
-        self.short_debts = adjust_short_term(self.short_debts, shares=self.shares, wall=wall, runnable=runnable)
+        self.short_debts = adjust_short_term(
+            self.short_debts, shares=self.shares, wall=wall, runnable=runnable
+        )
         for i in range(len(wall)):
             wall[i] = 0.0
 
@@ -153,7 +155,9 @@ class ClassicClient:
                     )
                 else:
                     task.remaining = task.raw * dcf
-            queues.append(ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks]))
+            queues.append(
+                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            )
         return queues
 
     def _simulate(self) -> RoundRobinOutcome:
@@ -183,10 +187,16 @@ class ClassicClient:
         again = True
         while again:
             again = self._take_finished()
-            if (self.jobs or self.finished) and (self.must_schedule or now - self.last_schedule >= self.slice - TINY):
+            if (self.jobs or self.finished) and (
+                self.must_schedule or now - self.last_schedule >= self.slice - TINY
+            ):
                 self._schedule()
                 again = True
-            if self.must_enforce or now >= self.look_again - TINY or (polling and now - self.last_enforce > 60.0):
+            if (
+                self.must_enforce
+                or now >= self.look_again - TINY
+                or (polling and now - self.last_enforce > 60.0)
+            ):
                 again = self._enforce() or again
             if self.must_fetch or now >= self.next_fetch - TINY:
                 self._plan_fetch()
@@ -329,7 +339,9 @@ class ClassicClient:
             running[task.project] += 1
         wait = work_fetch.FETCH_PERIOD
         if self.choice.work_fetch == 1:
-            self.plan = work_fetch.fetch_by_queue(projects, self.shortfalls, prefs=self.prefs, explain=self.explain)
+            self.plan = work_fetch.fetch_by_queue(
+                projects, self.shortfalls, prefs=self.prefs, explain=self.explain
+            )
             if not self.compat.every_poll:
                 wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
         else:
@@ -385,7 +397,9 @@ class ClassicClient:
             self.must_fetch = True
             return True
         for task in list(self.finished):
-            if (task.project == project or self.compat.one_contact_reports_all) and self.network.uploaded(task, now):
+            if (task.project == project or self.compat.one_contact_reports_all) and self.network.uploaded(
+                task, now
+            ):
                 self.finished.remove(task)
                 host.books.report(task, now)
         sent: list[Task] = []
@@ -420,7 +434,9 @@ class ClassicClient:
         else:
             self.failures[project] = 0
         if host.recorder is not None:
-            host.recorder.note(now, "rpc", f"{self.network.names[project]}: asked for {seconds:.0f} s, got {len(sent)} jobs")
+            host.recorder.note(
+                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.0f} s, got {len(sent)} jobs"
+            )
         self.outcome = None
         self.must_schedule = True
         self.must_fetch = True

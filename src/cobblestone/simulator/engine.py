@@ -100,7 +100,9 @@ class Recorder(Protocol):
 class HostRun:
     """A host on its way through simulated time."""
 
-    def __init__(self, scenario: Scenario, streams: Streams, shared: random.Random | None, recorder: Recorder | None) -> None:
+    def __init__(
+        self, scenario: Scenario, streams: Streams, shared: random.Random | None, recorder: Recorder | None
+    ) -> None:
         host: HostModel = scenario.host
         self.scenario = scenario
         self.host = host
@@ -111,7 +113,9 @@ class HostRun:
         self.running: list[Task] = []
         self.books = Books(scenario)
         rng = shared if shared is not None else streams.stream("availability")
-        self.availability = Availability(host.availability, rng, start_on=shared is not None, quantum=self.quantum)
+        self.availability = Availability(
+            host.availability, rng, start_on=shared is not None, quantum=self.quantum
+        )
         self.on_since = -self.quantum
         self._used_peak = 0.0
         self._busy_cpus = 0.0
@@ -151,7 +155,9 @@ class HostRun:
             first = self.now if self.now > self.on_since else self.on_since + q
             if wake > first:
                 first = q * math.ceil(wake / q - 1e-9)
-            finish = self.now + q * max(1, math.ceil(self._finish / q - 1e-9)) if self._finish < NEVER else NEVER
+            finish = (
+                self.now + q * max(1, math.ceil(self._finish / q - 1e-9)) if self._finish < NEVER else NEVER
+            )
             return first if first < finish else finish
         if wake < self.now:
             wake = self.now
@@ -259,4 +265,3 @@ class HostRun:
         for task in list(self.running):
             self.stop(task)
         self.books.close(self.clock)
-

@@ -39,7 +39,9 @@ class Books:
 
     scenario: Scenario
     projects: list[ProjectBook] = field(default_factory=list[ProjectBook])
-    busy: list[float] = field(default_factory=list[float])  #: wall seconds of running tasks per project, since the client last looked
+    busy: list[float] = field(
+        default_factory=list[float]
+    )  #: wall seconds of running tasks per project, since the client last looked
     peak: float = 0.0  #: FLOP/s of all devices
     available: float = 0.0  #: seconds
     delivered: float = 0.0
@@ -169,7 +171,9 @@ def compute_metrics(books: Books) -> Metrics:
     share_sum = sum(shares)
     violation = 0.0
     if everything > 0.0:
-        violation = sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True)) / everything
+        violation = (
+            sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True)) / everything
+        )
     met = sum(p.met for p in projects)
     missed = sum(p.missed for p in projects)
     reported = met + missed + sum(p.errors for p in projects)

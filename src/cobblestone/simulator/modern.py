@@ -44,7 +44,11 @@ class ModernClient:
             ncpus=model.ncpus,
             cpu_flops=model.flops,
             gpus=tuple(
-                GpuType(name=g.type, count=g.count, relative_speed=gpu_relative_speed(peak_flops=g.flops, cpu_flops=model.flops))
+                GpuType(
+                    name=g.type,
+                    count=g.count,
+                    relative_speed=gpu_relative_speed(peak_flops=g.flops, cpu_flops=model.flops),
+                )
                 for g in model.gpus
             ),
         )
@@ -55,7 +59,9 @@ class ModernClient:
         self.dcf = [1.0] * count
         self.failures = [0] * count
         self.not_before = [0.0] * count
-        self.backoff: dict[tuple[int, str], tuple[float, float]] = {}  #: interval and end, by project and device type
+        self.backoff: dict[
+            tuple[int, str], tuple[float, float]
+        ] = {}  #: interval and end, by project and device type
         self.jobs: list[Task] = []
         self.finished: list[Task] = []
         self.starts = 0
@@ -162,10 +168,14 @@ class ModernClient:
             self.host.stop(task)
             task.completed_at = self.host.now
             if self.choice.job_completion == 2 and not task.failed:
-                self.dcf[task.project] = update_dcf(self.dcf[task.project], actual=task.size, raw_estimate=task.raw)
+                self.dcf[task.project] = update_dcf(
+                    self.dcf[task.project], actual=task.size, raw_estimate=task.raw
+                )
             self.jobs.remove(task)
             self.finished.append(task)
-            due = min(task.report_deadline - max(REPORT_BEFORE_DEADLINE, self.low), self.host.now + REPORT_AFTER)
+            due = min(
+                task.report_deadline - max(REPORT_BEFORE_DEADLINE, self.low), self.host.now + REPORT_AFTER
+            )
             task.report_at = self.network.upload(task, not_before=due)
             self.backoff.pop((task.project, task.gpu), None)
             if self.host.recorder is not None:
@@ -201,8 +211,14 @@ class ModernClient:
                 task.edf = id(task) in late
                 host.start(task)
             if host.recorder is not None:
-                how = "would be late in turn" if id(task) in late else f"its project's turn, REC {self.recs[task.project]:.1f}"
-                host.recorder.note(host.now, "schedule", f"{self.network.names[task.project]} job {task.number}: {how}")
+                how = (
+                    "would be late in turn"
+                    if id(task) in late
+                    else f"its project's turn, REC {self.recs[task.project]:.1f}"
+                )
+                host.recorder.note(
+                    host.now, "schedule", f"{self.network.names[task.project]} job {task.number}: {how}"
+                )
         host.recompute()
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
@@ -247,7 +263,9 @@ class ModernClient:
         if self.host.recorder is not None and self.plan.reasons:
             names = self.network.names
             texts = [
-                w.sentence.replace("project {project}", names[n] if isinstance(n := w.values.get("project"), int) else "")
+                w.sentence.replace(
+                    "project {project}", names[n] if isinstance(n := w.values.get("project"), int) else ""
+                )
                 for w in self.plan.reasons
             ]
             self.host.recorder.note(now, "fetch", "; ".join(texts))
@@ -305,7 +323,9 @@ class ModernClient:
                 self.backoff[project, kind] = (interval, now + type_backoff_delay(interval, rng=self.rng))
         if host.recorder is not None:
             asked = ", ".join(f"{k or 'CPU'} {r.seconds:.0f} s" for k, r in requests.items())
-            host.recorder.note(now, "rpc", f"{self.network.names[project]}: asked for {asked}, got {len(sent)} jobs")
+            host.recorder.note(
+                now, "rpc", f"{self.network.names[project]}: asked for {asked}, got {len(sent)} jobs"
+            )
         self.outlook = None
         self.must_schedule = True
         return True

@@ -30,7 +30,8 @@ class Network:
         self._downloads: list[tuple[float, Task]] = []
         self._uploads: dict[int, float] = {}
         self._up = [
-            Availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False) for s in servers
+            Availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False)
+            for s in servers
         ]
 
     # -- contacts -----------------------------------------------------------------------------------------------------

@@ -50,7 +50,11 @@ def draw_timeline(timeline: Timeline, scenario: Scenario, path: Path, *, title: 
         begin, width = max(spell.start, low) / DAY, (min(spell.end, high) - max(spell.start, low)) / DAY
         if width <= 0:
             continue
-        style = {"facecolors": colour(spell.project), "edgecolor": MISS if spell.edf else "white", "linewidth": 1.1 if spell.edf else 0.3}
+        style = {
+            "facecolors": colour(spell.project),
+            "edgecolor": MISS if spell.edf else "white",
+            "linewidth": 1.1 if spell.edf else 0.3,
+        }
         row = devices.index(_device(spell.gpu, spell.slot))
         top.broken_barh([(begin, width)], (row - 0.4, 0.8), **style)
         bottom.broken_barh([(begin, width)], (spell.project - 0.32, 0.64), **style)

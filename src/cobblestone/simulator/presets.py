@@ -42,17 +42,26 @@ def base(compatibility: Compatibility | None = None) -> Scenario:
 
 
 def project(
-    name: str, *, bound: float = PRINTED_BOUND, flops: float = JOB_FLOPS, share: float = 100.0, error: float = 1.0, stdev: float = 0.0
+    name: str,
+    *,
+    bound: float = PRINTED_BOUND,
+    flops: float = JOB_FLOPS,
+    share: float = 100.0,
+    error: float = 1.0,
+    stdev: float = 0.0,
 ) -> ProjectModel:
     """One project with one app; ``error`` is true size over estimate, ``stdev`` in units of the mean."""
-    app = AppModel(latency_bound=bound, flops_estimate=flops / error, sizes=JobSizes(mean=flops, stdev=stdev * flops))
+    app = AppModel(
+        latency_bound=bound, flops_estimate=flops / error, sizes=JobSizes(mean=flops, stdev=stdev * flops)
+    )
     return ProjectModel(name=name, share=share, apps=(app,))
 
 
 def mix(count: int, *, bound: float = PRINTED_BOUND, compatibility: Compatibility | None = None) -> Scenario:
     """Projects 1 ... count; size, latency bound and share of project i are i times those of the first (Figures 1 and 4)."""
     projects = tuple(
-        project(f"P{i:02d}", bound=bound * i, flops=JOB_FLOPS * i, share=100.0 * i) for i in range(1, count + 1)
+        project(f"P{i:02d}", bound=bound * i, flops=JOB_FLOPS * i, share=100.0 * i)
+        for i in range(1, count + 1)
     )
     return replace(base(compatibility), name=f"mix {count}, base bound {bound:g} s", projects=projects)
 
@@ -61,18 +70,26 @@ def slack(value: float, *, error: float = 1.0, compatibility: Compatibility | No
     """One project whose latency bound is ``value`` times the mean run time (Figures 2 and 6)."""
     bound = value * JOB_FLOPS / HOST_FLOPS
     return replace(
-        base(compatibility), name=f"slack {value:g}, error {error:g}", projects=(project("P01", bound=bound, error=error),)
+        base(compatibility),
+        name=f"slack {value:g}, error {error:g}",
+        projects=(project("P01", bound=bound, error=error),),
     )
 
 
 def buffer(
-    value: float, hours: float, *, minimum_share: float = 0.1 / 0.35, compatibility: Compatibility | None = None
+    value: float,
+    hours: float,
+    *,
+    minimum_share: float = 0.1 / 0.35,
+    compatibility: Compatibility | None = None,
 ) -> Scenario:
     """Slack and total buffer; the buffer is split between minimum and additional part as printed (Figure 3)."""
     seconds = hours * HOUR
     prefs = Preferences(buffer_min=seconds * minimum_share, buffer_additional=seconds * (1.0 - minimum_share))
     return replace(
-        slack(value, compatibility=compatibility), name=f"slack {value:g}, buffer {hours:g} h", preferences=prefs
+        slack(value, compatibility=compatibility),
+        name=f"slack {value:g}, buffer {hours:g} h",
+        preferences=prefs,
     )
 
 

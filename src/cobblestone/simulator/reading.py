@@ -58,11 +58,15 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
     host = _host(dict(_table(table.pop("host", {}), "host")), folder)
     preferences = _make(Preferences, _table(table.pop("preferences", {}), "preferences"), "preferences")
     compat = dict(_table(table.pop("compatibility", {}), "compatibility"))
-    faults = _make(Faults2007, _table(compat.pop("faults", {}), "compatibility.faults"), "compatibility.faults")
+    faults = _make(
+        Faults2007, _table(compat.pop("faults", {}), "compatibility.faults"), "compatibility.faults"
+    )
     compatibility = _make(Compatibility, compat, "compatibility", faults=faults)
     projects: list[ProjectModel] = []
     for number, item in enumerate(_list(table.pop("project", []), "project")):
-        projects.append(_project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder))
+        projects.append(
+            _project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder)
+        )
     if not projects:
         raise ConfigError("project: a scenario needs at least one [[project]]")
     scenario = _make(
@@ -78,7 +82,9 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
 
 
 def _host(table: dict[str, Any], folder: Path) -> HostModel:
-    availability = _on_off(table.pop("availability", {"fraction": 0.8, "mean_on": 1000.0}), "host.availability", folder)
+    availability = _on_off(
+        table.pop("availability", {"fraction": 0.8, "mean_on": 1000.0}), "host.availability", folder
+    )
     gpus = tuple(
         _make(Gpus, _table(item, "host.gpu"), "host.gpu") for item in _list(table.pop("gpu", []), "host.gpu")
     )
@@ -87,12 +93,19 @@ def _host(table: dict[str, Any], folder: Path) -> HostModel:
 
 def _project(table: dict[str, Any], where: str, folder: Path) -> ProjectModel:
     downtime = _on_off(table.pop("downtime", {}), f"{where}.downtime", folder)
-    apps = [_app(dict(_table(item, f"{where}.app")), f"{where}.app") for item in _list(table.pop("app", [{}]), f"{where}.app")]
+    apps = [
+        _app(dict(_table(item, f"{where}.app")), f"{where}.app")
+        for item in _list(table.pop("app", [{}]), f"{where}.app")
+    ]
     return _make(ProjectModel, table, where, downtime=downtime, apps=tuple(apps))
 
 
 def _app(table: dict[str, Any], where: str) -> AppModel:
-    sizes = {key.removeprefix("flops_"): table.pop(key) for key in list(table) if key.startswith("flops_") and key != "flops_estimate"}
+    sizes = {
+        key.removeprefix("flops_"): table.pop(key)
+        for key in list(table)
+        if key.startswith("flops_") and key != "flops_estimate"
+    }
     if "mean" not in sizes and "flops_estimate" in table and "values" not in sizes:
         sizes["mean"] = table["flops_estimate"]
     return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, f"{where}.flops"))
@@ -166,5 +179,7 @@ def _seconds(text: str, where: str) -> float:
     try:
         value = float(number) * _UNITS[unit.strip()]
     except (ValueError, KeyError):
-        raise ConfigError(f"{where} = {text!r}: a time is a number of seconds or a text such as '9 d', '8.4 h', '10 min'") from None
+        raise ConfigError(
+            f"{where} = {text!r}: a time is a number of seconds or a text such as '9 d', '8.4 h', '10 min'"
+        ) from None
     return _number(value, where)

@@ -57,7 +57,12 @@ class Timeline:
     def stopped(self, task: Task, now: float) -> None:
         """A task stops."""
         spell = self._open.pop(id(task), None)
-        if spell is not None and now > self.start and spell.start < self.end and len(self.spells) < MAX_SPELLS:
+        if (
+            spell is not None
+            and now > self.start
+            and spell.start < self.end
+            and len(self.spells) < MAX_SPELLS
+        ):
             spell.end = now
             self.spells.append(spell)
         self._write(now, f"stop {self._name(task)}, {task.done:.0f} s of {task.size:.0f} s done")
@@ -73,7 +78,12 @@ class Timeline:
         """The host goes off or comes back."""
         if not on:
             self._off_since = now
-        elif self._off_since >= 0.0 and now > self.start and self._off_since < self.end and len(self.off) < MAX_SPELLS:
+        elif (
+            self._off_since >= 0.0
+            and now > self.start
+            and self._off_since < self.end
+            and len(self.off) < MAX_SPELLS
+        ):
             self.off.append((self._off_since, now))
         self._write(now, "host on" if on else "host off")
 

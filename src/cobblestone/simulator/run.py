@@ -8,8 +8,8 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
-from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
+from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.scenario import Scenario
 from cobblestone.simulator.server import ProjectServer
@@ -39,9 +39,13 @@ def simulate(
     """
     scenario.check()
     if policy.cpu_scheduling != 4 and any(a.gpu for p in scenario.projects for a in p.apps):
-        raise ConfigError(f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS4_WF4")
+        raise ConfigError(
+            f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS4_WF4"
+        )
     if policy.cpu_scheduling == 4 and scenario.compatibility.quantum:
-        raise ConfigError(f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out")
+        raise ConfigError(
+            f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out"
+        )
     # the order of projects in a file must not matter, so they are put in the order of their names
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     streams = Streams(seed)

@@ -53,7 +53,9 @@ class OnOff:
         _finite(where, "shape", self.shape, 0.05, 100.0)
         last = 0.0
         for start, end in self.trace:
-            require(last <= start < end, where, "trace", (start, end), "periods in order, each with start < end")
+            require(
+                last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
+            )
             last = end
 
     def period(self, rng: random.Random, *, on: bool) -> float:
@@ -84,8 +86,20 @@ class JobSizes:
         """Raise :class:`ConfigError` if a value is impossible."""
         _finite(where, "flops_mean", self.mean, 1.0, 1e24)
         _finite(where, "flops_stdev", self.stdev, 0.0, 1e27)
-        require(self.kind in ("normal", "lognormal", "empirical"), where, "flops_kind", self.kind, "normal, lognormal, empirical")
-        require(self.kind != "empirical" or bool(self.values), where, "flops_values", self.values, "at least one value")
+        require(
+            self.kind in ("normal", "lognormal", "empirical"),
+            where,
+            "flops_kind",
+            self.kind,
+            "normal, lognormal, empirical",
+        )
+        require(
+            self.kind != "empirical" or bool(self.values),
+            where,
+            "flops_values",
+            self.values,
+            "at least one value",
+        )
         for value in self.values:
             _finite(where, "flops_values", value, 0.0, 1e24)
 
@@ -118,7 +132,9 @@ class AppModel:
     input_bytes: float = 0.0
     output_bytes: float = 0.0
     error_rate: float = 0.0  #: part of the jobs that fail, at a uniformly distributed point
-    early_exit_rate: float = 0.0  #: part of the jobs that succeed at a uniformly distributed point of their size
+    early_exit_rate: float = (
+        0.0  #: part of the jobs that succeed at a uniformly distributed point of their size
+    )
     max_concurrent: int = 0  #: 0 = no limit
 
     def check(self, where: str) -> None:
@@ -129,14 +145,18 @@ class AppModel:
         _finite(where, "cpus", self.cpus, 0.0, 1024)
         _finite(where, "gpus", self.gpus, 0.0, 64)
         _finite(where, "efficiency", self.efficiency, 0.001, 1.0)
-        require(bool(self.gpu) == (self.gpus > 0), where, "gpus", self.gpus, "above 0 exactly if gpu names a type")
+        require(
+            bool(self.gpu) == (self.gpus > 0), where, "gpus", self.gpus, "above 0 exactly if gpu names a type"
+        )
         require(self.cpus > 0 or self.gpus > 0, where, "cpus", self.cpus, "above 0 unless a GPU is used")
         _finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
         _finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
         _finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
         _finite(where, "error_rate", self.error_rate, 0.0, 1.0)
         _finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
-        require(0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000")
+        require(
+            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
+        )
         self.sizes.check(where)
 
 
@@ -158,11 +178,15 @@ class ProjectModel:
         _finite(where, "share", self.share, 0.0, 1e9)
         require(0 < len(self.apps) <= 100, where, "apps", len(self.apps), "1 to 100 apps")
         require(0 <= self.max_infeasible <= 1000, where, "max_infeasible", self.max_infeasible, "0 to 1000")
-        require(0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000")
+        require(
+            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
+        )
         self.downtime.check(f"{where}, downtime")
         for app in self.apps:
             app.check(f"{where}, app {app.name!r}")
-        require(sum(a.weight for a in self.apps) > 0, where, "weight", 0, "at least one app with a weight above 0")
+        require(
+            sum(a.weight for a in self.apps) > 0, where, "weight", 0, "at least one app with a weight above 0"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +238,13 @@ class HostModel:
             _finite("host", "believed_availability", belief, 0.01, 1.0)
         for gpu in self.gpus:
             gpu.check()
-        require(len({g.type for g in self.gpus}) == len(self.gpus), "host", "gpu", [g.type for g in self.gpus], "each type once")
+        require(
+            len({g.type for g in self.gpus}) == len(self.gpus),
+            "host",
+            "gpu",
+            [g.type for g in self.gpus],
+            "each type once",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +271,9 @@ class Compatibility:
     quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
     c_library_random: bool = False  #: one stream from the C library's generator for everything
     one_contact_reports_all: bool = False  #: a contact with any project reports the finished jobs of all
-    every_poll: bool = False  #: look at work fetch at every poll, needed or not (slow; the same to the last draw)
+    every_poll: bool = (
+        False  #: look at work fetch at every poll, needed or not (slow; the same to the last draw)
+    )
     faults: Faults2007 = field(default_factory=Faults2007)
 
     @classmethod
@@ -270,12 +302,20 @@ class Scenario:
     def check(self) -> Scenario:
         """Return self.  Raises :class:`ConfigError` naming what is impossible."""
         _finite("scenario", "duration", self.duration, 60.0, 1e10)
-        require(0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects")
+        require(
+            0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
+        )
         names = [p.name for p in self.projects]
         require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
         self.host.check()
         self.preferences.check()
-        require(0.0 <= self.compatibility.quantum <= 3600.0, "compatibility", "quantum", self.compatibility.quantum, "0 to 3600")
+        require(
+            0.0 <= self.compatibility.quantum <= 3600.0,
+            "compatibility",
+            "quantum",
+            self.compatibility.quantum,
+            "0 to 3600",
+        )
         types = {g.type for g in self.host.gpus}
         for project in self.projects:
             project.check()

@@ -69,7 +69,14 @@ class ProjectServer:
         return task
 
     def answer(
-        self, seconds: float, *, now: float, dcf: float, workload: Iterable[Task] | None, buffer_min: float, faults: Faults2007
+        self,
+        seconds: float,
+        *,
+        now: float,
+        dcf: float,
+        workload: Iterable[Task] | None,
+        buffer_min: float,
+        faults: Faults2007,
     ) -> tuple[list[Task], bool]:
         """Return the jobs sent for a request of ``seconds``, and whether a candidate was refused.
 
@@ -81,7 +88,9 @@ class ProjectServer:
         known: Workload | None = None
         if workload is not None:
             booked = [
-                BookedJob(t.report_deadline - buffer_min - origin, t.remaining) for t in workload if t.remaining > 0.0
+                BookedJob(t.report_deadline - buffer_min - origin, t.remaining)
+                for t in workload
+                if t.remaining > 0.0
             ]
             known = Workload(booked, ncpus=self.host.ncpus)
         while seconds > 0.0:
@@ -122,7 +131,9 @@ class ProjectServer:
         """
         known: Workload | None = None
         if workload is not None:
-            booked = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload if not t.gpu]
+            booked = [
+                BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload if not t.gpu
+            ]
             known = Workload(booked, ncpus=self.host.ncpus)
         sent: list[Task] = []
         for kind, wanted in requests.items():

@@ -37,11 +37,15 @@ def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
     types = {g.type for g in summary.gpus}
     projects: list[ProjectModel] = []
     for project in summary.projects:
-        apps = tuple(_app(a, summary, types) for a in project.apps if not a.ignore and not a.non_cpu_intensive)
+        apps = tuple(
+            _app(a, summary, types) for a in project.apps if not a.ignore and not a.non_cpu_intensive
+        )
         if apps:
             projects.append(_project(project, apps, {p.name for p in projects}))
     if not projects:
-        raise ConfigError("no project of the state file has an app to simulate; attach a project and let it send its apps")
+        raise ConfigError(
+            "no project of the state file has an app to simulate; attach a project and let it send its apps"
+        )
     fraction = max(0.001, summary.on_frac * summary.active_frac)
     return Scenario(
         name=name,

@@ -40,7 +40,15 @@ class Task:
     )
 
     def __init__(
-        self, *, project: int, app: AppModel, number: int, raw: float, size: float, received: float, peak: float
+        self,
+        *,
+        project: int,
+        app: AppModel,
+        number: int,
+        raw: float,
+        size: float,
+        received: float,
+        peak: float,
     ) -> None:
         self.project = project
         self.app = app

@@ -22,9 +22,13 @@ def read_trace(path: Path, *, node: str | None = None) -> tuple[tuple[tuple[floa
     """
     try:
         if path.stat().st_size > MAX_TRACE_BYTES:
-            raise ConfigError(f"{path}: larger than {MAX_TRACE_BYTES} bytes; cut out the nodes that are needed")
+            raise ConfigError(
+                f"{path}: larger than {MAX_TRACE_BYTES} bytes; cut out the nodes that are needed"
+            )
         with path.open(encoding="utf-8", errors="replace") as lines:
-            events = [event for number, line in enumerate(lines, 1) if (event := _event(path, number, line, node))]
+            events = [
+                event for number, line in enumerate(lines, 1) if (event := _event(path, number, line, node))
+            ]
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     if node is None and events:
@@ -52,13 +56,19 @@ def _event(path: Path, number: int, line: str, node: str | None) -> tuple[str, i
         return None
     columns = line.rstrip("\n").split("\t")
     if len(columns) <= _STOP:
-        raise ConfigError(f"{path}, line {number}: {len(columns)} columns; at least {_STOP + 1} separated by tabs are needed")
+        raise ConfigError(
+            f"{path}, line {number}: {len(columns)} columns; at least {_STOP + 1} separated by tabs are needed"
+        )
     if node is not None and columns[_NODE] != node:
         return None
     try:
         kind, start, stop = int(columns[_TYPE]), float(columns[_START]), float(columns[_STOP])
     except ValueError:
-        raise ConfigError(f"{path}, line {number}: type, start or stop is not a number: {columns[_TYPE:_STOP + 1]}") from None
+        raise ConfigError(
+            f"{path}, line {number}: type, start or stop is not a number: {columns[_TYPE : _STOP + 1]}"
+        ) from None
     if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
-        raise ConfigError(f"{path}, line {number}: start = {start:g}, stop = {stop:g}; start must be before stop")
+        raise ConfigError(
+            f"{path}, line {number}: start = {start:g}, stop = {stop:g}; start must be before stop"
+        )
     return columns[_NODE], kind, start, stop

@@ -49,7 +49,9 @@ class DaskCluster:
         self._as_completed: Any = as_completed
         where = address.removeprefix("dask://")
         if where in ("", "local"):
-            self._client: Any = Client(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None)
+            self._client: Any = Client(
+                n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None
+            )
         else:
             self._client = Client(f"tcp://{where}", timeout="20s")
 
@@ -75,4 +77,6 @@ def open_backend(scheduler: str = "", *, workers: int | None = None) -> Backend:
         return ProcessPool(workers)
     if scheduler.startswith("dask://"):
         return DaskCluster(scheduler, workers)
-    raise ConfigError(f"scheduler = {scheduler!r}: leave it out for all cores here, or write dask://host:port or dask://local")
+    raise ConfigError(
+        f"scheduler = {scheduler!r}: leave it out for all cores here, or write dask://host:port or dask://local"
+    )

@@ -37,7 +37,9 @@ def run_grid(
 
     Results (JSON-ready) are appended to ``keep`` as they arrive; keys found there already are not run again.
     """
-    results = {key: value for key, value in read_results(keep).items() if key in tasks} if keep is not None else {}
+    results = (
+        {key: value for key, value in read_results(keep).items() if key in tasks} if keep is not None else {}
+    )
     missing = [key for key in tasks if key not in results]
     done = len(results)
     if progress is not None:
@@ -45,7 +47,12 @@ def run_grid(
     futures = {backend.submit(function, tasks[key]): key for key in missing}
     log = keep.open("a", encoding="utf-8") if keep is not None else None
     try:
-        if log is not None and keep is not None and keep.stat().st_size and not keep.read_bytes().endswith(b"\n"):
+        if (
+            log is not None
+            and keep is not None
+            and keep.stat().st_size
+            and not keep.read_bytes().endswith(b"\n")
+        ):
             log.write("\n")
         for future in backend.as_completed(futures):
             key = futures[future]

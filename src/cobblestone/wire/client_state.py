@@ -73,7 +73,9 @@ def read_client_state(body: bytes) -> ClientStateSummary:
     """Read a state file.  Raises :class:`RemoteProtocolError` naming the element and value that cannot be used."""
     if len(body) > MAX_STATE_BYTES:
         raise RemoteProtocolError(f"the state file has {len(body)} bytes; at most {MAX_STATE_BYTES} are read")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
+    )
     try:
         root = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
@@ -119,13 +121,20 @@ def _optional(parent: etree._Element | None, name: str) -> float | None:  # pyri
 
 def _gpus(host: etree._Element) -> tuple[StateGpu, ...]:  # pyright: ignore[reportPrivateUsage]  # as above
     found: list[StateGpu] = []
-    kinds = {"coproc_cuda": "NVIDIA", "coproc_ati": "ATI", "coproc_intel_gpu": "intel_gpu", "coproc_apple_gpu": "apple_gpu"}
+    kinds = {
+        "coproc_cuda": "NVIDIA",
+        "coproc_ati": "ATI",
+        "coproc_intel_gpu": "intel_gpu",
+        "coproc_apple_gpu": "apple_gpu",
+    }
     for item in host.iterfind("coprocs/*"):
         kind = kinds.get(str(item.tag)) or _text(item, "type")
         if kind:
             count = int(_number(item, "count", 1, 0, 64))
             if count:
-                found.append(StateGpu(type=kind, count=count, peak_flops=_number(item, "peak_flops", 1e11, 1.0, 1e18)))
+                found.append(
+                    StateGpu(type=kind, count=count, peak_flops=_number(item, "peak_flops", 1e11, 1.0, 1e18))
+                )
     return tuple(found)
 
 

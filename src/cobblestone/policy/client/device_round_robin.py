@@ -109,7 +109,9 @@ def simulate_devices(
         recs = [r * fade for r in recs]
         for position in picked:
             job = jobs[position]
-            recs[job.project] += (1.0 - fade) * devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus) * 200.0 / 1e9
+            recs[job.project] += (
+                (1.0 - fade) * devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus) * 200.0 / 1e9
+            )
     for kind in kinds:
         found = outlook.devices[kind]
         if time < buffer_total:
@@ -151,13 +153,19 @@ def _pick(
             if job.gpu:
                 used[job.gpu] += job.gpus
             trial[best] += picked_bump(
-                devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus), total_peak=total_peak, rec_sum=rec_sum
+                devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus),
+                total_peak=total_peak,
+                rec_sum=rec_sum,
             )
     return picked, used
 
 
 def _next_step(
-    jobs: Sequence[QueuedJob], picked: Sequence[int], left: Sequence[float], cpu_speed: float, gpu_speed: float
+    jobs: Sequence[QueuedJob],
+    picked: Sequence[int],
+    left: Sequence[float],
+    cpu_speed: float,
+    gpu_speed: float,
 ) -> tuple[float, int | None]:
     """Return the length of the next step and the job that ends with it, if one does."""
     step, ending = min((left[p] / (gpu_speed if jobs[p].gpu else cpu_speed), p) for p in picked)
@@ -169,7 +177,12 @@ def _next_step(
 
 
 def _book(
-    outlook: Outlook, counts: dict[str, int], used: dict[str, float], time: float, step: float, buffer_total: float
+    outlook: Outlook,
+    counts: dict[str, int],
+    used: dict[str, float],
+    time: float,
+    step: float,
+    buffer_total: float,
 ) -> None:
     for kind, count in counts.items():
         found = outlook.devices[kind]

@@ -63,7 +63,9 @@ def _preference(
     chosen: list[JobT] = []
     if edf:
         endangered = [jobs[position] for position in sorted(outlook.late)]
-        chosen = sorted(endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining))
+        chosen = sorted(
+            endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining)
+        )
     taken = {id(job) for job in chosen}
     recs = [p.rec for p in projects]
     rec_sum = sum(recs) or 1.0
@@ -82,7 +84,9 @@ def _preference(
                 del queues[best]
             chosen.append(job)
             recs[best] += picked_bump(
-                devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus), total_peak=devices.peak, rec_sum=rec_sum
+                devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus),
+                total_peak=devices.peak,
+                rec_sum=rec_sum,
             )
     return chosen
 
@@ -100,7 +104,9 @@ def _fit(candidates: Sequence[JobT], projects: Sequence[QueueProject], devices: 
             if free.get(job.gpu, 0.0) + 1e-9 < job.gpus or cpus + job.cpus > devices.ncpus + 1:
                 continue
             free[job.gpu] -= job.gpus
-        elif cpus >= devices.ncpus or (cpus > 0.0 and job.cpus <= 1.0 and cpus + job.cpus > devices.ncpus + 1e-9):
+        elif cpus >= devices.ncpus or (
+            cpus > 0.0 and job.cpus <= 1.0 and cpus + job.cpus > devices.ncpus + 1e-9
+        ):
             continue
         cpus += job.cpus
         running[job.project] += 1

@@ -71,20 +71,27 @@ def plan_device_fetch(
     share_sum = sum(p.share for p in projects)
     rec_sum = sum(p.rec for p in projects) or 1.0
     scores = [
-        priority(p.rec, p.share, share_sum, rec_sum) - (p.queued_flops / (total * total_peak) if total_peak > 0 else 0.0)
+        priority(p.rec, p.share, share_sum, rec_sum)
+        - (p.queued_flops / (total * total_peak) if total_peak > 0 else 0.0)
         for p in projects
     ]
     order = sorted(range(len(projects)), key=lambda i: -scores[i])
     needed = {kind for kind, d in outlook.devices.items() if d.saturated < low}
     reasons: list[Reason] = []
     if not needed:
-        return DeviceFetchPlan(None, {}, (reason("fetch.full", "no work is fetched: all devices are busy for the minimal buffer"),))
+        return DeviceFetchPlan(
+            None,
+            {},
+            (reason("fetch.full", "no work is fetched: all devices are busy for the minimal buffer"),),
+        )
     claimed: set[str] = set()
     for i in order:
         p = projects[i]
         why = _ruled_out(p, ncpus)
         if why is None and p.share <= 0.0:
-            able = {k for k in p.supplies if k in outlook.devices and outlook.devices[k].saturated < MIN_BUFFER}
+            able = {
+                k for k in p.supplies if k in outlook.devices and outlook.devices[k].saturated < MIN_BUFFER
+            }
         else:
             able = {k for k in p.supplies if k in outlook.devices}
         if why is not None:
@@ -93,11 +100,19 @@ def plan_device_fetch(
         open_kinds = able - p.backed_off
         if not open_kinds & needed:
             claimed |= open_kinds
-            reasons.append(reason("fetch.nothing", "project {project} has nothing for what is needed", project=i))
+            reasons.append(
+                reason("fetch.nothing", "project {project} has nothing for what is needed", project=i)
+            )
             continue
         wanted = {k for k in able if k not in claimed and outlook.devices[k].saturated < total}
         requests = {k: _request(projects, i, k, outlook, fetch_share_by_type) for k in sorted(wanted)}
-        reasons.append(reason("fetch.chosen", "project {project} is asked: highest priority of those that can help", project=i))
+        reasons.append(
+            reason(
+                "fetch.chosen",
+                "project {project} is asked: highest priority of those that can help",
+                project=i,
+            )
+        )
         return DeviceFetchPlan(i, requests, tuple(reasons))
     return DeviceFetchPlan(None, {}, tuple(reasons))
 
@@ -124,7 +139,9 @@ def _request(
     seconds = device.shortfall
     if not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
         seconds = 1.0
-    sharing = sum(q.share for q in projects if kind in q.supplies and q.contactable and kind not in q.backed_off)
+    sharing = sum(
+        q.share for q in projects if kind in q.supplies and q.contactable and kind not in q.backed_off
+    )
     part = p.share / sharing if by_share and sharing > 0 else 1.0
     instances = max(device.idle_now, device.instances * part - p.queued_instances.get(kind, 0.0), 0.0)
     if instances > 0.0 and seconds <= 0.0:

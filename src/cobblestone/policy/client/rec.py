@@ -76,9 +76,7 @@ def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -
     return rec * (1.0 - gone) + gone * credit / (seconds / SECONDS_PER_DAY)
 
 
-def priorities(
-    recs: Sequence[float], shares: Sequence[float], eligible: Sequence[bool]
-) -> list[float]:
+def priorities(recs: Sequence[float], shares: Sequence[float], eligible: Sequence[bool]) -> list[float]:
     """Return each project's priority; higher is better.  Shares and REC are compared among the eligible ones."""
     share_sum = sum(s for s, ok in zip(shares, eligible, strict=True) if ok)
     rec_sum = sum(r for r, ok in zip(recs, eligible, strict=True) if ok) or 1.0

@@ -164,7 +164,11 @@ def enforce_run_list(
     left = list(misses)
     wanted_ids = {id(job) for job in wanted}
     victims = [job for job in running if inverted_preemption or id(job) not in wanted_ids]
-    checkpoint = {id(job): last_checkpoint[i] for i, job in enumerate(running)} if last_checkpoint is not None else None
+    checkpoint = (
+        {id(job): last_checkpoint[i] for i, job in enumerate(running)}
+        if last_checkpoint is not None
+        else None
+    )
     used = len(running)
     start: list[JobT] = []
     preempt: list[JobT] = []
@@ -205,7 +209,9 @@ def _most_preemptable(victims: Sequence[JobT], now: float, misses: Sequence[int]
     return best
 
 
-def _preemptability(job: SchedulableJob, now: float, misses: Sequence[int], inverted: bool) -> tuple[float, float, float]:
+def _preemptability(
+    job: SchedulableJob, now: float, misses: Sequence[int], inverted: bool
+) -> tuple[float, float, float]:
     """Sort key: tasks of projects without misses, then longer time on the processor, then the later deadline."""
     sign = -1.0 if inverted else 1.0
     if misses[job.project]:

@@ -94,7 +94,15 @@ def fetch_by_queue(
         target = prefs.ncpus * (prefs.buffer_min + prefs.buffer_additional) * fair
         need = target - p.queued_seconds
         if explain:
-            reasons.append(_reason(i, "queue", "project {project}: {need:.0f} s below its queue of {target:.0f} s", need=need, target=target))
+            reasons.append(
+                _reason(
+                    i,
+                    "queue",
+                    "project {project}: {need:.0f} s below its queue of {target:.0f} s",
+                    need=need,
+                    target=target,
+                )
+            )
         if need <= 0:
             continue
         needs[i] = need
@@ -150,7 +158,12 @@ def fetch_by_shortfall(
         no = _ruled_out(i, p, trouble[i], missing, urgency, prefs)
         if no is None and not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
             if p.queued:
-                no = _reason(i, "dcf", "project {project}: its correction factor {dcf:.3g} is not to be trusted and it has work", dcf=p.dcf)
+                no = _reason(
+                    i,
+                    "dcf",
+                    "project {project}: its correction factor {dcf:.3g} is not to be trusted and it has work",
+                    dcf=p.dcf,
+                )
             else:
                 missing = 1.0
         if no is not None:
@@ -162,7 +175,11 @@ def fetch_by_shortfall(
             not is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds),
             p.long_term_debt + missing,
         )
-        better = key >= best_key if not order_dependent else all(mine >= top for mine, top in zip(key, best_key, strict=True))
+        better = (
+            key >= best_key
+            if not order_dependent
+            else all(mine >= top for mine, top in zip(key, best_key, strict=True))
+        )
         if best < 0 or better:
             best, best_key, best_missing = i, key, missing
     if best < 0:
@@ -170,7 +187,12 @@ def fetch_by_shortfall(
     seconds = _request(projects, best, best_missing, outcome.shortfall, prefs)
     if explain:
         reasons.append(
-            _reason(best, "chosen", "project {project} is asked for {seconds:.0f} s: it is owed most", seconds=seconds)
+            _reason(
+                best,
+                "chosen",
+                "project {project} is asked for {seconds:.0f} s: it is owed most",
+                seconds=seconds,
+            )
         )
     return FetchPlan(best, seconds, urgency, tuple(reasons))
 
@@ -190,7 +212,9 @@ def _ruled_out(
         if missing == 0.0:
             return _reason(i, "no_shortfall", "project {project} has enough work")
     if p.uploading > 2 * prefs.ncpus:
-        return _reason(i, "uploads", "project {project} has {uploading} results to upload", uploading=p.uploading)
+        return _reason(
+            i, "uploads", "project {project} has {uploading} results to upload", uploading=p.uploading
+        )
     return None
 
 
@@ -209,7 +233,11 @@ def _request(
 
 def _why_not(outcome: RoundRobinOutcome) -> tuple[Reason, ...]:
     if any(outcome.misses):
-        return (reason("fetch.deadlines", "no work is fetched: the buffer is full and jobs are in deadline trouble"),)
+        return (
+            reason(
+                "fetch.deadlines", "no work is fetched: the buffer is full and jobs are in deadline trouble"
+            ),
+        )
     return (reason("fetch.full", "no work is fetched: the buffer is full and no project is owed work"),)
 
 

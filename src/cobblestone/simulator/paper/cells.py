@@ -50,7 +50,9 @@ class Cell:
         arguments: dict[str, Any] = dict(self.values)
         if "count" in arguments:
             arguments["count"] = int(arguments["count"])
-        compatibility = None if self.mode == "corrected" else Compatibility.year_2007(literal=self.mode == "literal")
+        compatibility = (
+            None if self.mode == "corrected" else Compatibility.year_2007(literal=self.mode == "literal")
+        )
         return _PRESETS[self.preset](**arguments, compatibility=compatibility)
 
 
@@ -65,7 +67,13 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
 def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
     """Return the argument of :func:`run_cell`; the literal mode has one seed, that of the C library."""
     numbers = [1] if cell.mode == "literal" else list(range(1, seeds + 1))
-    return {"preset": cell.preset, "values": [list(v) for v in cell.values], "policy": cell.policy, "mode": cell.mode, "seeds": numbers}
+    return {
+        "preset": cell.preset,
+        "values": [list(v) for v in cell.values],
+        "policy": cell.policy,
+        "mode": cell.mode,
+        "seeds": numbers,
+    }
 
 
 def other_mode(cell: Cell, mode: Mode) -> Cell:
@@ -126,7 +134,13 @@ def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
     preset = "base slack 5" if tight else "printed base bound, 9 days"
     all_metrics = ("waste", "idleness", "share_violation", "monotony")
     return (
-        Figure(1, f"CPU scheduling, {preset}", "number of projects", all_metrics, (over_mix("CS1_WF2_WS2_JC2"), over_mix(BASE))),
+        Figure(
+            1,
+            f"CPU scheduling, {preset}",
+            "number of projects",
+            all_metrics,
+            (over_mix("CS1_WF2_WS2_JC2"), over_mix(BASE)),
+        ),
         Figure(
             2,
             "Deadline slack",
@@ -144,10 +158,17 @@ def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
             "buffer, hours",
             ("waste",),
             tuple(
-                Curve(f"slack {s:g}", tuple((h, buffer_cell(s, h, BASE, mode)) for h in BUFFERS)) for s in BUFFER_SLACKS
+                Curve(f"slack {s:g}", tuple((h, buffer_cell(s, h, BASE, mode)) for h in BUFFERS))
+                for s in BUFFER_SLACKS
             ),
         ),
-        Figure(4, f"Work fetch, {preset}", "number of projects", all_metrics, (over_mix("CS2_WF1_WS2_JC2"), over_mix(BASE))),
+        Figure(
+            4,
+            f"Work fetch, {preset}",
+            "number of projects",
+            all_metrics,
+            (over_mix("CS2_WF1_WS2_JC2"), over_mix(BASE)),
+        ),
         Figure(
             5,
             "Work send",

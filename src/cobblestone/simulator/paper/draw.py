@@ -12,7 +12,12 @@ from cobblestone.simulator.picture import load_matplotlib
 from cobblestone.simulator.statistics import Estimate, estimate
 
 Results = Mapping[str, list[dict[str, float]]]
-LABELS = {"waste": "waste", "idleness": "idleness", "share_violation": "share violation", "monotony": "monotony"}
+LABELS = {
+    "waste": "waste",
+    "idleness": "idleness",
+    "share_violation": "share violation",
+    "monotony": "monotony",
+}
 _COLOURS = ("#1f4e79", "#c8553d", "#588157", "#8d5a97", "#b08900")
 _MARKERS = "osD^v"
 
@@ -26,12 +31,24 @@ def write_csv(figure: Figure, results: Results, path: Path) -> None:
     """Write all points of a figure."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         out = csv.writer(stream)
-        out.writerow(["figure", "curve", figure.x_label, "metric", "mean", "half width of 95 % interval", "runs"])
+        out.writerow(
+            ["figure", "curve", figure.x_label, "metric", "mean", "half width of 95 % interval", "runs"]
+        )
         for curve in figure.curves:
             for x, cell in curve.points:
                 for metric in figure.metrics:
                     e = point(results, cell.key, metric)
-                    out.writerow([figure.number, curve.label, f"{x:g}", metric, f"{e.mean:.6f}", f"{e.half_width:.6f}", e.count])
+                    out.writerow(
+                        [
+                            figure.number,
+                            curve.label,
+                            f"{x:g}",
+                            metric,
+                            f"{e.mean:.6f}",
+                            f"{e.half_width:.6f}",
+                            e.count,
+                        ]
+                    )
 
 
 def draw_figure(figure: Figure, results: Results, path: Path, *, subtitle: str) -> None:
@@ -40,7 +57,9 @@ def draw_figure(figure: Figure, results: Results, path: Path, *, subtitle: str) 
     panels = len(figure.metrics)
     columns = 2 if panels > 1 else 1
     rows = (panels + 1) // 2
-    fig, grid = plt.subplots(rows, columns, figsize=(5.4 * columns + 0.8, 3.4 * rows + 0.7), squeeze=False, layout="constrained")
+    fig, grid = plt.subplots(
+        rows, columns, figsize=(5.4 * columns + 0.8, 3.4 * rows + 0.7), squeeze=False, layout="constrained"
+    )
     for axes, metric in zip(grid.flat, figure.metrics, strict=False):
         _panel(axes, figure, results, metric)
     fig.suptitle(f"Figure {figure.number}. {figure.title} ({subtitle})", fontsize=11)
@@ -53,9 +72,22 @@ def _panel(axes: Any, figure: Figure, results: Results, metric: str) -> None:
         xs = [x for x, _ in curve.points]
         found = [point(results, cell.key, metric) for _, cell in curve.points]
         means = [e.mean for e in found]
-        axes.plot(xs, means, marker=_MARKERS[i % 5], color=_COLOURS[i % 5], label=curve.label, linewidth=1.5, markersize=4.5)
+        axes.plot(
+            xs,
+            means,
+            marker=_MARKERS[i % 5],
+            color=_COLOURS[i % 5],
+            label=curve.label,
+            linewidth=1.5,
+            markersize=4.5,
+        )
         axes.fill_between(
-            xs, [e.mean - e.half_width for e in found], [e.mean + e.half_width for e in found], color=_COLOURS[i % 5], alpha=0.18, linewidth=0
+            xs,
+            [e.mean - e.half_width for e in found],
+            [e.mean + e.half_width for e in found],
+            color=_COLOURS[i % 5],
+            alpha=0.18,
+            linewidth=0,
         )
     if figure.log_x:
         axes.set_xscale("log")

@@ -44,7 +44,11 @@ def _tight() -> list[Golden]:
             for k, policy in enumerate((CS1, BASE, WF1)):
                 figure = 4 if policy == WF1 else 1
                 cell = mix_cell(m, policy, "literal", tight=True)
-                said = "CS2 below CS1 by more than 0.1 for M > 3" if metric == "waste" and figure == 1 and m > 3 else ""
+                said = (
+                    "CS2 below CS1 by more than 0.1 for M > 3"
+                    if metric == "waste" and figure == 1 and m > 3
+                    else ""
+                )
                 if figure == 4 and metric == "waste":
                     said = "rises dramatically with M"
                 found.append(Golden(figure, f"tight mix {m}, {policy}", cell, metric, row[3 * j + k], said))
@@ -52,14 +56,27 @@ def _tight() -> list[Golden]:
 
 
 def _printed() -> list[Golden]:
-    table = {1: (0, 0, 0, 0), 2: (0.0025, 0.143, 0, 0.143), 4: (0.0017, 0.191, 0, 0.191), 10: (0.0103, 0.249, 0, 0.249), 20: (0.0773, 0.400, 0.0071, 0.727)}
+    table = {
+        1: (0, 0, 0, 0),
+        2: (0.0025, 0.143, 0, 0.143),
+        4: (0.0017, 0.191, 0, 0.191),
+        10: (0.0103, 0.249, 0, 0.249),
+        20: (0.0773, 0.400, 0.0071, 0.727),
+    }
     found: list[Golden] = []
     for m, (violation, monotony, cs1_waste, cs1_monotony) in table.items():
         cs2 = mix_cell(m, BASE, "literal", tight=False)
         cs1 = mix_cell(m, CS1, "literal", tight=False)
         where = f"printed mix {m}"
         found += [
-            Golden(1, f"{where}, {BASE}", cs2, "waste", 0.0, "CS2 below CS1 by more than 0.1 for M > 3" if m > 3 else ""),
+            Golden(
+                1,
+                f"{where}, {BASE}",
+                cs2,
+                "waste",
+                0.0,
+                "CS2 below CS1 by more than 0.1 for M > 3" if m > 3 else "",
+            ),
             Golden(1, f"{where}, {BASE}", cs2, "share_violation", violation, "below 0.10"),
             Golden(1, f"{where}, {BASE}", cs2, "monotony", monotony, "rises with M"),
             Golden(1, f"{where}, {CS1}", cs1, "waste", cs1_waste),
@@ -72,8 +89,13 @@ def _slack() -> list[Golden]:
     said = {1.0: "1", 2.0: "0.75", 3.0: "0.24", 4.0: "0.02", 5.0: "0", 10.0: "0", 60.0: "0"}
     ws2 = {1.0: 1.0, 2.0: 0.7476, 3.0: 0.2490, 4.0: 0.0209, 5.0: 0.0, 10.0: 0.0, 60.0: 0.0}
     ws1 = {1.0: 1.0, 2.0: 0.7490, 3.0: 0.2490, 4.0: 0.0209, 5.0: 0.0}
-    found = [Golden(2, f"slack {s:g}, {BASE}", slack_cell(s, BASE, "literal"), "waste", v, said[s]) for s, v in ws2.items()]
-    found += [Golden(2, f"slack {s:g}, {WS1}", slack_cell(s, WS1, "literal"), "waste", v) for s, v in ws1.items()]
+    found = [
+        Golden(2, f"slack {s:g}, {BASE}", slack_cell(s, BASE, "literal"), "waste", v, said[s])
+        for s, v in ws2.items()
+    ]
+    found += [
+        Golden(2, f"slack {s:g}, {WS1}", slack_cell(s, WS1, "literal"), "waste", v) for s, v in ws1.items()
+    ]
     return found
 
 
@@ -88,7 +110,14 @@ def _buffer() -> list[Golden]:
     said = {1.0: "1 for every buffer", 2.0: "constant from 5 to 7 h"}
     hours = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.4)
     return [
-        Golden(3, f"slack {s:g}, buffer {h:g} h", buffer_cell(s, h, BASE, "literal"), "waste", float(v), said.get(s, ""))
+        Golden(
+            3,
+            f"slack {s:g}, buffer {h:g} h",
+            buffer_cell(s, h, BASE, "literal"),
+            "waste",
+            float(v),
+            said.get(s, ""),
+        )
         for s, row in table.items()
         for h, v in zip(hours, row, strict=True)
     ]
@@ -107,9 +136,21 @@ def _variance() -> list[Golden]:
     for s, row in table.items():
         for j, metric in enumerate(metrics):
             for k, policy in enumerate((WS1, BASE)):
-                said = "WS2 at least 0.2 less waste, 0.2 more idleness, for s > 10" if s > 10 and metric != "share_violation" else ""
+                said = (
+                    "WS2 at least 0.2 less waste, 0.2 more idleness, for s > 10"
+                    if s > 10 and metric != "share_violation"
+                    else ""
+                )
                 found.append(
-                    Golden(5, f"stdev {s:g} x mean, {policy}", variance_cell(s, policy, "literal"), metric, row[2 * j + k], said, chaotic=True)
+                    Golden(
+                        5,
+                        f"stdev {s:g} x mean, {policy}",
+                        variance_cell(s, policy, "literal"),
+                        metric,
+                        row[2 * j + k],
+                        said,
+                        chaotic=True,
+                    )
                 )
     return found
 
@@ -123,7 +164,14 @@ def _errors() -> list[Golden]:
             for f, value in zip((1.0, 2.0, 3.0, 4.0, 5.0), values, strict=True):
                 said = "almost 1" if policy == JC1 and f == 4.0 else ("constant" if policy == BASE else "")
                 found.append(
-                    Golden(6, f"slack {slack:g}, error {f:g}, {policy}", slack_cell(slack, policy, "literal", error=f), "waste", value, said)
+                    Golden(
+                        6,
+                        f"slack {slack:g}, error {f:g}, {policy}",
+                        slack_cell(slack, policy, "literal", error=f),
+                        "waste",
+                        value,
+                        said,
+                    )
                 )
     return found
 

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cobblestone.simulator.paper.cells import BASE, Cell, Figure, Mode, mix_cell, other_mode, slack_cell, variance_cell
+from cobblestone.simulator.paper.cells import (
+    BASE,
+    Cell,
+    Figure,
+    Mode,
+    mix_cell,
+    other_mode,
+    slack_cell,
+    variance_cell,
+)
 from cobblestone.simulator.paper.draw import Results, point
 from cobblestone.simulator.paper.golden import CS1, JC1, WF1, WS1, Golden
 from cobblestone.simulator.scenario import DAY
@@ -47,7 +56,10 @@ def write_report(
         conclusions(results),
         TABLES,
         "<h2>Figures</h2>",
-        *(f"<p><img src='{escape(name)}' alt='Figure {figure.number}: {escape(figure.title)}'></p>" for figure, name in shown),
+        *(
+            f"<p><img src='{escape(name)}' alt='Figure {figure.number}: {escape(figure.title)}'></p>"
+            for figure, name in shown
+        ),
         comparison(results, golden),
         "</html>",
     ]
@@ -134,7 +146,9 @@ def conclusions(results: Results) -> str:
             "see Figure 3; at slack 1 everything is late whatever the buffer, because of the time the host is off",
         ),
     ]
-    rows = "".join(f"<tr><td>{escape(a)}</td><td><b>{escape(b)}</b></td><td>{escape(c)}</td></tr>" for a, b, c in items)
+    rows = "".join(
+        f"<tr><td>{escape(a)}</td><td><b>{escape(b)}</b></td><td>{escape(c)}</td></tr>" for a, b, c in items
+    )
     return f"<h2>Which conclusions hold</h2><table><tr><th>Conclusion</th><th>Verdict</th><th>Waste, first : second policy</th></tr>{rows}</table>"
 
 

@@ -21,7 +21,11 @@ def shown_figures() -> list[tuple[Figure, Mode, str]]:
     modes: tuple[Mode, ...] = ("compatible", "corrected")
     for mode in modes:
         found += [(figure, mode, f"figure{figure.number}-{mode}") for figure in figures(mode)]
-    found += [(f, "compatible", f"figure{f.number}-printed-bound") for f in figures("compatible", tight=False) if f.number in (1, 4)]
+    found += [
+        (f, "compatible", f"figure{f.number}-printed-bound")
+        for f in figures("compatible", tight=False)
+        if f.number in (1, 4)
+    ]
     return sorted(found, key=lambda item: (item[0].number, item[2]))
 
 
@@ -47,7 +51,9 @@ def reproduce(
     known = golden() if literal else ()
     cells.update((item.cell.key, item.cell) for item in known)
     # long runs first, so that no core waits at the end
-    tasks = {f"{key} x{seeds}": as_task(cells[key], seeds) for key in sorted(cells, key=lambda k: -_cost(cells[k]))}
+    tasks = {
+        f"{key} x{seeds}": as_task(cells[key], seeds) for key in sorted(cells, key=lambda k: -_cost(cells[k]))
+    }
     backend = open_backend(scheduler, workers=workers)
     try:
         kept = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
