@@ -1,7 +1,7 @@
 """The figures of the simulator of August 2007, draw by draw.
 
-Expected values were made by compiling that simulator unchanged and running it with the paper's parameters; they are kept in
-``cobblestone.simulator.paper.golden``.
+Expected values were made by compiling that simulator unchanged and running it with the paper's parameters;
+they are kept in ``cobblestone.simulator.paper.golden``.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_a_policy_is_written_as_in_the_paper() -> None:
 
 @pytest.mark.parametrize("text", ["", "CS9_WF1_WS1_JC1", "CS1WF1WS1JC1", "CS4_WF2_WS1_JC2"])
 def test_what_is_not_a_policy_is_refused_with_an_example_or_a_reason(text: str) -> None:
-    with pytest.raises(ConfigError, match="CS2_WF2_WS2_JC2|belong together"):
+    with pytest.raises(ConfigError, match=r"CS2_WF2_WS2_JC2|belong together"):
         PolicyChoice.parse(text)
 
 

@@ -159,7 +159,6 @@ def test_the_command_prints_a_table_json_and_reasons(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_a_picture_and_a_log(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra lab is not installed")
     path = write(tmp_path, GOOD)
     picture, log = tmp_path / "t.svg", tmp_path / "t.log"
     result = CliRunner().invoke(

@@ -69,12 +69,11 @@ def simulate_command(
 
 
 def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
-    if (scenario_file is None) == (state is None):
-        raise ConfigError("name either a scenario file or --from client_state.xml")
-    if scenario_file is not None:
+    if scenario_file is not None and state is None:
         return read_scenario(scenario_file)
-    assert state is not None
-    return scenario_from_state(state)
+    if state is not None and scenario_file is None:
+        return scenario_from_state(state)
+    raise ConfigError("name either a scenario file or --from client_state.xml")
 
 
 def _window(text: str) -> tuple[float, float]:
@@ -113,7 +112,9 @@ def _record(
 
 
 def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:
-    """Return a text that says what runs at a time, and the client's reasons for it and for its last look at work fetch."""
+    """Return a text that says what runs at a time, and the client's reasons for it and for its last look at
+    work fetch.
+    """
     if not 0 <= at <= scenario.duration:
         raise ConfigError(
             f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
@@ -182,7 +183,8 @@ def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
     runs = next(iter(results.values()))
     lines += [
         "",
-        f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}   ({next(iter(results))}, seed {runs[0].seed})",
+        f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+        + f"   ({next(iter(results))}, seed {runs[0].seed})",
     ]
     books = runs[0].books
     total = sum(b.used + b.late for b in books.projects) or 1.0

@@ -1,4 +1,6 @@
-"""The published family's client on a simulated host: calls the policies at events and carries out what they decide."""
+"""The published family's client on a simulated host: calls the policies at events and carries out what they
+decide.
+"""
 
 from __future__ import annotations
 

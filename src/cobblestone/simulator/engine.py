@@ -1,8 +1,8 @@
 """The event loop: time, availability, running tasks, and the books.
 
-Between two events every quantity changes linearly, so the loop jumps from event to event.  Two clocks are kept: wall time, and the time that the
-host has been available.  The books must balance at the end of each run: delivered = used + wasted + unfinished (+ rounding) =
-peak x available - idle.
+Between two events every quantity changes linearly, so the loop jumps from event to event.  Two clocks are
+kept: wall time, and the time that the host has been available.  The books must balance at the end of each
+run: delivered = used + wasted + unfinished (+ rounding) = peak x available - idle.
 """
 
 from __future__ import annotations

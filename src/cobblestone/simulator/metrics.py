@@ -1,7 +1,8 @@
 """The books of a run and the figures of merit that follow from them.
 
-Idleness, waste, share violation and monotony are defined as in Kondo et al. 2007, section 4, with the formulas of the simulator of that year;
-amounts are FLOPs of peak speed (on a host without GPUs: CPU time times the CPU's speed), so that GPUs can be counted together with CPUs.
+Idleness, waste, share violation and monotony are defined as in Kondo et al. 2007, section 4, with the
+formulas of the simulator of that year; amounts are FLOPs of peak speed (on a host without GPUs: CPU time
+times the CPU's speed), so that GPUs can be counted together with CPUs.
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ class ModernClient:
         self._on_since = now
 
     def account(self) -> None:
-        """Credit the projects for what ran since the last call; the set of running tasks has not changed since."""
+        """Credit the projects for what ran since the last call; the set of running tasks has not changed
+        since.
+        """
         clock, now = self.host.clock, self.host.now
         computed = clock - self._clock
         elapsed = now - self._wall

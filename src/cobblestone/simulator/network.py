@@ -1,7 +1,7 @@
 """Contacts and transfers of a simulated host.
 
-Files go one after another in each direction at the host's rate and only while the host is available; contacts keep the connection interval and
-fail while the project's server is down.
+Files go one after another in each direction at the host's rate and only while the host is available;
+contacts keep the connection interval and fail while the project's server is down.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Network:
     # -- contacts -----------------------------------------------------------------------------------------------------
 
     def may_contact(self, now: float) -> bool:
-        """Tell whether the connection interval allows a contact; several at the same instant are one connection."""
+        """Tell whether the connection interval allows a contact; several at the same instant are one
+        connection.
+        """
         return self._interval <= 0.0 or now == self._last or now - self._last >= self._interval
 
     def next_contact(self, now: float) -> float:

@@ -1,4 +1,6 @@
-"""A picture of what ran when: devices above, one lane per project below, deadlines and misses marked (needs the extra ``lab``)."""
+"""A picture of what ran when: devices above, one lane per project below, deadlines and misses marked (needs
+the extra ``lab``).
+"""
 
 from __future__ import annotations
 
@@ -60,11 +62,22 @@ def draw_timeline(timeline: Timeline, scenario: Scenario, path: Path, *, title: 
         bottom.broken_barh([(begin, width)], (spell.project - 0.32, 0.64), **style)
     for finish in timeline.finishes:
         late = finish.at > finish.deadline or finish.failed
-        bottom.plot(finish.at / DAY, finish.project, marker="X" if late else ".", color=MISS if late else "black",
-                    markersize=8 if late else 4, markeredgecolor="white", markeredgewidth=0.4 if late else 0, zorder=4)  # fmt: skip
+        colour_of_end = MISS if late else "black"
+        bottom.plot(
+            finish.at / DAY,
+            finish.project,
+            marker="X" if late else ".",
+            color=colour_of_end,
+            markersize=8 if late else 4,
+            markeredgecolor="white",
+            markeredgewidth=0.4 if late else 0,
+            zorder=4,
+        )
         if low <= finish.deadline <= high:
-            bottom.plot([finish.deadline / DAY] * 2, [finish.project - 0.45, finish.project + 0.45], color=MISS if late else "#333333",
-                        linewidth=0.9, linestyle=":", zorder=3)  # fmt: skip
+            lane = [finish.project - 0.45, finish.project + 0.45]
+            bottom.plot(
+                [finish.deadline / DAY] * 2, lane, color=colour_of_end, linewidth=0.9, linestyle=":", zorder=3
+            )
     top.set_yticks(range(len(devices)), devices)
     top.set_ylim(len(devices) - 0.4, -0.6)
     top.set_title(title, loc="left", fontsize=11)

@@ -58,7 +58,9 @@ def project(
 
 
 def mix(count: int, *, bound: float = PRINTED_BOUND, compatibility: Compatibility | None = None) -> Scenario:
-    """Projects 1 ... count; size, latency bound and share of project i are i times those of the first (Figures 1 and 4)."""
+    """Projects 1 ... count; size, latency bound and share of project i are i times those of the first
+    (Figures 1 and 4).
+    """
     projects = tuple(
         project(f"P{i:02d}", bound=bound * i, flops=JOB_FLOPS * i, share=100.0 * i)
         for i in range(1, count + 1)
@@ -83,7 +85,9 @@ def buffer(
     minimum_share: float = 0.1 / 0.35,
     compatibility: Compatibility | None = None,
 ) -> Scenario:
-    """Slack and total buffer; the buffer is split between minimum and additional part as printed (Figure 3)."""
+    """Slack and total buffer; the buffer is split between minimum and additional part as printed (Figure
+    3).
+    """
     seconds = hours * HOUR
     prefs = Preferences(buffer_min=seconds * minimum_share, buffer_additional=seconds * (1.0 - minimum_share))
     return replace(
@@ -94,7 +98,9 @@ def buffer(
 
 
 def variance(stdev: float, *, compatibility: Compatibility | None = None) -> Scenario:
-    """Two projects with sizes 1 and 10, standard deviation ``stdev`` times the mean, connected every two days (Figure 5)."""
+    """Two projects with sizes 1 and 10, standard deviation ``stdev`` times the mean, connected every two
+    days (Figure 5).
+    """
     scenario = base(compatibility)
     return replace(
         scenario,

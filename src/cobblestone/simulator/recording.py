@@ -36,7 +36,9 @@ class Finish:
 
 @dataclass(slots=True)
 class Timeline:
-    """Keeps what ran within a window of time, for pictures; also passes notes on to a log and keeps the latest of each kind."""
+    """Keeps what ran within a window of time, for pictures; also passes notes on to a log and keeps the
+    latest of each kind.
+    """
 
     start: float = 0.0
     end: float = 7 * 86400.0

@@ -35,7 +35,8 @@ def simulate(
 ) -> RunResult:
     """Simulate; same arguments, same result.
 
-    Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not balance.
+    Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
+    balance.
     """
     scenario.check()
     if policy.cpu_scheduling != 4 and any(a.gpu for p in scenario.projects for a in p.apps):

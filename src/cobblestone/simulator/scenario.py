@@ -1,4 +1,6 @@
-"""What is simulated: a host, its preferences, and projects with their apps.  Plain values, checked when they are made."""
+"""What is simulated: a host, its preferences, and projects with their apps.  Plain values, checked when
+they are made.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
 class OnOff:
     """An on-off process: the host's availability, or a project's.
 
-    ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs of start and end of on-periods, in
-    seconds) replaces both and is repeated when it ends.
+    ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs
+    of start and end of on-periods, in seconds) replaces both and is repeated when it ends.
     """
 
     fraction: float = 1.0
@@ -75,7 +77,9 @@ SizeKind = Literal["normal", "lognormal", "empirical"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSizes:
-    """Distribution of the true FLOPs of a job: normal cut at 0, log-normal (same mean and standard deviation), or given values."""
+    """Distribution of the true FLOPs of a job: normal cut at 0, log-normal (same mean and standard
+    deviation), or given values.
+    """
 
     mean: float = 1.3e13
     stdev: float = 0.0
@@ -216,7 +220,9 @@ class HostModel:
     gpus: tuple[Gpus, ...] = ()
     availability: OnOff = field(default_factory=lambda: OnOff(fraction=0.8, mean_on=1000.0))
     believed_availability: Belief | float = "statistics"
-    """What the client takes its availability to be: the CPU efficiency of 2007, today's statistics, the truth, or a number."""
+    """What the client takes its availability to be: the CPU efficiency of 2007, today's statistics, the
+    truth, or a number.
+    """
     connection_interval: float = 0.0
     download_rate: float = 0.0  #: bytes per second; 0 = at once
     upload_rate: float = 0.0

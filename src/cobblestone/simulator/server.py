@@ -37,7 +37,9 @@ class ProjectServer:
         self._kept: Task | None = None
 
     def make_job(self, now: float, *, gpu: str | None = None) -> Task:
-        """Make the next job, as if it were sent now; of an app for this device type, if one is named (empty = CPU)."""
+        """Make the next job, as if it were sent now; of an app for this device type, if one is named (empty
+        = CPU).
+        """
         weights = self._weights
         if gpu is not None:
             weights = tuple(a.weight if a.gpu == gpu else 0.0 for a in self.model.apps)
@@ -46,10 +48,12 @@ class ProjectServer:
             number = pick_weighted(weights, self.rng.random())
         app = self.model.apps[number]
         sizes = app.sizes
-        if self.inversion:
-            flops = max(0.0, sizes.mean + sizes.stdev * normal_by_inversion(self.rng))
-        else:
-            flops = sizes.draw(self.rng)
+        flops = (
+            sizes.draw(self.rng)
+            if not self.inversion
+            else sizes.mean + sizes.stdev * normal_by_inversion(self.rng)
+        )
+        flops = max(0.0, flops)
         speed = self._speeds[number]
         task = Task(
             project=self.index,
@@ -126,8 +130,8 @@ class ProjectServer:
     ) -> list[Task]:
         """Return the jobs sent for a request of today's clients.
 
-        A job is sent if the device's delay and its own run time (stretched by the available ``fraction`` of time) fit into the latency bound, and with a
-        ``workload`` (WS2) if the deadline check admits it.
+        A job is sent if the device's delay and its own run time (stretched by the available ``fraction`` of
+        time) fit into the latency bound, and with a ``workload`` (WS2) if the deadline check admits it.
         """
         known: Workload | None = None
         if workload is not None:

@@ -1,6 +1,7 @@
 """Random numbers: one independent stream per purpose and project, so that two policies meet the same world.
 
-Also the generator of the C library that the simulator of 2007 used, for reproducing its published figures draw by draw.
+Also the generator of the C library that the simulator of 2007 used, for reproducing its published figures
+draw by draw.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def exponential(rng: Uniform, mean: float) -> float:
 
 
 def normal_by_inversion(rng: Uniform) -> float:
-    """Return a standard normal sample by the rational approximation of Odeh and Evans (1974) to the inverse."""
+    """Return a standard normal sample by the rational approximation of Odeh and Evans (1974) to the
+    inverse.
+    """
     u = rng.random()
     tail = u if u < 0.5 else 1.0 - u
     t = math.sqrt(-2.0 * math.log(max(tail, 1e-300)))

@@ -1,7 +1,8 @@
 """Recorded availability in the Failure Trace Archive's event format.
 
-A line of ``event_trace.tab`` holds, separated by tabs: event id, component id, node id, platform id, node name, event type (1 = available,
-0 = not), start, stop (seconds), end reason ...  Lines that begin with ``#`` are comments.
+A line of ``event_trace.tab`` holds, separated by tabs: event id, component id, node id, platform id, node
+name, event type (1 = available, 0 = not), start, stop (seconds), end reason ...  Lines that begin with
+``#`` are comments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _NODE, _TYPE, _START, _STOP = 2, 5, 6, 7
 
 
 def read_trace(path: Path, *, node: str | None = None) -> tuple[tuple[tuple[float, float], ...], float]:
-    """Return the on-periods of one node (the first of the file unless named), beginning at 0, and the length of the trace.
+    """Return the on-periods of one node (the first of the file unless named), beginning at 0, and the
+    length of the trace.
 
     Raises :class:`ConfigError` naming file, line and value.
     """

@@ -57,7 +57,7 @@ class DaskCluster:
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]:
         """Queue one call; Dask would otherwise answer equal calls from memory."""
-        return self._client.submit(function, argument, pure=False)  # type: ignore[no-any-return]  # a Dask future
+        return self._client.submit(function, argument, pure=False)
 
     def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
         """Yield futures as they finish."""

@@ -35,7 +35,8 @@ def run_grid(
 ) -> dict[str, Any]:
     """Return ``function(task)`` for every task by key.
 
-    Results (JSON-ready) are appended to ``keep`` as they arrive; keys found there already are not run again.
+    Results (JSON-ready) are appended to ``keep`` as they arrive; keys found there already are not run
+    again.
     """
     results = (
         {key: value for key, value in read_results(keep).items() if key in tasks} if keep is not None else {}

@@ -1,7 +1,8 @@
 """Read a client's state file: host, projects, apps and jobs, as far as a simulation needs them.
 
-Also understood are the extra elements of BOINC's emulator: ``latency_bound``, ``fpops_est``, ``fpops``, ``weight`` and ``ignore`` in an app,
-``available`` in a project, and the mean lengths ``on_lambda`` and so on in ``time_stats``.
+Also understood are the extra elements of BOINC's emulator: ``latency_bound``, ``fpops_est``, ``fpops``,
+``weight`` and ``ignore`` in an app, ``available`` in a project, and the mean lengths ``on_lambda`` and so
+on in ``time_stats``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class ClientStateSummary:
 
 
 def read_client_state(body: bytes) -> ClientStateSummary:
-    """Read a state file.  Raises :class:`RemoteProtocolError` naming the element and value that cannot be used."""
+    """Read a state file.  Raises :class:`RemoteProtocolError` naming the element and value that cannot be
+    used.
+    """
     if len(body) > MAX_STATE_BYTES:
         raise RemoteProtocolError(f"the state file has {len(body)} bytes; at most {MAX_STATE_BYTES} are read")
     parser = etree.XMLParser(

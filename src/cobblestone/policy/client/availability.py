@@ -1,7 +1,7 @@
 """How much of the time the host computes: exponentially fading fractions of time.
 
-Source: BOINC's ``time_stats``.  The fractions forget with a time constant of ten days.  ``on_frac`` is a part of all time, the others are parts
-of the time that the client runs.
+Source: BOINC's ``time_stats``.  The fractions forget with a time constant of ten days.  ``on_frac`` is a
+part of all time, the others are parts of the time that the client runs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def fade(value: float, seconds: float, *, present: bool) -> float:
 def update_host_times(
     times: HostTimes, seconds: float, *, activity: HostActivity = HostActivity(), just_started: bool = False
 ) -> HostTimes:
-    """Return the fractions after a step; the first step after a start, and one of more than 100 s, count as time off."""
+    """Return the fractions after a step; the first step after a start, and one of more than 100 s, count as
+    time off.
+    """
     if just_started or seconds > LONGEST_STEP:
         return HostTimes(
             on_frac=fade(times.on_frac, seconds, present=False),

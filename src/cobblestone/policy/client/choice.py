@@ -1,10 +1,11 @@
 """A policy as a value, written ``CS2_WF2_WS2_JC2``.
 
-A choice has four parts: CPU scheduling (CS), work fetch (WF), work send by the server (WS) and estimation of job
-completion (JC), with the numbers that Kondo, Anderson and McLeod, "Performance Evaluation of Scheduling Policies for
-Volunteer Computing" (e-Science 2007) gave them.  ``CS3``/``WF3`` are ours; ``CS4``/``WF4`` are the names that we give to the
-family of today's clients (recent estimated credit, hysteresis fetch), which take their estimates with ``JC2`` or without
-(``JC1``) a duration correction factor.
+A choice has four parts: CPU scheduling (CS), work fetch (WF), work send by the server (WS) and estimation
+of job completion (JC), with the numbers that Kondo, Anderson and McLeod, "Performance Evaluation of
+Scheduling Policies for Volunteer Computing" (e-Science 2007) gave them.  ``CS3``/``WF3`` are ours;
+``CS4``/``WF4`` are the names that we give to the family of today's clients (recent estimated credit,
+hysteresis fetch), which take their estimates with ``JC2`` or without (``JC1``) a duration correction
+factor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _FORM = re.compile(r"CS([1-4])_WF([1-4])_WS([12])_JC([12])")
 class PolicyChoice:
     """One combination of policies.
 
-    Raises :class:`ConfigError` for combinations that have no meaning (the families of debts and of credit do not mix).
+    Raises :class:`ConfigError` for combinations that have no meaning (the families of debts and of credit
+    do not mix).
     """
 
     cpu_scheduling: int = (
@@ -64,22 +66,31 @@ class Faults2007:
     """The server's deadline check knows the true size of the job that it is about to send."""
 
     request_ignores_availability: bool = False
-    """The fluid simulation and the requests use processor efficiency only; off-time is learned through it alone."""
+    """The fluid simulation and the requests use processor efficiency only; off-time is learned through it
+    alone.
+    """
 
     refused_jobs_back_off: bool = False
     """A refused candidate ends the reply, and an empty reply counts as a failed contact."""
 
     inverted_preemption: bool = False
-    """The heap of running tasks has its order upside down: tasks in deadline trouble are preempted first."""
+    """The heap of running tasks has its order upside down: tasks in deadline trouble are preempted first.
+    """
 
     ties_ignore_progress: bool = False
-    """Of equal deadlines the job with least left goes first, even if another has been started: underestimated jobs take turns, all late."""
+    """Of equal deadlines the job with least left goes first, even if another has been started:
+    underestimated jobs take turns, all late.
+    """
 
     order_dependent_fetch: bool = False
-    """When projects are compared for work fetch, being out of deadline trouble is not enough to pass one that is in it."""
+    """When projects are compared for work fetch, being out of deadline trouble is not enough to pass one
+    that is in it.
+    """
 
     finished_block_fetch: bool = False
-    """Finished jobs that wait for their report count as uploads in progress and stop work fetch above two per CPU."""
+    """Finished jobs that wait for their report count as uploads in progress and stop work fetch above two
+    per CPU.
+    """
 
     @classmethod
     def all(cls) -> Faults2007:

@@ -1,7 +1,8 @@
 """Debts: what the host owes each project (published family).
 
-Long-term debt steers work fetch, short-term debt the choice of what runs next.  Both count wall-clock seconds of scheduled tasks, because
-reported CPU time may lie.  Source: BOINC's ``cpu_sched`` of 2007 (``adjust_debts``), ``time_stats`` (CPU efficiency).
+Long-term debt steers work fetch, short-term debt the choice of what runs next.  Both count wall-clock
+seconds of scheduled tasks, because reported CPU time may lie.  Source: BOINC's ``cpu_sched`` of 2007
+(``adjust_debts``), ``time_stats`` (CPU efficiency).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def interval_counts(elapsed: float, *, slice_seconds: float) -> bool:
 def adjust_long_term(
     debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], eligible: Sequence[bool]
 ) -> list[float]:
-    """Return long-term debts after an interval in which tasks of project i were scheduled for ``wall[i]`` seconds (summed over tasks).
+    """Return long-term debts after an interval in which tasks of project i were scheduled for ``wall[i]``
+    seconds (summed over tasks).
 
     ``eligible``: the project could have run (runnable, contactable or downloading).  The mean stays zero.
     """
@@ -61,7 +63,9 @@ def adjust_short_term(
 
 
 def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> float:
-    """Return the running average of CPU time per second of scheduled wall time; weight e**-1 after a day of wall time."""
+    """Return the running average of CPU time per second of scheduled wall time; weight e**-1 after a day of
+    wall time.
+    """
     if wall < 0.01:
         return efficiency
     weight = math.exp(-wall / SECONDS_PER_DAY)

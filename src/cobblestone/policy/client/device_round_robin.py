@@ -1,7 +1,8 @@
-"""Round-robin simulation of today's clients: per device type, with GPUs, fractional and multi-thread jobs and concurrency limits.
+"""Round-robin simulation of today's clients: per device type, with GPUs, fractional and multi-thread jobs
+and concurrency limits.
 
-In each step the jobs that would run are picked by project priority, GPUs first, and time advances to the next end of a job.  Source: BOINC's
-``rr_sim``.
+In each step the jobs that would run are picked by project priority, GPUs first, and time advances to the
+next end of a job.  Source: BOINC's ``rr_sim``.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def simulate_devices(
     gpu_available: float,
     half_life: float,
 ) -> Outlook:
-    """Run the queue down.  ``cpu_available`` and ``gpu_available`` are the believed fractions of time (0.01 to 1)."""
+    """Run the queue down.  ``cpu_available`` and ``gpu_available`` are the believed fractions of time (0.01
+    to 1).
+    """
     cpu_speed = min(1.0, max(0.01, cpu_available))
     gpu_speed = min(1.0, max(0.01, gpu_available))
     kinds = [*(g.name for g in devices.gpus), CPU]

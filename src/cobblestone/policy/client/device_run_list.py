@@ -1,7 +1,7 @@
 """What should run on CPUs and GPUs (today's clients).
 
-First the jobs in deadline trouble, earliest deadline first, then projects by priority; running jobs whose time slice is not over keep their place.
-Source: BOINC's ``cpu_sched`` of today.
+First the jobs in deadline trouble, earliest deadline first, then projects by priority; running jobs whose
+time slice is not over keep their place. Source: BOINC's ``cpu_sched`` of today.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def make_device_run_list(
     slice_seconds: float,
     edf: bool = True,
 ) -> list[JobT]:
-    """Return the jobs that should run now; their use never exceeds the GPUs, nor the CPUs but for GPU jobs' parts of up to one CPU."""
+    """Return the jobs that should run now; their use never exceeds the GPUs, nor the CPUs but for GPU jobs'
+    parts of up to one CPU.
+    """
     order = _preference(jobs, projects, devices, outlook, edf)
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
     rank = {id(job): i for i, job in enumerate(order)}
@@ -59,7 +61,9 @@ def make_device_run_list(
 def _preference(
     jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, outlook: Outlook, edf: bool
 ) -> list[JobT]:
-    """Order the jobs: endangered ones by deadline, then by project priority, each pick lowering its project's."""
+    """Order the jobs: endangered ones by deadline, then by project priority, each pick lowering its
+    project's.
+    """
     chosen: list[JobT] = []
     if edf:
         endangered = [jobs[position] for position in sorted(outlook.late)]

@@ -1,4 +1,5 @@
-"""Work fetch with hysteresis (today's clients): start asking below the minimal buffer, then fill to the total, per device type.
+"""Work fetch with hysteresis (today's clients): start asking below the minimal buffer, then fill to the
+total, per device type.
 
 Source: BOINC's ``work_fetch`` of today.
 """
@@ -63,8 +64,9 @@ def plan_device_fetch(
 ) -> DeviceFetchPlan:
     """Return the next request.
 
-    Projects are asked in order of priority, which queued work lowers; the first that can supply a type below the minimal buffer is
-    asked for that type and for every other type that nobody before it could supply.
+    Projects are asked in order of priority, which queued work lowers; the first that can supply a type
+    below the minimal buffer is asked for that type and for every other type that nobody before it could
+    supply.
     """
     low = max(MIN_BUFFER, buffer_min)
     total = max(1.0, buffer_total)

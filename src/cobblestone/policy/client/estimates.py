@@ -1,7 +1,8 @@
 """How long a job will take: duration correction factor and remaining time (JC1, JC2).
 
-Source: Kondo et al. 2007, section 2.4; BOINC's ``work_fetch``, ``cpu_sched`` and ``client_types`` of 2007 and today.  Where the paper's
-``F*A + (1-F)*B`` and the code differ, the code is followed (A and B both read as remaining times).
+Source: Kondo et al. 2007, section 2.4; BOINC's ``work_fetch``, ``cpu_sched`` and ``client_types`` of 2007
+and today.  Where the paper's ``F*A + (1-F)*B`` and the code differ, the code is followed (A and B both read
+as remaining times).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ DCF_ENDANGERED = 90.0
 def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
     """Return the duration correction factor after a successful job.
 
-    ``actual`` and ``raw_estimate`` (uncorrected) are in seconds of the same kind.  The factor rises at once and falls slowly: underestimates
-    are dangerous, overestimates are not; much shorter jobs than expected are hardly believed.
+    ``actual`` and ``raw_estimate`` (uncorrected) are in seconds of the same kind.  The factor rises at once
+    and falls slowly: underestimates are dangerous, overestimates are not; much shorter jobs than expected
+    are hardly believed.
     """
     if raw_estimate <= 0:
         return dcf
@@ -65,8 +67,9 @@ def total_elapsed(
 ) -> float:
     """Return the estimated total elapsed seconds of a job (today's family).
 
-    ``estimate`` is the corrected estimate; ``elapsed_at_fraction`` the elapsed time when ``fraction_done`` was last reported;
-    ``exact_fraction`` means that the app vouches for its fractions.  Without a fraction the estimate is stretched so that it never runs out.
+    ``estimate`` is the corrected estimate; ``elapsed_at_fraction`` the elapsed time when ``fraction_done``
+    was last reported; ``exact_fraction`` means that the app vouches for its fractions.  Without a fraction
+    the estimate is stretched so that it never runs out.
     """
     if not fraction_done or fraction_done <= 0.0:
         if elapsed <= 0.0 or estimate <= 0.0:
@@ -101,13 +104,17 @@ def remaining_elapsed(
 
 
 def shown_fraction(*, elapsed: float, raw_estimate: float) -> float:
-    """Return the fraction to show for an app that has reported none for 60 s; rises towards 1 and never reaches it."""
+    """Return the fraction to show for an app that has reported none for 60 s; rises towards 1 and never
+    reaches it.
+    """
     if raw_estimate <= 0.0:
         return 0.0
     return -math.expm1(-elapsed / raw_estimate)
 
 
 def elapsed_limit(*, fpops_bound: float, flops: float) -> float:
-    """Return the elapsed seconds after which a job is aborted; bounds below two minutes are taken as 12 hours."""
+    """Return the elapsed seconds after which a job is aborted; bounds below two minutes are taken as 12
+    hours.
+    """
     limit = fpops_bound / flops if flops > 0 else 0.0
     return limit if limit >= 120.0 else 12 * 3600.0

@@ -1,6 +1,7 @@
 """Recent estimated credit (REC) and project priorities: how today's clients keep to resource shares.
 
-Source: BOINC's ``rec``/``project`` code of today and the wiki page ClientSchedOctTen.  One Cobblestone is 1/200 of a day at 1 GFLOPS.
+Source: BOINC's ``rec``/``project`` code of today and the wiki page ClientSchedOctTen.  One Cobblestone is
+1/200 of a day at 1 GFLOPS.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ NO_SHARE_PRIORITY = -1000.0
 class GpuType:
     """GPUs of one type; ``relative_speed`` is that of one instance in units of a CPU.
 
-    BOINC multiplies it by the number of instances and so counts a host with n GPUs n times too high; here it is per instance.
+    BOINC multiplies it by the number of instances and so counts a host with n GPUs n times too high; here
+    it is per instance.
     """
 
     name: str
@@ -77,7 +79,9 @@ def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -
 
 
 def priorities(recs: Sequence[float], shares: Sequence[float], eligible: Sequence[bool]) -> list[float]:
-    """Return each project's priority; higher is better.  Shares and REC are compared among the eligible ones."""
+    """Return each project's priority; higher is better.  Shares and REC are compared among the eligible
+    ones.
+    """
     share_sum = sum(s for s, ok in zip(shares, eligible, strict=True) if ok)
     rec_sum = sum(r for r, ok in zip(recs, eligible, strict=True) if ok) or 1.0
     return [

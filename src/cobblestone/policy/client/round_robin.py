@@ -1,14 +1,16 @@
 """Weighted round-robin simulation of the published family: who will be late, and how much work is missing.
 
-A fluid model, not a slice-by-slice one.  Every project runs its first ``ncpus`` jobs at once, each at a rate that follows from the project's
-share; when a project runs dry the others speed up.  Source: BOINC's ``cpu_sched`` of 2007 (``rr_simulation``); Kondo et al. 2007, 2.1.
+A fluid model, not a slice-by-slice one.  Every project runs its first ``ncpus`` jobs at once, each at a
+rate that follows from the project's share; when a project runs dry the others speed up.  Source: BOINC's
+``cpu_sched`` of 2007 (``rr_simulation``); Kondo et al. 2007, 2.1.
 
-Known property, kept on purpose: the rates may add up to more than the host has, and a project's rate is recomputed only when some project
-runs dry.
+Known property, kept on purpose: the rates may add up to more than the host has, and a project's rate is
+recomputed only when some project runs dry.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -57,70 +59,27 @@ def simulate_round_robin(
 ) -> RoundRobinOutcome:
     """Run the queues down and report endangered jobs and shortfalls.
 
-    ``cpu_fraction`` is the CPU time that a scheduled task gets per second of wall time; it is clamped to 0.01 ... 1.
+    ``cpu_fraction`` is the CPU time that a scheduled task gets per second of wall time; it is clamped to
+    0.01 ... 1.
     """
-    fraction = min(1.0, max(0.01, cpu_fraction))
-    count = len(queues)
-    misses = [0] * count
-    late = [_NOBODY] * count
-    shortfalls = [0.0] * count
-    dry_after = [0.0] * count
-    dry_found = [False] * count
-    # per project: rate per active job, progress of each active job, and the progress at which active jobs finish
-    rates = [0.0] * count
-    progress = [0.0] * count
-    finish: list[list[tuple[float, int]]] = [[] for _ in range(count)]
-    upcoming = [0] * count
-    next_time = [float("inf")] * count
-    wanted = [0.0] * count
-    running_share = 0.0
-    active = 0
-    for i, (share, remaining, _) in enumerate(queues):
-        wanted[i] = ncpus * share / total_share if total_share > 0 else float(ncpus)
-        jobs = len(remaining)
-        if jobs == 0:
-            fair = share / total_share if total_share > 0 else 1.0
-            shortfalls[i] = buffer_seconds * fraction * ncpus * fair
-            dry_found[i] = True
-            continue
-        running_share += share
-        first = min(ncpus, jobs)
-        finish[i] = sorted([(remaining[k], k) for k in range(first)], reverse=True)
-        upcoming[i] = first
-        active += first
-        if first < wanted[i]:
-            dry_found[i] = True
-    live = [i for i in range(count) if finish[i]]
-    for i in live:
-        rates[i] = _rate(queues[i].share, running_share, len(finish[i]), ncpus) * fraction
-        next_time[i] = finish[i][-1][0] / rates[i]
-    elapsed = 0.0
-    shortfall = 0.0
+    flow = _Flow(queues, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, total_share)
+    finish, next_time, wanted = flow.finish, flow.next_time, flow.wanted
+    misses, late, shortfalls, dry_after = flow.misses, flow.late, flow.shortfalls, flow.dry_after
+    shortfall = elapsed = 0.0
+    active = sum(map(len, finish))
     idle_after = 0.0 if active < ncpus else -1.0
-    while live:
+    while flow.live:
         finished_at = min(next_time)
         i = next_time.index(finished_at)
-        step = finished_at - elapsed
         mine = finish[i]
-        queue = queues[i]
         level, job = mine.pop()
-        if finished_at > PESSIMISM * (queue.cutoffs[job] - now):
+        before, active_before = len(mine) + 1, active
+        if finished_at > PESSIMISM * (queues[i].cutoffs[job] - now):
             misses[i] += 1
             late[i] = (*late[i], job)
-        before = len(mine) + 1
-        active_before = active
-        progress[i] = level
-        k = upcoming[i]
-        if k < len(queue.remaining):
-            upcoming[i] = k + 1
-            entry = (level + queue.remaining[k], k)
-            mine.append(entry)
-            if len(mine) > 1 and entry[0] > mine[-2][0]:
-                mine.sort(reverse=True)
-        else:
+        if not flow.refill(i, level):
             active -= 1
-            if not dry_found[i] and len(mine) < wanted[i]:
-                dry_found[i] = True
+            if dry_after[i] < 0.0 and len(mine) < wanted[i]:
                 dry_after[i] = finished_at
             if idle_after < 0.0 and active < ncpus:
                 idle_after = finished_at
@@ -133,23 +92,104 @@ def simulate_round_robin(
                 shortfalls[i] += length * (wanted[i] - before)
             if not mine:
                 shortfalls[i] += (buffer_seconds - end) * wanted[i]
-        elapsed += step
+        elapsed = finished_at
         if mine:
-            next_time[i] = finished_at + (mine[-1][0] - level) / rates[i]
-            continue
-        live.remove(i)
-        next_time[i] = float("inf")
-        running_share -= queue.share
-        for j in live:
-            old = rates[j]
-            new = _rate(queues[j].share, running_share, len(finish[j]), ncpus) * fraction
-            if new != old:
-                left = (next_time[j] - finished_at) * old
-                rates[j] = new
-                next_time[j] = finished_at + left / new
+            next_time[i] = finished_at + (mine[-1][0] - level) / flow.rates[i]
+        else:
+            flow.run_dry(i, finished_at)
     if elapsed < buffer_seconds:
         shortfall += (buffer_seconds - elapsed) * ncpus
-    return RoundRobinOutcome(misses, late, shortfalls, shortfall, dry_after, max(0.0, idle_after))
+    return RoundRobinOutcome(
+        misses, late, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
+    )
+
+
+class _Flow:
+    """State of the fluid model: per project, what its active jobs have done and when the next of them ends."""
+
+    __slots__ = (
+        "_fraction",
+        "_ncpus",
+        "_queues",
+        "_running_share",
+        "_upcoming",
+        "dry_after",
+        "finish",
+        "late",
+        "live",
+        "misses",
+        "next_time",
+        "rates",
+        "shortfalls",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        queues: Sequence[ProjectQueue],
+        ncpus: int,
+        fraction: float,
+        buffer_seconds: float,
+        total_share: float,
+    ) -> None:
+        count = len(queues)
+        self._queues, self._ncpus, self._fraction = queues, ncpus, fraction
+        self._upcoming = [min(ncpus, len(q.remaining)) for q in queues]
+        fair = [q.share / total_share if total_share > 0 else 1.0 for q in queues]
+        #: processors that are the project's by its share
+        self.wanted = [ncpus * part for part in fair]
+        #: per project its active jobs (progress at which they end, position), the next to end last
+        self.finish = [
+            sorted(((q.remaining[k], k) for k in range(first)), reverse=True) if first else []
+            for q, first in zip(queues, self._upcoming, strict=True)
+        ]
+        self.misses = [0] * count
+        self.late = [_NOBODY] * count
+        self.shortfalls = [0.0] * count
+        self.dry_after = [
+            0.0 if first < want else -1.0 for first, want in zip(self._upcoming, self.wanted, strict=True)
+        ]
+        self.rates = [0.0] * count
+        self.next_time = [math.inf] * count
+        self.live = [i for i in range(count) if self.finish[i]]
+        self._running_share = sum(queues[i].share for i in self.live)
+        for i in range(count):
+            mine = self.finish[i]
+            if mine:
+                self.rates[i] = _rate(queues[i].share, self._running_share, len(mine), ncpus) * fraction
+                self.next_time[i] = mine[-1][0] / self.rates[i]
+            else:
+                self.shortfalls[i] = buffer_seconds * fraction * self.wanted[i]
+
+    def refill(self, i: int, level: float) -> bool:
+        """Start the project's next pending job, if there is one; ``level`` is what its active jobs have
+        done.
+        """
+        k = self._upcoming[i]
+        remaining = self._queues[i].remaining
+        if k >= len(remaining):
+            return False
+        self._upcoming[i] = k + 1
+        mine = self.finish[i]
+        mine.append((level + remaining[k], k))
+        if len(mine) > 1 and mine[-1][0] > mine[-2][0]:
+            mine.sort(reverse=True)
+        return True
+
+    def run_dry(self, i: int, now: float) -> None:
+        """Take a project out; the others speed up."""
+        self.live.remove(i)
+        next_time, rates, queues = self.next_time, self.rates, self._queues
+        next_time[i] = math.inf
+        self._running_share -= queues[i].share
+        for j in self.live:
+            old = rates[j]
+            new = (
+                _rate(queues[j].share, self._running_share, len(self.finish[j]), self._ncpus) * self._fraction
+            )
+            if new != old:
+                rates[j] = new
+                next_time[j] = now + (next_time[j] - now) * old / new
 
 
 def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:

@@ -1,6 +1,7 @@
 """Which jobs should run, and which running task gives way (published family: CS1, CS2).
 
-Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedule_cpus``, ``enforce_schedule``).
+Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedule_cpus``,
+``enforce_schedule``).
 """
 
 from __future__ import annotations
@@ -58,10 +59,12 @@ def make_run_list(
 ) -> list[JobT]:
     """Return up to ``ncpus`` jobs that ought to run, most important first.
 
-    ``jobs`` are runnable ones in arrival order.  ``misses`` per project come from the round-robin simulation; ``None`` leaves the deadlines out
-    of it (CS1).  With them (CS2) a project with m misses has its m earliest deadlines run first.  Then projects take turns by
-    anticipated debt, which each chosen job lowers by its share of a time slice.  Equal deadlines: a started job goes first, then the one with least
-    left; ``ties_ignore_progress`` (2007) looks at what is left alone, so that a job whose estimate grows while it runs loses its place.
+    ``jobs`` are runnable ones in arrival order.  ``misses`` per project come from the round-robin
+    simulation; ``None`` leaves the deadlines out of it (CS1).  With them (CS2) a project with m misses has
+    its m earliest deadlines run first.  Then projects take turns by anticipated debt, which each chosen job
+    lowers by its share of a time slice.  Equal deadlines: a started job goes first, then the one with least
+    left; ``ties_ignore_progress`` (2007) looks at what is left alone, so that a job whose estimate grows
+    while it runs loses its place.
     """
     running_share = sum({job.project: shares[job.project] for job in jobs}.values())
     debts = list(short_term_debts)
@@ -123,7 +126,9 @@ def _deadline_key_2007(job: SchedulableJob) -> tuple[float, float]:
 
 
 def _candidates_by_project(jobs: Sequence[JobT], taken: set[int]) -> dict[int, list[JobT]]:
-    """Per project, in order of project number: its jobs, best last (running, then preempted by first start, then arrival)."""
+    """Per project, in order of project number: its jobs, best last (running, then preempted by first start,
+    then arrival).
+    """
     candidates: dict[int, list[JobT]] = {}
     for job in jobs:
         if id(job) not in taken:
@@ -156,9 +161,10 @@ def enforce_run_list(
 ) -> Enforcement[JobT]:
     """Decide who starts and who is preempted.
 
-    A wanted job takes a free processor, or the place of the most preemptable task if its own project is in deadline trouble or
-    that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT`` seconds.  ``last_checkpoint`` (per running task) may
-    be left out if tasks checkpoint all the time.  ``inverted_preemption`` is the order that the 2007 heap really had, in which a wanted task that is
+    A wanted job takes a free processor, or the place of the most preemptable task if its own project is in
+    deadline trouble or that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT``
+    seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
+    ``inverted_preemption`` is the order that the 2007 heap really had, in which a wanted task that is
     further down the list may have to give way too.
     """
     left = list(misses)
@@ -212,7 +218,9 @@ def _most_preemptable(victims: Sequence[JobT], now: float, misses: Sequence[int]
 def _preemptability(
     job: SchedulableJob, now: float, misses: Sequence[int], inverted: bool
 ) -> tuple[float, float, float]:
-    """Sort key: tasks of projects without misses, then longer time on the processor, then the later deadline."""
+    """Sort key: tasks of projects without misses, then longer time on the processor, then the later
+    deadline.
+    """
     sign = -1.0 if inverted else 1.0
     if misses[job.project]:
         return (0.0 * sign, 0.0, sign * job.report_deadline)

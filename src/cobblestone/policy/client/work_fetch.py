@@ -1,7 +1,7 @@
 """When to ask which project for how much work, and when to report (published family: WF1, WF2).
 
-Source: Kondo et al. 2007, 2.2; BOINC's ``work_fetch`` of 2007 (``compute_work_requests``, ``next_project_need_work``,
-``find_project_with_overdue_results``).
+Source: Kondo et al. 2007, 2.2; BOINC's ``work_fetch`` of 2007 (``compute_work_requests``,
+``next_project_need_work``, ``find_project_with_overdue_results``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def fetch_by_queue(
 ) -> FetchPlan:
     """WF1: keep a queue per project in proportion to its share; deadlines play no part.
 
-    ``shortfalls`` are those of the last round-robin simulation; together with the debt they decide whom to ask first.
+    ``shortfalls`` are those of the last round-robin simulation; together with the debt they decide whom to
+    ask first.
     """
     total_share = sum(p.share for p in projects)
     best: int | None = None
@@ -140,10 +141,12 @@ def fetch_by_shortfall(
     order_dependent: bool = False,
     explain: bool = False,
 ) -> FetchPlan:
-    """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of the shortfall.
+    """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of
+    the shortfall.
 
-    ``misses`` may stand in for the outcome's when projects are compared (the client of 2007 used those of its last scheduling pass).  ``order_dependent``: a
-    later project is passed over if it is in worse trouble than the best so far, but gains nothing by being in less (as in 2007).
+    ``misses`` may stand in for the outcome's when projects are compared (the client of 2007 used those of
+    its last scheduling pass).  ``order_dependent``: a later project is passed over if it is in worse
+    trouble than the best so far, but gains nothing by being in less (as in 2007).
     """
     trouble = outcome.misses if misses is None else misses
     urgency = overall_urgency(projects, outcome, prefs=prefs)
@@ -262,11 +265,13 @@ def next_fetch_check(
     cpu_fraction: float,
     running: Sequence[int],
 ) -> float:
-    """Return after how many seconds a look at work fetch may find something, if nothing else happens before.
+    """Return after how many seconds a look at work fetch may find something, if nothing else happens
+    before.
 
-    Between two events the fluid queues only drain, each at a pace that is known; the answer is half of the time that the first of
-    them needs to fall below the buffer, and at least :data:`FETCH_PERIOD`.  Where jobs in trouble hold work fetch back, it is
-    :data:`TROUBLE_PERIOD`.  ``running`` counts running tasks per project.
+    Between two events the fluid queues only drain, each at a pace that is known; the answer is half of the
+    time that the first of them needs to fall below the buffer, and at least :data:`FETCH_PERIOD`.  Where
+    jobs in trouble hold work fetch back, it is :data:`TROUBLE_PERIOD`.  ``running`` counts running tasks
+    per project.
     """
     horizon = prefs.buffer_total
     speed = min(1.0, max(0.01, cpu_fraction))
@@ -300,7 +305,9 @@ def next_fetch_check(
 def next_queue_check(
     projects: Sequence[FetchProject], *, prefs: FetchPreferences, running: Sequence[int]
 ) -> float:
-    """Return after how many seconds a queue may fall below its target (WF1), if nothing else happens before."""
+    """Return after how many seconds a queue may fall below its target (WF1), if nothing else happens
+    before.
+    """
     total_share = sum([p.share for p in projects])
     wait = prefs.slice_seconds
     for p, busy in zip(projects, running, strict=True):

@@ -1,11 +1,11 @@
 """Would this job be done in time on that host?  Work-send policies WS1 and WS2.
 
-WS1 sends jobs until their estimated time adds up to the request.  WS2 also runs the host's known workload by earliest deadline first and
-refuses a job that would be late or would make another one (later than it was) late.  Source: Kondo et al. 2007, 2.3; BOINC's
-``edf_sim``.
+WS1 sends jobs until their estimated time adds up to the request.  WS2 also runs the host's known workload
+by earliest deadline first and refuses a job that would be late or would make another one (later than it
+was) late.  Source: Kondo et al. 2007, 2.3; BOINC's ``edf_sim``.
 
-Deadlines are relative to now, run times estimated.  The code of 2007 passed absolute deadlines; a caller that wants that old
-behaviour passes them too, the test itself is the same.
+Deadlines are relative to now, run times estimated.  The code of 2007 passed absolute deadlines; a caller
+that wants that old behaviour passes them too, the test itself is the same.
 """
 
 from __future__ import annotations

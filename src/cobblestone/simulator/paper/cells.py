@@ -14,7 +14,9 @@ from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import Compatibility, Scenario
 
 Mode = Literal["corrected", "compatible", "literal"]
-"""``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers; ``literal``: draw by draw."""
+"""``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
+``literal``: draw by draw.
+"""
 
 MIXES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20)
 SLACKS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 60.0)

@@ -1,6 +1,7 @@
 """What the simulator of August 2007 prints for the paper's experiments, and what the paper says.
 
-The figures were made by compiling that simulator unchanged and running it once per cell with its own random numbers.
+The figures were made by compiling that simulator unchanged and running it once per cell with its own random
+numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The report of the reproduction: tables, figures, comparison, and what follows for the paper's conclusions."""
+"""The report of the reproduction: tables, figures, comparison, and what follows for the paper's
+conclusions.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,6 @@ from cobblestone.simulator.paper.cells import (
 )
 from cobblestone.simulator.paper.draw import Results, point
 from cobblestone.simulator.paper.golden import CS1, JC1, WF1, WS1, Golden
-from cobblestone.simulator.scenario import DAY
 
 TABLES = """
 <h2>Tables 1 to 4: parameters</h2><table><tr><th>Table</th><th>Parameter</th><th>Value</th></tr>
@@ -50,9 +51,9 @@ def write_report(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>The 2007 scheduling paper, reproduced</title>",
         f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style>",
         "<h1>Scheduling policies for volunteer computing (2007), reproduced</h1>",
-        f"<p>{seeds} seeds per point; intervals are 95 %. <em>Literal</em>: the polling, the faults and the random numbers of the 2007 simulator,"
-        " followed draw by draw (one run). <em>Compatible</em>: the same polling and faults, our random numbers."
-        " <em>Corrected</em>: exact events and no known fault.</p>",
+        f"<p>{seeds} seeds per point; intervals are 95 %. <em>Literal</em>: the polling, the faults and the random",
+        "numbers of the 2007 simulator, followed draw by draw (one run). <em>Compatible</em>: the same polling and",
+        "faults, our random numbers. <em>Corrected</em>: exact events and no known fault.</p>",
         conclusions(results),
         TABLES,
         "<h2>Figures</h2>",
@@ -81,7 +82,8 @@ def comparison(results: Results, golden: Sequence[Golden]) -> str:
         close = abs(literal - item.value) <= tolerance
         agree += close
         rows.append(
-            f"<tr><td>{item.figure}</td><td>{escape(item.where)}</td><td>{escape(item.metric.replace('_', ' '))}</td><td>{escape(item.paper)}</td>"
+            f"<tr><td>{item.figure}</td><td>{escape(item.where)}</td>"
+            f"<td>{escape(item.metric.replace('_', ' '))}</td><td>{escape(item.paper)}</td>"
             f"<td class='n'>{item.value:.4f}</td><td class='n{'' if close else ' off'}'>{literal:.4f}</td>"
             f"<td class='n'>{compatible}</td><td class='n'>{corrected}</td></tr>"
         )
@@ -110,35 +112,44 @@ def conclusions(results: Results) -> str:
         cells = [_conclusion_cell(make, number, policy, mode) for policy in (a, b)]
         return f"{mean(cells[0]):.3f} : {mean(cells[1]):.3f}"
 
+    def both(make: str, a: str, b: str, number: float) -> tuple[str, str]:
+        return pair(make, a, b, number, "compatible"), pair(make, a, b, number, "corrected")
+
+    tight, tight_right = both("tight", CS1, BASE, 8)
+    printed = pair("printed", CS1, BASE, 8, "compatible")
+    fetch, fetch_right = both("tight", WF1, BASE, 8)
+    half, half_right = mean(slack_cell(2.0, BASE, "compatible")), mean(slack_cell(2.0, BASE, "corrected"))
+    three, three_right = both("variance", WS1, BASE, 3)
+    ten, ten_right = both("variance", WS1, BASE, 10)
+    error, error_right = both("error", JC1, BASE, 4)
     items = [
         (
             "EDF for endangered jobs (CS2) wastes less than round robin (CS1)",
             "depends on the bound",
-            f"at 8 projects {pair('tight', CS1, BASE, 8, 'compatible')} (corrected {pair('tight', CS1, BASE, 8, 'corrected')}) with the tight base bound, but"
-            f" {pair('printed', CS1, BASE, 8, 'compatible')} with the printed {presets_bound():g} days: there nothing is wasted and no policy can be better",
+            f"8 projects, tight base bound: {tight} (corrected {tight_right}); with the printed 9 days {printed}:"
+            + " nothing is wasted and no policy can be better",
         ),
         (
             "Debt and shortfall (WF2) fetch better than a queue per project (WF1)",
             "holds with the tight bound",
-            f"at 8 projects {pair('tight', WF1, BASE, 8, 'compatible')}, corrected {pair('tight', WF1, BASE, 8, 'corrected')}; no difference with the printed bound",
+            f"8 projects: {fetch}, corrected {fetch_right}; no difference with the printed bound",
         ),
         (
             "Waste falls to nothing from slack 5 on; 0.75 at slack 2",
             "the shape holds, the 0.75 comes from a fault",
-            f"slack 2: {mean(slack_cell(2.0, BASE, 'compatible')):.3f} with the faults of 2007, {mean(slack_cell(2.0, BASE, 'corrected')):.3f} without:"
-            " the server compared absolute deadlines with times that count from zero, so that its check admitted everything",
+            f"slack 2: {half:.3f} with the faults of 2007, {half_right:.3f} without: the server compared absolute"
+            + " deadlines with times that count from zero, so that its check admitted everything",
         ),
         (
             "The server's deadline check (WS2) pays only for a standard deviation above 10 times the mean",
             "partly a fault",
-            f"standard deviation 3: {pair('variance', WS1, BASE, 3, 'compatible')} with the fault, {pair('variance', WS1, BASE, 3, 'corrected')} without;"
-            f" 10: {pair('variance', WS1, BASE, 10, 'compatible')} and {pair('variance', WS1, BASE, 10, 'corrected')}",
+            f"standard deviation 3: {three} with the fault, {three_right} without; 10: {ten} and {ten_right}",
         ),
         (
             "A correction factor (JC2) is essential from an error of 2",
             "holds, exaggerated by a fault",
-            f"error 4: {pair('error', JC1, BASE, 4, 'compatible')} with the faults, {pair('error', JC1, BASE, 4, 'corrected')} without:"
-            " among equal deadlines the 2007 client ran the job with least left, so that underestimated jobs took turns and all came late",
+            f"error 4: {error} with the faults, {error_right} without: among equal deadlines the client of 2007 ran"
+            + " the job with least left, so that underestimated jobs took turns and all came late",
         ),
         (
             "Smaller buffers waste less",
@@ -149,12 +160,8 @@ def conclusions(results: Results) -> str:
     rows = "".join(
         f"<tr><td>{escape(a)}</td><td><b>{escape(b)}</b></td><td>{escape(c)}</td></tr>" for a, b, c in items
     )
-    return f"<h2>Which conclusions hold</h2><table><tr><th>Conclusion</th><th>Verdict</th><th>Waste, first : second policy</th></tr>{rows}</table>"
-
-
-def presets_bound() -> float:
-    """Days of the printed base bound."""
-    return 9 * DAY / DAY
+    head = "<tr><th>Conclusion</th><th>Verdict</th><th>Waste, first : second policy</th></tr>"
+    return f"<h2>Which conclusions hold</h2><table>{head}{rows}</table>"
 
 
 def _conclusion_cell(make: str, number: float, policy: str, mode: Mode) -> Cell:

@@ -16,16 +16,15 @@ NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
 
 
 def shown_figures() -> list[tuple[Figure, Mode, str]]:
-    """Return the figures of the report with mode and file name, the tight mix and (Figures 1 and 4) the printed one."""
-    found: list[tuple[Figure, Mode, str]] = []
+    """Return the figures of the report with mode and file name, the tight mix and (Figures 1 and 4) the
+    printed one.
+    """
     modes: tuple[Mode, ...] = ("compatible", "corrected")
-    for mode in modes:
-        found += [(figure, mode, f"figure{figure.number}-{mode}") for figure in figures(mode)]
-    found += [
-        (f, "compatible", f"figure{f.number}-printed-bound")
-        for f in figures("compatible", tight=False)
-        if f.number in (1, 4)
+    found: list[tuple[Figure, Mode, str]] = [
+        (f, mode, f"figure{f.number}-{mode}") for mode in modes for f in figures(mode)
     ]
+    printed = [f for f in figures("compatible", tight=False) if f.number in (1, 4)]
+    found.extend((f, modes[0], f"figure{f.number}-printed-bound") for f in printed)
     return sorted(found, key=lambda item: (item[0].number, item[2]))
 
 
@@ -38,7 +37,8 @@ def reproduce(
     literal: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run has left in ``folder`` is used.
+    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run has left in ``folder`` is
+    used.
 
     ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
     """
