@@ -134,6 +134,9 @@ class ClassicClient:
                 total -= first
                 self._unused = 0.0
             self.efficiency = update_cpu_efficiency(self.efficiency, wall=total, cpu=total)
+        if len(wall) == 1:
+            wall[0] = 0.0  # a single project owes nobody
+            return
         runnable = [bool(q) for q in self.queues]
         eligible = [r or self.not_before[i] <= now for i, r in enumerate(runnable)]
         self.long_debts = adjust_long_term(self.long_debts, shares=self.shares, wall=wall, eligible=eligible)

@@ -278,7 +278,9 @@ def next_fetch_check(
     troubled = any(outcome.misses)
     if outcome.shortfall > 0.0:
         return TROUBLE_PERIOD if troubled else FETCH_PERIOD
-    wait = (outcome.idle_after - horizon) * 0.5 * speed
+    # with one project the pace is exact, but for a belief that drifts
+    caution = 0.9 if len(projects) == 1 else 0.5
+    wait = (outcome.idle_after - horizon) * caution * speed
     if troubled:
         return max(FETCH_PERIOD, wait if wait < TROUBLE_PERIOD else TROUBLE_PERIOD)
     floor = -prefs.slice_seconds
@@ -294,7 +296,7 @@ def next_fetch_check(
             dry = TROUBLE_PERIOD  # below its share, but the model books that only when one of its jobs ends in time
         elif dry > 0.0 and running[i] and p.share > 0:
             pace = running[i] * total_share / (p.share * prefs.ncpus * speed)
-            dry = 0.5 * dry / pace if pace > 1.0 else 0.5 * dry
+            dry = caution * dry / pace if pace > 1.0 else caution * dry
         else:
             dry *= 0.5
         if dry < wait:
