@@ -10,6 +10,7 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.policy.client import debts, work_fetch
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
+from cobblestone.policy.client.cautious_fetch import JobPattern, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
@@ -21,6 +22,7 @@ from cobblestone.policy.client.round_robin import (
 )
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
+from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
@@ -64,6 +66,7 @@ class ClassicClient:
         self.last_enforce = 0.0
         self.shortfalls = [0.0] * count
         self.wanted: list[Task] = []
+        self.patterns = [JobPattern()] * count
         self.starts = 0
         self.plan = NOTHING
         self.must_schedule = False
@@ -222,6 +225,7 @@ class ClassicClient:
             if self.choice.job_completion == 2 and not task.failed:
                 i = task.project
                 self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
+                self.patterns[i] = JobPattern(task.raw * self.dcf[i], task.app.latency_bound)
         # debts count a project that has just finished its only job as still eligible through its wall time
         for task in ended:
             self.queues[task.project].remove(task)
@@ -351,14 +355,26 @@ class ClassicClient:
                 wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
         else:
             outcome = self._simulate()
-            self.plan = work_fetch.fetch_by_shortfall(
-                projects,
-                outcome,
-                prefs=self.prefs,
-                misses=self.trouble if self.compat.quantum else None,
-                order_dependent=self.faults.order_dependent_fetch,
-                explain=self.explain,
-            )
+            if self.choice.work_fetch == 3:
+                self.plan = fetch_in_time(
+                    projects,
+                    outcome,
+                    self.patterns,
+                    [BookedJob(t.report_deadline - now, t.remaining) for t in self.jobs],
+                    prefs=self.prefs,
+                    cpu_fraction=self.cpu_fraction(),
+                    idle_cpus=self.ncpus - len(host.running),
+                    explain=self.explain,
+                )
+            else:
+                self.plan = work_fetch.fetch_by_shortfall(
+                    projects,
+                    outcome,
+                    prefs=self.prefs,
+                    misses=self.trouble if self.compat.quantum else None,
+                    order_dependent=self.faults.order_dependent_fetch,
+                    explain=self.explain,
+                )
             if not self.compat.every_poll:
                 wait = work_fetch.next_fetch_check(
                     projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
@@ -423,6 +439,7 @@ class ClassicClient:
                 faults=self.faults,
             )
         for task in sent:
+            self.patterns[project] = JobPattern(task.raw * self.dcf[project], task.app.latency_bound)
             task.cutoff = computation_deadline(
                 task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
             )
