@@ -209,9 +209,17 @@ class HostRun:
         self.running.append(task)
         self.books.project_runs(task.project, self.clock)
         if self.recorder is not None:
-            taken = {t.slot for t in self.running if t is not task}
-            task.slot = next(i for i in range(len(taken) + 1) if i not in taken)
+            task.slot = self._free_slot(task)
             self.recorder.started(task, self.now)
+
+    def _free_slot(self, task: Task) -> int:
+        """Return the first instance of the task's device type that nobody runs on, with room for all its CPUs."""
+        others = [t for t in self.running if t is not task and t.gpu == task.gpu]
+        taken = {t.slot + i for t in others for i in range(t.width)}
+        slot = 0
+        while any(slot + i in taken for i in range(task.width)):
+            slot += 1
+        return slot
 
     def stop(self, task: Task, *, keep: bool = True) -> None:
         """Preempt a task, or take it away because it has ended."""

@@ -58,7 +58,7 @@ def draw_timeline(timeline: Timeline, scenario: Scenario, path: Path, *, title: 
             "linewidth": 1.1 if spell.edf else 0.3,
         }
         row = devices.index(_device(spell.gpu, spell.slot))
-        top.broken_barh([(begin, width)], (row - 0.4, 0.8), **style)
+        top.broken_barh([(begin, width)], (row - 0.4, spell.width - 0.2), **style)
         bottom.broken_barh([(begin, width)], (spell.project - 0.32, 0.64), **style)
     for finish in timeline.finishes:
         late = finish.at > finish.deadline or finish.failed
@@ -99,7 +99,7 @@ def _device(gpu: str, slot: int) -> str:
 
 def _device_rows(timeline: Timeline, scenario: Scenario) -> list[str]:
     rows = [_device("", i) for i in range(scenario.host.ncpus)] if scenario.host.ncpus <= 16 else []
-    used = {(s.gpu != "", s.gpu, s.slot) for s in timeline.spells}
+    used = {(s.gpu != "", s.gpu, s.slot + i) for s in timeline.spells for i in range(s.width)}
     rows += [_device(gpu, slot) for _, gpu, slot in sorted(used) if _device(gpu, slot) not in rows]
     return rows or ["CPU 0"]
 
@@ -107,4 +107,4 @@ def _device_rows(timeline: Timeline, scenario: Scenario) -> list[str]:
 def _shade_off(axes: Any, timeline: Timeline, low: float, high: float) -> None:
     for start, end in timeline.off:
         if end > low and start < high:
-            axes.axvspan(max(start, low) / DAY, min(end, high) / DAY, color=OFF, linewidth=0, zorder=0)
+            axes.axvspan(max(start, low) / DAY, min(end, high) / DAY, color=OFF, alpha=0.8, linewidth=0, zorder=2.5)

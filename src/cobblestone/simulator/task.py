@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cobblestone.simulator.scenario import AppModel
 
 
@@ -78,3 +80,8 @@ class Task:
         self.completed_at = 0.0
         self.report_at = 0.0  #: time from which its report is due; output files are uploaded then
         self.slot = 0
+
+    @property
+    def width(self) -> int:
+        """Devices that it covers in a picture."""
+        return 1 if self.gpu else max(1, math.ceil(self.cpus))
