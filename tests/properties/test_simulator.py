@@ -194,3 +194,11 @@ def test_lost_work_is_wasted_and_errors_count() -> None:
     book = run(scenario).books.projects[0]
     assert book.lost > 0.0
     assert book.errors / (book.errors + book.met) == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("slack", [2, 3])
+def test_asking_only_for_jobs_that_will_be_in_time_wastes_next_to_nothing(slack: int) -> None:
+    scenario = replace(presets.slack(slack), duration=40 * DAY)
+    cautious = run(scenario, PolicyChoice(2, 3, 2, 2)).metrics
+    assert cautious.waste < 0.02 < run(scenario).metrics.waste
+    assert cautious.idleness < 0.01

@@ -219,6 +219,10 @@ class HostRun:
         slot = 0
         while any(slot + i in taken for i in range(task.width)):
             slot += 1
+        if not task.gpu and slot + task.width > self.host.ncpus:
+            return max(
+                0, self.host.ncpus - task.width
+            )  # more CPUs promised than there are: drawn on top of each other
         return slot
 
     def stop(self, task: Task, *, keep: bool = True) -> None:

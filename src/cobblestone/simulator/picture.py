@@ -107,4 +107,6 @@ def _device_rows(timeline: Timeline, scenario: Scenario) -> list[str]:
 def _shade_off(axes: Any, timeline: Timeline, low: float, high: float) -> None:
     for start, end in timeline.off:
         if end > low and start < high:
-            axes.axvspan(max(start, low) / DAY, min(end, high) / DAY, color=OFF, alpha=0.8, linewidth=0, zorder=2.5)
+            axes.axvspan(
+                max(start, low) / DAY, min(end, high) / DAY, color=OFF, alpha=0.8, linewidth=0, zorder=2.5
+            )

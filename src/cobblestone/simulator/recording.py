@@ -54,7 +54,9 @@ class Timeline:
 
     def started(self, task: Task, now: float) -> None:
         """A task starts or resumes."""
-        self._open[id(task)] = Spell(task.project, task.number, task.slot, task.width, task.gpu, now, now, task.edf)
+        self._open[id(task)] = Spell(
+            task.project, task.number, task.slot, task.width, task.gpu, now, now, task.edf
+        )
         self._write(now, f"start {self._name(task)}{' (earliest deadline first)' if task.edf else ''}")
 
     def stopped(self, task: Task, now: float) -> None:
