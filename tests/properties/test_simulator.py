@@ -65,8 +65,17 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         )
         apps = [app]
         if gpu and i == 0:
-            apps.append(replace(app, name="gpu", gpu="NVIDIA", gpus=draw(st.sampled_from([0.5, 1.0])), cpus=0.2, flops_estimate=size * 100,
-                                sizes=JobSizes(mean=size * 100)))  # fmt: skip
+            apps.append(
+                replace(
+                    app,
+                    name="gpu",
+                    gpu="NVIDIA",
+                    gpus=draw(st.sampled_from([0.5, 1.0])),
+                    cpus=0.2,
+                    flops_estimate=size * 100,
+                    sizes=JobSizes(mean=size * 100),
+                )
+            )
         down = OnOff(fraction=draw(st.sampled_from([1.0, 0.7])), mean_on=20_000.0)
         projects.append(
             ProjectModel(
@@ -79,12 +88,16 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     host = HostModel(
         ncpus=draw(st.integers(1, 4)),
         gpus=(Gpus(type="NVIDIA", count=1, flops=1e11),) if gpu else (),
-        availability=OnOff(fraction=draw(st.sampled_from([1.0, 0.6])), mean_on=5000.0, kind=draw(st.sampled_from(["exponential", "weibull", "gamma", "lognormal"]))),
+        availability=OnOff(
+            fraction=draw(st.sampled_from([1.0, 0.6])),
+            mean_on=5000.0,
+            kind=draw(st.sampled_from(["exponential", "weibull", "gamma", "lognormal"])),
+        ),
         connection_interval=draw(st.sampled_from([0.0, 20_000.0])),
         download_rate=draw(st.sampled_from([0.0, 1e4])),
         upload_rate=draw(st.sampled_from([0.0, 1e4])),
         leave_in_memory=draw(st.booleans()),
-    )  # fmt: skip
+    )
     return Scenario(duration=2 * DAY, host=host, projects=tuple(projects))
 
 
@@ -166,7 +179,8 @@ def test_the_correction_factor_settles_at_the_error_of_the_estimates(error: floa
 
 
 def test_a_buffer_bridges_the_time_between_connections() -> None:
-    # deterministic service, one connection a day: with a buffer of more than a day no processor waits, with half a day half of them do
+    # deterministic service, one connection a day: with more than a day of work no processor waits,
+    # with half a day of it half the time is lost
     def idleness(days: float) -> float:
         scenario = always_on(presets.base())
         scenario = replace(

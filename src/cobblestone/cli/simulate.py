@@ -183,8 +183,10 @@ def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
     runs = next(iter(results.values()))
     lines += [
         "",
-        f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
-        f"   ({next(iter(results))}, seed {runs[0].seed})",
+        (
+            f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+            f"   ({next(iter(results))}, seed {runs[0].seed})"
+        ),
     ]
     books = runs[0].books
     total = sum(b.used + b.late for b in books.projects) or 1.0

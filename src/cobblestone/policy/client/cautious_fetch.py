@@ -1,11 +1,14 @@
 """WF3: never ask for a job that would be late (our own policy).
 
-WF2 decides when the host needs work and which project is owed most.  WF3 keeps that order, but asks a project only for as many jobs as
-would all be in time, with everything that the host has already promised: the server's deadline check (WS2), made by the client, which
-knows its own availability and, from earlier jobs, how long the project's jobs take and how long it gives them.  Without it a buffer that is
-longer than the latency bound makes jobs late while they wait, and blocked projects come back all at once when the host runs dry.
+WF2 decides when the host needs work and which project is owed most.  WF3 keeps that order, but asks a
+project only for as many jobs as would all be in time, with everything that the host has already promised:
+the server's deadline check (WS2), made by the client, which knows its own availability and, from earlier
+jobs, how long the project's jobs take and how long it gives them.  Without it a buffer that is longer than
+the latency bound makes jobs late while they wait, and blocked projects come back all at once when the host
+runs dry.
 
-A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
+A processor that is idle overrules the check if nobody passes it: a job that may be late is better than
+none.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ MAX_JOBS = 64
 
 @dataclass(frozen=True, slots=True)
 class JobPattern:
-    """What the client has learned of a project's jobs; ``run_time`` in CPU seconds, both None before the first job."""
+    """What the client has learned of a project's jobs; ``run_time`` in CPU seconds, both None before the
+    first job.
+    """
 
     run_time: float | None = None
     latency_bound: float | None = None

@@ -126,8 +126,10 @@ def conclusions(results: Results) -> str:
         (
             "EDF for endangered jobs (CS2) wastes less than round robin (CS1)",
             "depends on the bound",
-            f"8 projects, tight base bound: {tight} (corrected {tight_right}); with the printed 9 days {printed}:"
-            " nothing is wasted and no policy can be better",
+            (
+                f"8 projects, tight base bound: {tight} (corrected {tight_right}); with the printed 9 days {printed}:"
+                " nothing is wasted and no policy can be better"
+            ),
         ),
         (
             "Debt and shortfall (WF2) fetch better than a queue per project (WF1)",
@@ -137,8 +139,10 @@ def conclusions(results: Results) -> str:
         (
             "Waste falls to nothing from slack 5 on; 0.75 at slack 2",
             "the shape holds, the 0.75 comes from a fault",
-            f"slack 2: {half:.3f} with the faults of 2007, {half_right:.3f} without: the server compared absolute"
-            " deadlines with times that count from zero, so that its check admitted everything",
+            (
+                f"slack 2: {half:.3f} with the faults of 2007, {half_right:.3f} without: the server compared absolute"
+                " deadlines with times that count from zero, so that its check admitted everything"
+            ),
         ),
         (
             "The server's deadline check (WS2) pays only for a standard deviation above 10 times the mean",
@@ -148,8 +152,10 @@ def conclusions(results: Results) -> str:
         (
             "A correction factor (JC2) is essential from an error of 2",
             "holds, exaggerated by a fault",
-            f"error 4: {error} with the faults, {error_right} without: among equal deadlines the client of 2007 ran"
-            " the job with least left, so that underestimated jobs took turns and all came late",
+            (
+                f"error 4: {error} with the faults, {error_right} without: among equal deadlines the client of 2007 ran"
+                " the job with least left, so that underestimated jobs took turns and all came late"
+            ),
         ),
         (
             "Smaller buffers waste less",
