@@ -249,6 +249,7 @@ def test_different_formats_do_not_agree():
         ("a b\r\n1.0\r\n", "a b\n1\n"),
         ("(1.0, 2.0)", "( 1, 2 )"),
         ("inf -inf", "Infinity -INF"),
+        ("3-1.0", "3 - 1"),
         ("héllo 1", "héllo 1.0"),
     ],
 )

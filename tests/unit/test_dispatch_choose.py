@@ -244,6 +244,12 @@ def test_a_job_committed_to_a_version_gets_that_one_even_when_it_is_superseded()
     assert decision.assignments[0].version.id == 1
 
 
+def test_a_committed_job_is_not_skipped_because_other_jobs_of_its_app_have_no_version():
+    offer = catalogue(version(1, version_num=100, deprecated=True))
+    offered = [candidate(1), candidate(2, app_version_id=AppVersionId(1))]
+    assert sent(choose(request(), offered, offer)) == [2]
+
+
 def test_a_job_committed_to_a_version_of_another_platform_is_refused():
     offer = catalogue(version(1, platform=WINDOWS), version(2))
     decision = choose(request(), [candidate(1, app_version_id=AppVersionId(1))], offer)
@@ -482,6 +488,11 @@ def test_jobs_already_in_the_reply_delay_the_next_ones():
     assert len(decision.assignments) == 3
 
 
+def test_absurd_amounts_are_told_without_hundreds_of_digits():
+    endless = [candidate(1, limits=JobLimits(rsc_memory_bound=1e308))]
+    assert len(choose(request(), endless).refusals[0].text()) < 300
+
+
 # GPUs
 
 GPU_HOST = host(description=replace(DESCRIPTION, coprocessors=(NVIDIA,)))
@@ -534,6 +545,19 @@ def test_gpu_caps_count_gpu_jobs_only():
     decision = choose(asked, candidates(9), GPU_OFFER, limits=limits)
     assert len(decision.assignments) == 1
     assert codes(decision)[0] == "held_limit_of_processor_type"
+
+
+@pytest.mark.parametrize(("claimed", "expected"), [(10**400, 64), (-5, 1), (3, 3)])
+def test_an_absurd_number_of_gpus_is_not_believed(claimed: int, expected: int):
+    many = host(description=replace(DESCRIPTION, coprocessors=(replace(NVIDIA, count=claimed),)))
+    asked = request(host=many, seconds=0, gpu_seconds=1e9, disk_bytes=1e15)
+    limits = DispatchLimits(
+        daily_quota=1000,
+        max_jobs_per_rpc=0,
+        project_in_progress=InProgressLimits(gpu=JobCap(jobs=1, per_processor=True)),
+    )
+    decision = choose(asked, candidates(200), GPU_OFFER, limits=limits)
+    assert len(decision.assignments) == (expected if claimed > 0 else 0)
 
 
 # Targeted jobs and homogeneous redundancy

@@ -131,6 +131,19 @@ def test_the_message_of_a_download_error_names_the_file():
     assert "-119 (md5 checksum failed for file)" in result.error_message
 
 
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("\n1024\nab\n.\n", "1024\nab\n."),
+        ("1024\r\nab\r\n.", "1024\nab\n."),
+        ("", ""),
+        ("1024\nax\x00\n.", "1024\na??\n."),
+    ],
+)
+def test_the_key_that_the_client_holds_is_read_without_white_space_at_its_ends(sent: str, read: str):
+    assert parse_scheduler_request(with_text("code_sign_key", sent)).code_sign_key == read
+
+
 def test_sticky_files_are_read():
     request = parse_scheduler_request(recorded("16", "sticky"))
     assert request.sticky_files == (StickyFile(name="stk1_in", nbytes=12, status=1),)

@@ -218,24 +218,24 @@ def native_version(
     }
 
 
-def read_templates(input_template: Path | None, output_template: Path) -> dict[str, object]:
+def read_templates(input_template: Path | None, output_template: Path | None) -> dict[str, object]:
     """What the family's job templates say, as members of a request for an app.
 
     Raises:
         JobError: a template cannot be read, or uses something that has another place here; the text names the line.
     """
     app: dict[str, object] = {}
-    outputs = parse_output_template(_text(output_template), source=str(output_template))
-    app["outputs"] = [
-        {
-            "name": file.open_name,
-            "max_nbytes": file.max_nbytes,
-            "gzip": file.gzip_when_done,
-            "optional": file.optional,
-            "copy_file": file.copy_file,
-        }
-        for file in outputs.files
-    ]
+    if output_template is not None:
+        app["outputs"] = [
+            {
+                "name": file.open_name,
+                "max_nbytes": file.max_nbytes,
+                "gzip": file.gzip_when_done,
+                "optional": file.optional,
+                "copy_file": file.copy_file,
+            }
+            for file in parse_output_template(_text(output_template), source=str(output_template)).files
+        ]
     if input_template is None:
         return app
     template = parse_input_template(_text(input_template), source=str(input_template))

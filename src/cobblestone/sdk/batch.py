@@ -147,6 +147,14 @@ class Batch:
             for job in page.results:
                 yield JobResult(self._connection, self.id, job)
 
+    def finished(self) -> Iterator[JobResult]:
+        """Jobs that are finished now, in the order in which they did."""
+        after, more = 0, True
+        while more:
+            page = self._connection.get(f"/batches/{self.id}/results", ResultsPage, after=after, limit=PAGE)
+            yield from (JobResult(self._connection, self.id, job) for job in page.results)
+            after, more = page.next, len(page.results) == PAGE
+
     def _pages(self, timeout: float | None) -> Iterator[ResultsPage]:
         deadline = None if timeout is None else time.monotonic() + timeout
         after = 0

@@ -15,7 +15,7 @@ import msgspec
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound
 from cobblestone.sdk.errors import RequestRefused, Unreachable
-from cobblestone.sdk.in_process import InProcessTransport
+from cobblestone.sdk.in_process import open_in_process
 from cobblestone.sdk.locate import Target
 
 T = TypeVar("T")
@@ -83,8 +83,20 @@ class Connection:
         """Read a file."""
         return self._send("GET", path).content
 
+    @property
+    def address(self) -> str:
+        """Where requests go."""
+        return str(self._client.base_url)
+
     def save(self, path: str, target: Path) -> None:
         """Read a file to disk, under a temporary name until it is complete."""
+        self._save(API + path, target)
+
+    def save_url(self, url: str, target: Path) -> None:
+        """Read a public file of the project by its address; see :meth:`save`."""
+        self._save("/download/" + url.partition("/download/")[2], target)
+
+    def _save(self, path: str, target: Path) -> None:
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
         try:
             with self._stream(path) as answer, temporary.open("xb") as handle:
@@ -97,7 +109,7 @@ class Connection:
     @contextmanager
     def _stream(self, path: str) -> Generator[httpx.Response]:
         try:
-            with self._client.stream("GET", API + path) as answer:
+            with self._client.stream("GET", path) as answer:
                 if answer.is_error:
                     answer.read()
                     raise _problem(answer)
@@ -156,7 +168,7 @@ def open_connection(target: Target) -> Connection:
     """
     headers = {"Authorization": f"Bearer {target.token}", "Accept": "application/json"}
     if not target.urls and target.folder is not None:
-        transport = InProcessTransport(target.folder)
+        transport = open_in_process(target.folder)
         client = httpx.Client(
             transport=transport, base_url=transport.url, headers=headers, timeout=TIMEOUT_SECONDS
         )

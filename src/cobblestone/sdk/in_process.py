@@ -29,11 +29,8 @@ class InProcessServer(Protocol):
 class InProcessTransport(httpx.BaseTransport):
     """Runs a project's web application in a thread of this process, for as long as the transport is open."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the project in ``folder``; raises what the server raises, e.g. Busy."""
-        make = cast("Callable[[Path], InProcessServer]", pkgutil.resolve_name(_SERVER))
+    def __init__(self, server: InProcessServer) -> None:
         self._exit = contextlib.ExitStack()
-        server = make(folder)
         self._exit.callback(server.close)
         self.url = server.url
         self._portal = self._exit.enter_context(start_blocking_portal("asyncio"))
@@ -59,6 +56,12 @@ class InProcessTransport(httpx.BaseTransport):
     def close(self) -> None:
         """Close the project."""
         self._exit.close()
+
+
+def open_in_process(folder: Path) -> InProcessTransport:
+    """Open the project in ``folder``; raises what the server raises, e.g. Busy."""
+    make = cast("Callable[[Path], InProcessServer]", pkgutil.resolve_name(_SERVER))
+    return InProcessTransport(make(folder))
 
 
 async def _pieces(stream: Iterable[bytes]) -> AsyncIterator[bytes]:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 
-from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, JobError
-from cobblestone.sdk.app_definition import Limits, ProjectFunctions
-from cobblestone.sdk.app_package import Command, command_version, split_command
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.sdk.administration import Administration
+from cobblestone.sdk.apps import AppMethods
 from cobblestone.sdk.batch import Batch, JobResult
 from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import MAX_JOBS_PER_REQUEST, FileSender, as_job, in_chunks
 from cobblestone.sdk.locate import locate
-from cobblestone.sdk.models import App, AppList, BatchList, BatchStatus, ProjectStatus, Version, VersionList
-
-APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
+from cobblestone.sdk.models import BatchList, BatchStatus, ProjectStatus
 
 Progress = Callable[[int], None]
 """Is told how many jobs have been handed over so far."""
 
 
-class Project:
+class Project(AppMethods):
     """A connection to a project.  Use as a context manager, or call :meth:`close`."""
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        super().__init__(connection)
         self._files = FileSender(connection)
 
     def __enter__(self) -> Project:
@@ -48,120 +45,14 @@ class Project:
         """Whether the project's server is running; if not, this process stands in for it."""
         return not self.connection.in_process
 
+    @property
+    def admin(self) -> Administration:
+        """What operators do: tokens, accounts, teams, news."""
+        return Administration(self.connection)
+
     def status(self) -> ProjectStatus:
         """How the project is doing."""
         return self.connection.get("/status", ProjectStatus)
-
-    # -- apps ------------------------------------------------------------------------------------------
-
-    def apps(self) -> list[App]:
-        """All apps."""
-        return self.connection.get("/apps", AppList).apps
-
-    def app(self, name: str) -> App:
-        """An app and its versions in use.  Raises NotFound."""
-        return self.connection.get(f"/apps/{name}", App)
-
-    def versions(self, app: str) -> VersionList:
-        """All versions of an app, deprecated ones too."""
-        return self.connection.get(f"/apps/{app}/versions", VersionList, deprecated=True)
-
-    def create_app(
-        self,
-        name: str,
-        command: str | Sequence[str],
-        files: Iterable[str | Path] = (),
-        *,
-        title: str = "",
-        outputs: Sequence[str] = (),
-        optional_outputs: Sequence[str] = (),
-        stdout: str = "",
-        quorum: int = 1,
-        compare: str = "bitwise",
-        assimilate: str = "",
-        function_files: Iterable[str | Path] = (),
-        limits: Limits | None = None,
-        max_output_bytes: int = 50_000_000,
-        gzip_outputs: bool = False,
-    ) -> App:
-        """Make an app of a command, with its first version.
-
-        ``command`` has placeholders: ``"python3 period.py {input} {output}"``.  ``files`` are sent along.  ``compare``
-        and ``assimilate`` are as on the command line: ``numeric:rtol=1e-6``, ``FILE.py:function``.
-
-        Raises:
-            JobError, ConfigError: the command, a file, a comparison … is wrong; the text says what to do.
-            Conflict: the name is taken.
-        """
-        package = _command(command, files, outputs, optional_outputs, stdout)
-        package.check()
-        self._refuse_taken(name)
-        functions = ProjectFunctions(
-            self.connection.folder, name, beside=[Path(file) for file in function_files]
-        )
-        body: dict[str, object] = {
-            "name": name,
-            "title": title,
-            "command": package.words,
-            "stdout": stdout,
-            "outputs": package.output_bodies(max_nbytes=max_output_bytes, gzip=gzip_outputs),
-            "comparison": functions.comparison(compare),
-            "assimilator": functions.assimilator(assimilate),
-            "limits": (limits or Limits()).body(),
-            "rules": {"min_quorum": quorum},
-            "version": command_version(self.connection, package),
-        }
-        return self.connection.post("/apps", body, App)
-
-    def update_app(
-        self,
-        name: str,
-        files: Iterable[str | Path],
-        *,
-        command: str | Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
-        stdout: str | None = None,
-    ) -> Version:
-        """Add a version to an app that was made of a command; what is not given stays.
-
-        ``files`` are all files of the new version.
-
-        Raises:
-            JobError: the command or a file is wrong, or the app is a native program.
-            NotFound: there is no such app.
-        """
-        app = self.app(name)
-        if not app.command:
-            raise JobError(
-                f"{name} is a native program. Add versions with: cobblestone app version add {name}"
-            )
-        names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
-        optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
-        package = _command(
-            app.command if command is None else command,
-            files,
-            names,
-            optional,
-            app.stdout if stdout is None else stdout,
-        )
-        version = command_version(self.connection, package)
-        largest = max(spec.max_nbytes for spec in app.outputs)
-        changes = {
-            "command": package.words,
-            "stdout": package.stdout,
-            "outputs": package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
-        }
-        return self.connection.post(f"/apps/{name}/versions", {**version, "app_changes": changes}, Version)
-
-    def _refuse_taken(self, name: str) -> None:
-        if not APP_NAME.fullmatch(name):
-            raise ConfigError(
-                f"The app name {name!r} must be 1 to 60 letters, digits, _ and -, and begin with a letter or digit."
-            )
-        if any(app.name == name for app in self.apps()):
-            raise Conflict(
-                f"There is already an app called {name}. Change it with: cobblestone app update {name} --files …"
-            )
 
     # -- batches ---------------------------------------------------------------------------------------
 
@@ -246,22 +137,6 @@ class Project:
                 result = next(results)
                 waiting[result.id] = result
             yield waiting.pop(job_id)
-
-
-def _command(
-    command: str | Sequence[str],
-    files: Iterable[str | Path],
-    outputs: Sequence[str],
-    optional_outputs: Sequence[str],
-    stdout: str,
-) -> Command:
-    return Command(
-        words=split_command(command) if isinstance(command, str) else list(command),
-        files=[Path(file) for file in files],
-        outputs=outputs,
-        optional_outputs=optional_outputs,
-        stdout=stdout,
-    )
 
 
 def connect(project: str | Path | None = None, token: str | None = None) -> Project:

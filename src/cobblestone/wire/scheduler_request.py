@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.free_text import Stderr, read_stderr, read_trickle, read_verbatim
@@ -32,6 +33,7 @@ from cobblestone.wire.xml_reader import (
     MAX_NAME,
     MAX_REQUEST_BYTES,
     MAX_TEXT,
+    WHITE_SPACE,
     FieldReader,
     Fields,
     client_version,
@@ -40,6 +42,7 @@ from cobblestone.wire.xml_reader import (
 
 MAX_ID = 2**62
 MAX_KEY_CHARS = 4096
+_KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
 MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
 NO_EXIT_STATUS = 2**31 - 1
@@ -229,9 +232,10 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
     version = client_version(top)
-    for name in PLAIN_BLOCKS:
-        if name not in parts.blocks:
-            note(notes, LenienceKind.MISSING, name)
+    if len(parts.blocks) < len(PLAIN_BLOCKS):
+        for name in PLAIN_BLOCKS:
+            if name not in parts.blocks:
+                note(notes, LenienceKind.MISSING, name)
     results, transfers = _results(parts, notes)
     trickles = _trickles(parts, notes)
     number, flag = top.number, top.flag
@@ -254,9 +258,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
         platforms=_platforms(top, parts, notes),
-        code_sign_key=read_verbatim(
-            parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS], "code_sign_key", notes
-        ),
+        code_sign_key=_key_text(parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS]),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
         global_preferences=_preferences(parts, "global_preferences", notes),
         cross_project_id=top.text("cross_project_id", 64),
@@ -275,7 +277,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         other_results=_other_results(parts, notes),
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
         in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
-        client_opaque=read_verbatim(parts.free_texts.get("client_opaque", ""), "client_opaque", notes),
+        client_opaque=_client_opaque(parts, notes),
         client_brand=top.text("client_brand", 255),
         leniences=tuple(notes),
     )
@@ -284,9 +286,22 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
 # -- from parts to values -------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=256)  # hardly ever more than one key is in use
+def _key_text(text: str) -> str:
+    """A key as the client holds it; with anything but hex digits in it, it equals none of ours."""
+    characters = (c if c in _KEY_CHARACTERS else "?" for c in text.strip(WHITE_SPACE) if c != "\r")
+    return "".join(characters)
+
+
+def _client_opaque(parts: RequestParts, notes: list[Lenience]) -> str:
+    content = parts.free_texts.get("client_opaque")
+    return read_verbatim(content, "client_opaque", notes) if content else ""
+
+
 def _platforms(top: FieldReader, parts: RequestParts, notes: list[Lenience]) -> tuple[str, ...]:
     names = [top.name("platform_name")]
-    names += [FieldReader(fields, "alt_platform", notes).name() for fields in parts.platforms]
+    if parts.platforms:
+        names += [FieldReader(fields, "alt_platform", notes).name() for fields in parts.platforms]
     return tuple(dict.fromkeys(name for name in names if name))
 
 

@@ -53,10 +53,10 @@ def choose_work(
 ) -> DispatchDecision:
     """Choose results for one request.
 
-    ``candidates`` come in the order in which they should be served: targeted ones for this host first, then
-    by priority, then by age. They are read lazily, and little further than needed. ``already_at_user`` is
-    asked when ``one_result_per_user_per_wu`` is on; since a host belongs to one user, ``already_at_host``
-    matters only when that rule is off.
+    ``candidates`` come in the order in which they should be served: targeted ones for this host first, then by priority,
+    then by age. They are read lazily, and little further than needed. Each look-up is asked when its rule is on
+    (``one_result_per_user_per_wu``, ``one_result_per_host_per_wu``); a host belongs to one user, so a caller may leave
+    ``already_at_host`` out, and save a query, as long as the rule per user is on.
     """
     delay = send_interval(limits)
     refused = refuse_host(request, catalogue, limits, now)

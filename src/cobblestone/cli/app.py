@@ -1,0 +1,317 @@
+"""``cobblestone app``: apps and their versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli import app_options as o
+from cobblestone.cli import version
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.output import Output, size, when
+
+if TYPE_CHECKING:
+    from cobblestone.sdk.models import App, Version
+
+commands = typer.Typer(no_args_is_help=True, help="Apps: what your jobs run.")
+commands.add_typer(version.commands, name="version")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="app")
+
+
+@commands.command("create")
+def create(
+    name: o.NameArgument,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". Without it the app is a'
+            " native program: add its executables with `app version add`."
+        ),
+    ] = None,
+    files: o.FilesOption = None,
+    title: o.TitleOption = None,
+    inputs: o.InputOption = None,
+    outputs: o.OutputOption = None,
+    optional_outputs: o.OptionalOutputOption = None,
+    stdout: o.StdoutOption = None,
+    max_output: o.MaxOutputOption = "50MB",
+    gzip_outputs: Annotated[
+        bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
+    ] = False,
+    quorum: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Computers that must agree on each job. Default 1.")
+    ] = None,
+    compare: o.CompareOption = None,
+    assimilate: o.AssimilateOption = None,
+    function_files: o.FunctionFilesOption = None,
+    platform: Annotated[
+        str, typer.Option(help="Where a command runs: any (with Python 3.6 or newer).", hidden=True)
+    ] = "any",
+    flops_est: o.FlopsEstOption = None,
+    flops_bound: o.FlopsBoundOption = None,
+    memory: o.MemoryOption = None,
+    disk: o.DiskOption = None,
+    delay_bound: o.DelayBoundOption = None,
+    input_template: o.InputTemplateOption = None,
+    output_template: o.OutputTemplateOption = None,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make an app of a program, with its first version."""
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.sdk.app_definition import parse_size
+
+    if platform != "any":
+        raise ConfigError(
+            f"A command runs anywhere, so --platform {platform} has no place here. For executables of one platform, make"
+            f" the app without --command and add them: cobblestone app version add {name} --platform {platform} --main FILE"
+        )
+    limits = o.limits(flops_est, flops_bound, memory, disk, delay_bound)
+    max_bytes = int(parse_size(max_output))
+    with open_project(project, token) as connected:
+        if command is None:
+            o.refuse_with_native(files=files, stdout=stdout)
+            created = connected.create_native_app(
+                name,
+                title=title or "",
+                inputs=inputs or [],
+                outputs=outputs or [],
+                optional_outputs=optional_outputs or [],
+                input_template=input_template,
+                output_template=output_template,
+                quorum=quorum,
+                compare=compare or "bitwise",
+                assimilate=assimilate or "",
+                function_files=function_files or [],
+                limits=limits,
+                max_output_bytes=max_bytes,
+                gzip_outputs=gzip_outputs,
+            )
+        else:
+            o.refuse_with_command(inputs, input_template, output_template)
+            created = connected.create_app(
+                name,
+                command,
+                files or [],
+                title=title or "",
+                outputs=outputs or [],
+                optional_outputs=optional_outputs or [],
+                stdout=stdout or "",
+                quorum=quorum or 1,
+                compare=compare or "bitwise",
+                assimilate=assimilate or "",
+                function_files=function_files or [],
+                limits=limits,
+                max_output_bytes=max_bytes,
+                gzip_outputs=gzip_outputs,
+            )
+    show_created(output(json, quiet), created, command is not None)
+
+
+def show_created(out: Output, app: App, has_command: bool) -> None:
+    """Print a new app and what comes next."""
+    lines = [f"Created the app {app.name}."]
+    if has_command:
+        lines += _version_lines(app.versions[-1])
+        example = "inputs/*" if app.inputs or "{inputs}" in app.command else ""
+        lines += ["", "Next:", f"  cobblestone submit {app.name} {example}".rstrip()]
+    else:
+        lines += [
+            "",
+            "Next, for each platform:",
+            f"  cobblestone app version add {app.name} --platform x86_64-pc-linux-gnu --main FILE",
+        ]
+    out.show(app, lines=lines, essential=[app.name])
+
+
+def _version_lines(added: Version) -> list[str]:
+    names = ", ".join(f"{file.open_name} ({size(file.nbytes)})" for file in added.files)
+    lines = [f"Version {added.number} for {added.platform}: {names}."]
+    return lines + unsigned_lines(added)
+
+
+def unsigned_lines(added: Version) -> list[str]:
+    """What to do about a version without signatures."""
+    if added.signed:
+        return ["It is signed and ready to be sent."]
+    return [
+        "It is unsigned, since the private key is not here: it is not sent until signatures are imported. Do:",
+        "  cobblestone key manifest DIR                      (here)",
+        "  cobblestone key sign DIR --key PRIVATEKEYFILE     (on the machine with the private key; bring DIR there)",
+        "  cobblestone key import DIR                        (here, with DIR brought back)",
+    ]
+
+
+@commands.command("update")
+def update(
+    name: o.NameArgument,
+    files: o.FilesOption = None,
+    command: Annotated[str | None, typer.Option(help="New command line. Else the old one.")] = None,
+    title: o.TitleOption = None,
+    outputs: o.OutputOption = None,
+    stdout: o.StdoutOption = None,
+    quorum: Annotated[int | None, typer.Option(min=1, max=100, help="Computers that must agree.")] = None,
+    compare: o.CompareOption = None,
+    assimilate: o.AssimilateOption = None,
+    function_files: o.FunctionFilesOption = None,
+    deprecated: Annotated[
+        bool | None,
+        typer.Option(
+            "--deprecated/--no-deprecated", help="Stop, or resume, sending its jobs.", show_default=False
+        ),
+    ] = None,
+    flops_est: o.FlopsEstOption = None,
+    flops_bound: o.FlopsBoundOption = None,
+    memory: o.MemoryOption = None,
+    disk: o.DiskOption = None,
+    delay_bound: o.DelayBoundOption = None,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Change an app. With --files or --command it gets a new version; name all files that the new version needs."""
+    out = output(json, quiet)
+    with open_project(project, token) as connected:
+        changes = o.changes(
+            title=title,
+            quorum=quorum,
+            compare=compare,
+            assimilate=assimilate,
+            function_files=function_files,
+            deprecated=deprecated,
+            limits=o.limits(flops_est, flops_bound, memory, disk, delay_bound),
+            functions=connected.functions(name, function_files or []),
+        )
+        lines: list[str] = []
+        if files or command or outputs or stdout is not None:
+            added = connected.update_app(name, files or [], command=command, outputs=outputs, stdout=stdout)
+            lines += _version_lines(added)
+        elif not changes:
+            raise typer.BadParameter("nothing to change: give --files, or what shall be different")
+        changed = connected.change_app(name, changes)
+    out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
+
+
+@commands.command("list")
+def list_apps(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List apps."""
+    with open_project(project, token) as connected:
+        found = connected.apps()
+    rows = [
+        (
+            app.name,
+            app.title,
+            "deprecated" if app.deprecated else _sendable(app),
+            ", ".join(
+                f"{v.platform} {v.number}{f' ({v.plan_class})' if v.plan_class else ''}" for v in app.versions
+            ),
+            app.rules.min_quorum,
+            app.comparison.kind,
+            when(app.created),
+        )
+        for app in found
+    ]
+    output(json, quiet).table(
+        found,
+        ["name", "title", "state", "versions", "quorum", "compared", "created"],
+        rows,
+        empty="No apps yet. Make one with: cobblestone app create NAME --command …",
+    )
+
+
+def _sendable(app: App) -> str:
+    if not app.versions:
+        return "no version"
+    return "ready" if any(each.signed for each in app.versions) else "unsigned"
+
+
+@commands.command("show")
+def show(
+    name: o.NameArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Describe an app."""
+    with open_project(project, token) as connected:
+        app = connected.app(name)
+    limits, rules = app.limits, app.rules
+    lines = [
+        f"{app.name}: {app.title} ({'deprecated' if app.deprecated else _sendable(app)})",
+        f"  command      {' '.join(app.command) or '(native program)'}",
+        f"  inputs       {', '.join(slot.name for slot in app.inputs) or '-'}",
+        f"  outputs      {', '.join(f'{spec.name} (up to {size(spec.max_nbytes)})' for spec in app.outputs)}",
+        f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
+        f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
+        f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
+        f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, ended beyond {limits.rsc_fpops_bound:.3g}",
+        (
+            f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"
+            f" {limits.delay_bound / 3600:g} h until a report is due"
+        ),
+    ]
+    for each in app.versions:
+        state = "signed" if each.signed else "unsigned"
+        names = ", ".join(file.open_name for file in each.files)
+        lines.append(f"  version      {each.number} {each.platform} {each.plan_class} {state}: {names}")
+    output(json, quiet).show(app, lines=lines, essential=[app.name])
+
+
+@commands.command("deprecate")
+def deprecate(
+    name: o.NameArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Send no more jobs of an app, and take none."""
+    with open_project(project, token) as connected:
+        changed = connected.change_app(name, {"deprecated": True})
+    output(json, quiet).show(
+        changed,
+        lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
+        essential=[name],
+    )
+
+
+@commands.command("plan-classes")
+def plan_classes(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List plan classes and how many of the known hosts each would match."""
+    with open_project(project, token) as connected:
+        found = connected.plan_classes()
+    rows = [
+        (
+            each.name,
+            each.gpu_type or "CPU",
+            f"would match {each.hosts_matched} of {each.hosts_known} hosts",
+            ", ".join(f"{code}: {count}" for code, count in each.refusals.items()) or "-",
+        )
+        for each in found
+    ]
+    output(json, quiet).table(
+        found,
+        ["name", "runs on", "hosts", "why not"],
+        rows,
+        empty=f"No plan classes. Describe them in {Path('plan_classes.toml')} in the project's folder.",
+    )

@@ -1,0 +1,193 @@
+"""``cobblestone key``: code signing.
+
+Clients run only files that are signed with the project's key. The private key may lie in the project's folder (convenient), or
+on a machine without network (safe): then files travel there in a folder, and signatures come back in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.output import size, when
+
+commands = typer.Typer(
+    no_args_is_help=True,
+    help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
+    " another machine: create it there, give the public one to `project create --offline-key`, and bring files to sign"
+    " there with `manifest`, `sign`, `import`.",
+)
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="key")
+
+
+@commands.command("create")
+def create(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="For the private key; FILE.pub gets the public one.", show_default=False
+        ),
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a key pair. Needs no project: do it on the machine that shall keep the private key."""
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.sdk.key_files import write_key_pair
+
+    public = file.with_name(file.name + ".pub")
+    for path in (file, public):
+        if path.exists():
+            raise ConfigError(f"{path} exists already, and a key is never overwritten. Give another name.")
+    write_key_pair(file, public)
+    output(json, quiet).show(
+        {"private_key": str(file), "public_key": str(public)},
+        lines=[
+            f"Private key: {file} – keep it on this machine, and a copy in a safe place.",
+            f"Public key: {public} – bring it to the server: cobblestone project create DIR --offline-key {public.name}",
+        ],
+        essential=[public],
+    )
+
+
+@commands.command("show")
+def show(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show the project's public keys, and which files wait for signatures."""
+    from cobblestone.sdk.models import KeyList, Manifest
+
+    with open_project(project, token) as connected:
+        keys = connected.connection.get("/keys", KeyList).keys
+        unsigned = connected.connection.get("/signatures", Manifest).files
+    lines: list[str] = []
+    for key in keys:
+        state = "current" if key.current else "retired"
+        if not key.current and not key.has_successor_signature:
+            state += "; clients that hold it must attach anew"
+        lines += [f"Key {key.id}, made {when(key.created)}, {state}", key.public_key]
+    lines += [f"Waiting for a signature: {file.open_name} of {file.app} ({file.file})" for file in unsigned]
+    output(json, quiet).show(
+        {"keys": keys, "unsigned": unsigned},
+        lines=lines,
+        essential=[key.public_key for key in keys if key.current],
+    )
+
+
+@commands.command("manifest")
+def manifest(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    all_: Annotated[bool, typer.Option("--all", help="Also what is signed already: for a new key.")] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write what is to be signed into a folder, to be brought to the private key."""
+    from cobblestone.sdk.signing import export_manifest
+
+    with open_project(project, token) as connected:
+        made = export_manifest(connected.connection, folder, everything=all_)
+    output(json, quiet).show(
+        made,
+        lines=[
+            f"{len(made.files)} files to sign in {folder}. Bring it to the machine with the private key, and there:",
+            f"  cobblestone key sign {folder.name} --key PRIVATEKEYFILE",
+        ]
+        if made.files
+        else ["Everything is signed already. For a new key: --all"],
+        essential=[file.file for file in made.files],
+    )
+
+
+@commands.command("sign")
+def sign(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.", show_default=False)
+    ],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.", show_default=False)],
+    old_key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--old-key", metavar="FILE", help="Older private keys, when the key changes.", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Sign the files of a manifest. Needs no project and no network. Look at the files before: you vouch for them."""
+    from cobblestone.sdk.key_files import read_private_key
+    from cobblestone.sdk.signing import read_manifest, sign_manifest
+
+    files = read_manifest(folder).files
+    signed = sign_manifest(folder, read_private_key(key), [read_private_key(path) for path in old_key or []])
+    lines = [f"  {file.app}: {file.open_name}, {size(file.nbytes)}, MD5 {file.md5}" for file in files]
+    output(json, quiet).show(
+        signed,
+        lines=[
+            f"Signed {len(files)} files:",
+            *lines,
+            f"Bring {folder} back to the server, and there:  cobblestone key import {folder.name}",
+        ],
+        essential=list(signed.signatures),
+    )
+
+
+@commands.command("import")
+def import_(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The manifest's folder, signed.", show_default=False)
+    ],
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take the signatures of a signed manifest; with a new key, the project's key changes."""
+    from cobblestone.sdk.signing import import_signatures, read_signatures
+
+    with open_project(project, token) as connected:
+        reply = import_signatures(connected.connection, read_signatures(folder))
+    left = (
+        f"{len(reply.still_unsigned)} files are still unsigned."
+        if reply.still_unsigned
+        else "Everything is signed."
+    )
+    output(json, quiet).show(
+        reply,
+        lines=[f"{reply.versions_changed} app versions changed. {left}"],
+        essential=reply.still_unsigned,
+    )
+
+
+@commands.command("rotate")
+def rotate(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Change the key of a project whose private key lies in its folder: all files are signed anew.
+
+    Clients accept the new key, since the old one vouches for it. With the private key elsewhere: `key create` there,
+    `key manifest --all` here, `key sign --key NEW --old-key OLD` there, `key import` here.
+    """
+    from cobblestone.cli.options import local_folder
+    from cobblestone.sdk.key_rotation import rotate_key
+
+    folder = local_folder(project)
+    with open_project(str(folder), None) as connected:
+        rotated = rotate_key(connected.connection, folder)
+    output(json, quiet).show(
+        rotated,
+        lines=[
+            f"The project has a new key; {rotated.versions_changed} app versions were signed anew.",
+            f"The old private key lies in {rotated.kept}: the next change needs it.",
+        ],
+        essential=[rotated.public_key],
+    )

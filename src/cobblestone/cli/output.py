@@ -1,0 +1,114 @@
+"""How commands print: tables for people, JSON for programs, or only the essential values."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Prints the results of one command on standard output.  Warnings and errors go to standard error."""
+
+    json: bool = False
+    quiet: bool = False
+
+    def show(self, data: object, *, lines: Sequence[str] = (), essential: Sequence[object] = ()) -> None:
+        """Print one result: ``data`` as JSON, ``essential`` values one to a line, or ``lines`` for people."""
+        if self.json:
+            self._json(data)
+        elif self.quiet:
+            for value in essential:
+                self._line(str(value))
+        else:
+            for line in lines:
+                self._line(line)
+
+    def table(
+        self,
+        data: object,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        empty: str = "",
+        right: Sequence[str] = (),
+    ) -> None:
+        """Print a list: ``data`` as JSON, the first column only when quiet, or a table."""
+        if self.json:
+            self._json(data)
+        elif self.quiet:
+            for row in rows:
+                self._line(str(row[0]))
+        elif not rows:
+            self._line(empty or "Nothing yet.")
+        else:
+            table = Table(box=None, pad_edge=False, header_style="bold")
+            for column in columns:
+                table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+            for row in rows:
+                table.add_row(*(escape(_cell(value)) for value in row))
+            _console().print(table)
+
+    def say(self, text: str) -> None:
+        """Print a sentence that only people need."""
+        if not (self.json or self.quiet):
+            self._line(text)
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        print_error(f"Note: {text}")
+
+    def _json(self, data: object) -> None:
+        self._line(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+
+    def _line(self, text: str) -> None:
+        # No markup and no wrapping: what is printed can be copied and piped.
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def print_error(text: str) -> None:
+    """Print to standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def error_console() -> Console:
+    """For progress bars."""
+    return Console(stderr=True)
+
+
+def _console() -> Console:
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def when(seconds: float | None) -> str:
+    """A time for people, in the machine's own zone."""
+    if seconds is None:
+        return "-"
+    return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def size(nbytes: float) -> str:
+    """A size for people."""
+    value = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("the last unit takes all")

@@ -1,0 +1,36 @@
+"""``cobblestone run``: run a project's server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import ProjectOption, local_folder
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("run")(run)
+
+
+def run(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    project: ProjectOption = None,
+) -> None:
+    """Run the project's server until Ctrl-C."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.ops.logging import configure_logging
+    from cobblestone.server.context import ServerContext
+    from cobblestone.server.project import ProjectFolder
+    from cobblestone.server.run import serve
+
+    root = folder or local_folder(project)
+    settings = ProjectFolder(root).settings()
+    configure_logging(level=settings.log.level, json=settings.log.json_lines)
+
+    def ready(ctx: ServerContext) -> None:
+        print_error(f"{ctx.settings.project.name} runs at {ctx.master_url} – stop it with Ctrl-C.")
+
+    serve(root, ready=ready)

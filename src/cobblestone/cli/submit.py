@@ -1,0 +1,138 @@
+"""``cobblestone submit``: jobs for an app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli import app_options as o
+from cobblestone.cli.batch import finish, status_lines
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+
+if TYPE_CHECKING:
+    from cobblestone.sdk.models import App
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("submit")(submit)
+
+
+def submit(
+    name: o.NameArgument,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="INPUT", help="Input files: one job for each.", show_default=False),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Jobs as .csv (columns: inputs and arguments) or .jsonl, instead of input files.",
+            show_default=False,
+        ),
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.", show_default=False
+        ),
+    ] = None,
+    together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
+    batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Else the app's.")] = "",
+    priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Wait, and write the answers there.", show_default=False),
+    ] = None,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Submit jobs: one for each input file, or those of a list.
+
+    Values of --arg hold for all jobs; a list of jobs can have its own.
+    """
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    from cobblestone.cli.output import error_console
+
+    args = _arguments(arg or [])
+    out = output(json, quiet)
+    with open_project(project, token) as connected:
+        items = _items(connected.app(name), inputs or [], jobs, together=together)
+        with Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), console=error_console(), transient=True
+        ) as bar:
+            task = bar.add_task("Uploading …")
+            batch = connected.submit(
+                name,
+                items,
+                args=args,
+                name=batch_name,
+                priority=priority,
+                progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
+            )
+        status = batch.status()
+        if wait or to is not None:
+            out.say(f"Batch {batch.id}: {status.njobs} jobs.")
+            finish(out, batch, to, timeout=None)
+            return
+        lines = [f"Submitted batch {batch.id}: {status.njobs} jobs of {name}.", *status_lines(status)[1:]]
+        if connected.running:
+            lines += ["", f"Answers: cobblestone batch results {batch.id} --wait --to DIR"]
+        else:
+            lines += ["", "The project is not running; its jobs wait. Start it with: cobblestone run"]
+        out.show(status, lines=lines, essential=[batch.id])
+
+
+def _arguments(given: list[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"--arg {text!r}: write NAME=VALUE")
+        if key in found:
+            raise typer.BadParameter(f"--arg {key} is given twice")
+        found[key] = value
+    return found
+
+
+def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -> Iterable[object]:
+    """What to submit; mistakes are found before anything is sent."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.job_files import read_jobs
+    from cobblestone.sdk.jobs import Job
+
+    names = [slot.name for slot in app.inputs]
+    if jobs is not None:
+        if inputs:
+            raise typer.BadParameter("give input files, or --jobs, not both")
+        found = list(read_jobs(jobs, input_names=names))
+        if not found:
+            raise JobError(f"{jobs} has no jobs.")
+        return found
+    missing = [path for path in inputs if not path.is_file()]
+    if missing:
+        what = "is a folder: write its files, e.g. DIR/*" if missing[0].is_dir() else "does not exist"
+        raise JobError(f"The input file {missing[0]} {what}.")
+    if not inputs:
+        if names:
+            raise JobError(
+                f"Jobs of {app.name} need {len(names)} input file{'s' if len(names) > 1 else ''} ({', '.join(names)})."
+                f" Example: cobblestone submit {app.name} inputs/*"
+            )
+        return [Job()]
+    if together:
+        return [Job(inputs=list(inputs))]
+    if len(names) > 1:
+        raise JobError(
+            f"A job of {app.name} has {len(names)} input files ({', '.join(names)}), so a plain list is ambiguous. Write"
+            f" the jobs into a table with these columns and give it with --jobs; or --together for one job."
+        )
+    return inputs

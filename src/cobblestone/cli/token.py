@@ -1,0 +1,103 @@
+"""``cobblestone token``: who may use the API, for what and how long."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.output import when
+
+commands = typer.Typer(no_args_is_help=True, help="Tokens: who may use the project from outside.")
+
+
+class Scope(StrEnum):
+    """What a token allows; each includes the ones before."""
+
+    read = "read"
+    submit = "submit"
+    manage = "manage"
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="token")
+
+
+@commands.command("create")
+def create(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
+    ],
+    scope: Annotated[
+        Scope,
+        typer.Option(
+            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, accounts."
+        ),
+    ] = Scope.submit,
+    days: Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")] = None,
+    forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a token. Its text is shown only once."""
+    if forever and days is not None:
+        raise typer.BadParameter("give --days or --forever, not both")
+    scopes = [each.value for each in list(Scope)[: list(Scope).index(scope) + 1]]
+    with open_project(project, token) as connected:
+        made = connected.admin.create_token(name, scopes, days=None if forever else days or 365)
+    output(json, quiet).show(
+        made,
+        lines=[
+            (
+                f"Token {made.id} for {name}, valid until {when(made.expires) if made.expires else 'it is revoked'},"
+                f" allows {', '.join(made.scopes)}. It is shown only now:"
+            ),
+            made.token,
+        ],
+        essential=[made.token],
+    )
+
+
+@commands.command("list")
+def list_tokens(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List tokens."""
+    with open_project(project, token) as connected:
+        found = connected.admin.tokens()
+    rows = [
+        (
+            each.id,
+            each.name,
+            ", ".join(each.scopes),
+            "usable" if each.usable else "revoked" if each.revoked else "expired",
+            when(each.created),
+            when(each.expires) if each.expires else "never",
+        )
+        for each in found
+    ]
+    output(json, quiet).table(found, ["id", "name", "allows", "state", "made", "expires"], rows)
+
+
+@commands.command("revoke")
+def revoke(
+    token_id: Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)],
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a token useless from now on."""
+    with open_project(project, token) as connected:
+        revoked = connected.admin.revoke_token(token_id)
+    output(json, quiet).show(
+        revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
+    )

@@ -1,0 +1,130 @@
+"""``cobblestone app version``: versions of an app, one for each platform and plan class."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli import app_options as o
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+
+commands = typer.Typer(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
+
+PLATFORMS = (
+    "x86_64-pc-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "arm-unknown-linux-gnueabihf",
+    "i686-pc-linux-gnu",
+    "windows_x86_64",
+    "windows_arm64",
+    "windows_intelx86",
+    "x86_64-apple-darwin",
+    "arm64-apple-darwin",
+    "aarch64-android-linux-gnu",
+    "x86_64-pc-freebsd",
+)
+"""Names of platforms as clients send them."""
+
+
+@commands.command("add")
+def add(
+    name: o.NameArgument,
+    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …", show_default=False)],
+    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.", show_default=False)],
+    files: o.FilesOption = None,
+    plan_class: Annotated[str, typer.Option(help="A class of plan_classes.toml.")] = "",
+    command_line: Annotated[str, typer.Option(help="Options for this version only.")] = "",
+    copy_files: Annotated[
+        bool,
+        typer.Option(
+            "--copy-files", help="Copy --files into the job's folder; else the program resolves links."
+        ),
+    ] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Add the executables of a program that uses the BOINC API."""
+    from cobblestone.cli.app import unsigned_lines
+
+    out = output(json, quiet)
+    if platform not in PLATFORMS:
+        close = difflib.get_close_matches(platform, PLATFORMS, n=1)
+        out.warn(
+            f"{platform} is not one of the usual platforms{f'; did you mean {close[0]}?' if close else '.'}"
+            f" Usual: {', '.join(PLATFORMS)}."
+        )
+    with open_project(project, token) as connected:
+        added = connected.add_native_version(
+            name,
+            platform=platform,
+            main=main,
+            files=files or [],
+            plan_class=plan_class,
+            command_line=command_line,
+            copy_files=copy_files,
+        )
+    out.show(
+        added,
+        lines=[
+            f"Added version {added.number} of {name} for {platform} {plan_class}".rstrip() + ".",
+            *unsigned_lines(added),
+        ],
+        essential=[added.id],
+    )
+
+
+@commands.command("list")
+def list_versions(
+    name: o.NameArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List all versions of an app."""
+    with open_project(project, token) as connected:
+        found = connected.versions(name)
+    rows = [
+        (
+            each.id,
+            each.number,
+            each.platform,
+            each.plan_class,
+            "deprecated" if each.deprecated else "signed" if each.signed else "unsigned",
+            ", ".join(file.open_name for file in each.files),
+        )
+        for each in found
+    ]
+    output(json, quiet).table(
+        found,
+        ["id", "version", "platform", "plan class", "state", "files"],
+        rows,
+        empty=f"{name} has no version yet. Add one with: cobblestone app version add {name} --platform P --main FILE",
+    )
+
+
+@commands.command("deprecate")
+def deprecate(
+    version_id: Annotated[
+        int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
+    ],
+    undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Send a version no more."""
+    with open_project(project, token) as connected:
+        changed = connected.deprecate_version(version_id, undo=undo)
+    state = "is sent again" if undo else "is not sent any more"
+    output(json, quiet).show(
+        changed,
+        lines=[f"Version {changed.number} of {changed.app} for {changed.platform} {state}."],
+        essential=[changed.id],
+    )

@@ -1,0 +1,45 @@
+"""Where the value of each setting comes from."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobblestone.ops.settings import ENVIRONMENT_PREFIX, FILE_NAME, load_settings, sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingWithOrigin:
+    """One setting."""
+
+    key: str
+    value: object
+    origin: str  #: ``default``, the settings file, or the environment variable
+
+
+def settings_with_origin(folder: Path) -> list[SettingWithOrigin]:
+    """All settings of a project with their origin.
+
+    Raises:
+        ConfigError: the settings are wrong.
+    """
+    settings = load_settings(folder)
+    path = folder / FILE_NAME
+    in_file = tomllib.loads(path.read_text(encoding="utf-8"))
+    environment = {name.upper() for name in os.environ}
+    found: list[SettingWithOrigin] = []
+    for name, section in sections().items():
+        values = getattr(settings, name)
+        for key in section.model_fields:
+            whole = f"{ENVIRONMENT_PREFIX}{name}".upper()
+            single = f"{whole}__{key}".upper()
+            if single in environment or whole in environment:
+                origin = single if single in environment else whole
+            elif key in in_file.get(name, {}):
+                origin = str(path)
+            else:
+                origin = "default"
+            found.append(SettingWithOrigin(key=f"{name}.{key}", value=getattr(values, key), origin=origin))
+    return found

@@ -1,0 +1,90 @@
+"""What operators do: tokens, accounts, teams, news."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.models import (
+    News,
+    SentTrickle,
+    Team,
+    TeamList,
+    Token,
+    TokenList,
+    Trickle,
+    TrickleList,
+    User,
+    UserList,
+)
+
+PAGE = 1000
+
+
+class Administration:
+    """The operator's part of a project; needs the scope ``manage``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create_token(self, name: str, scopes: Iterable[str], *, days: float | None = None) -> Token:
+        """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now."""
+        body = {"name": name, "scopes": list(scopes), "days": days}
+        return self._connection.post("/tokens", body, Token)
+
+    def tokens(self) -> list[Token]:
+        """All tokens, the newest first."""
+        return self._connection.get("/tokens", TokenList).tokens
+
+    def revoke_token(self, token_id: int) -> Token:
+        """Make a token useless.  Raises NotFound."""
+        return self._connection.delete(f"/tokens/{token_id}", Token)
+
+    def create_user(self, email: str, name: str, *, password: str = "") -> User:
+        """Make an account; without a password clients attach with its authenticator, which is shown only now."""
+        return self._connection.post("/users", {"email": email, "name": name, "password": password}, User)
+
+    def users(self) -> list[User]:
+        """All accounts."""
+        found: list[User] = []
+        while page := self._connection.get(
+            "/users", UserList, after=found[-1].id if found else 0, limit=PAGE
+        ).users:
+            found += page
+        return found
+
+    def create_team(self, name: str, founder: int) -> Team:
+        """Make a team; its founder joins it.  Raises NotFound, Conflict."""
+        return self._connection.post("/teams", {"name": name, "founder": founder}, Team)
+
+    def teams(self) -> list[Team]:
+        """All teams."""
+        return self._connection.get("/teams", TeamList).teams
+
+    def join_team(self, team: str, user_id: int) -> Team:
+        """Put a user into a team, which is given by name or id.  Raises NotFound."""
+        known = self.teams()
+        fits = [each for each in known if each.name.lower() == team.lower() or str(each.id) == team]
+        if not fits:
+            raise NotFound(
+                f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
+            )
+        return self._connection.post(f"/teams/{fits[0].id}/members", {"user": user_id}, Team)
+
+    def add_news(self, title: str, text: str) -> News:
+        """Publish a piece of news: clients show it as a notice."""
+        return self._connection.post("/news", {"title": title, "text": text}, News)
+
+    def trickles(self, *, after: int = 0) -> list[Trickle]:
+        """What running jobs have sent, oldest first; ``after``: only those behind this number."""
+        found: list[Trickle] = []
+        while page := self._connection.get(
+            "/trickles", TrickleList, after=found[-1].id if found else after, limit=PAGE
+        ).trickles:
+            found += page
+        return found
+
+    def send_trickle(self, result: str, text: str) -> SentTrickle:
+        """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
+        return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)
