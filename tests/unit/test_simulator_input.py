@@ -175,3 +175,15 @@ def test_a_wrong_command_line_is_an_error_with_exit_code_2(tmp_path: Path, argum
     extra = ["--picture", str(tmp_path / "x.svg")] if "--window" in arguments else []
     result = CliRunner().invoke(_program(), ["simulate", *path, *arguments, *extra])
     assert result.exit_code == 2
+
+
+def test_many_hosts_show_the_projects_view(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.csv"
+    hosts.write_text("ncpus,flops,fraction,mean_on\n2,1e9,0.9,3600\n4,2e9,1,3600\n", encoding="utf-8")
+    result = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), "--hosts", str(hosts)])
+    assert result.exit_code == 0, result.output
+    assert "2 hosts" in result.output
+    hosts.write_text("ncpus,flops,fraction,mean_on\n2,-1,0.9,3600\n", encoding="utf-8")
+    bad = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), "--hosts", str(hosts)])
+    assert bad.exit_code == 2
+    assert "line 2" in bad.stderr

@@ -13,6 +13,7 @@ from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.picture import draw_timeline
+from cobblestone.simulator.population import MAX_HOSTS, draw_hosts, read_hosts, run_population
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.recording import Timeline
 from cobblestone.simulator.run import RunResult, simulate
@@ -49,6 +50,12 @@ def simulate_command(
     explain: Annotated[
         float | None, typer.Option(metavar="DAY", help="Say what runs at that time, and why.")
     ] = None,
+    hosts: Annotated[
+        str,
+        typer.Option(
+            help="Simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on."
+        ),
+    ] = "",
 ) -> None:
     """Simulate a host with its projects, and print figures of merit for each policy."""
     try:
@@ -56,6 +63,9 @@ def simulate_command(
         choices = [PolicyChoice.parse(text) for text in policy or ["CS2_WF2_WS2_JC2"]]
         if explain is not None:
             typer.echo(explain_at(scenario, choices[0], first_seed, explain * DAY))
+            return
+        if hosts:
+            typer.echo(_population(scenario, choices, hosts, first_seed, as_json))
             return
         if picture is not None or log is not None:
             _record(scenario, choices[0], first_seed, picture, _window(window), log)
@@ -74,6 +84,34 @@ def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
     if state is not None and scenario_file is None:
         return scenario_from_state(state)
     raise ConfigError("name either a scenario file or --from client_state.xml")
+
+
+def _population(scenario: Scenario, choices: list[PolicyChoice], hosts: str, seed: int, as_json: bool) -> str:
+    """Run many hosts, and show what each project sees of them."""
+    if hosts.isdigit():
+        if not 1 <= int(hosts) <= MAX_HOSTS:
+            raise ConfigError(f"hosts = {hosts}: 1 to {MAX_HOSTS}, or a CSV file")
+        models = draw_hosts(int(hosts), seed=seed)
+    else:
+        models = read_hosts(Path(hosts))
+    views = {str(c): run_population(scenario, models, c, seed=seed) for c in choices}
+    days = scenario.duration / DAY
+    if as_json:
+        body = {name: [asdict(view) for view in found] for name, found in views.items()}
+        return json.dumps(
+            {"scenario": scenario.name, "hosts": len(models), "days": days, "policies": body}, indent=2
+        )
+    lines = [f"{scenario.name}: {len(models)} hosts, {days:g} days"]
+    lines.append(
+        f"{'policy':18s}{'project':16s}{'results/day':>13s}{'GFLOPS':>10s}{'late':>8s}{'turnaround, h':>15s}"
+    )
+    for name, found in views.items():
+        for v in found:
+            rate, speed = v.met / days, v.useful / scenario.duration / 1e9
+            lines.append(
+                f"{name:18s}{v.name[:15]:16s}{rate:>13.1f}{speed:>10.1f}{v.late_share:>8.1%}{v.mean_turnaround / 3600:>15.1f}"
+            )
+    return "\n".join(lines)
 
 
 def _window(text: str) -> tuple[float, float]:
