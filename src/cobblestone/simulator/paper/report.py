@@ -93,7 +93,8 @@ def comparison(results: Results, golden: Sequence[Golden]) -> str:
     )
     note = (
         f"<p>{agree} of {len(golden)} figures agree within 0.01 (0.02 where job sizes are random). Those that do not are marked:"
-        " with random sizes, and with many projects, a single run is one draw from a wide distribution; Figure 5 also differs beyond the spread, for a reason not yet found.</p>"
+        " with random sizes, and with many projects, a single run is one draw from"
+        " a wide distribution; Figure 5 also differs beyond the spread, for a reason not yet found.</p>"
     )
     return f"<h2>Paper, 2007 code, ours</h2>{note}<table>{head}{''.join(rows)}</table>"
 
