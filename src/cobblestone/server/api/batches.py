@@ -57,10 +57,10 @@ def _failure_notes(db: Database, batch: Batch) -> list[str]:
     n_jobs, newest = batches.failed_so_far(db, batch.id)
     if newest is None:
         return []
-    stderr = result_text(db, newest).stderr.strip()
-    last_line = stderr.splitlines()[-1][:200] if stderr else "it wrote nothing to its error output"
+    # The launcher's own last line only tells the exit status: the program's word stands before it.
+    last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
     return [
-        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {last_line}"
+        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {last or 'no error output'}"
     ]
 
 
