@@ -41,7 +41,9 @@ def cli(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.M
 
     def run(line: str, *more: str, status: int = 0) -> Outcome:
         capfd.readouterr()
-        outcome = Outcome(run_command([*shlex.split(line), *more]), *capfd.readouterr())
+        exit_status = run_command([*shlex.split(line), *more])
+        printed = capfd.readouterr()
+        outcome = Outcome(exit_status, printed.out, printed.err)
         assert outcome.status == status, outcome
         assert "Traceback" not in outcome.err
         return outcome
