@@ -1,0 +1,92 @@
+"""Commands that documents and messages name exist, and docs/commands.md lists them all.
+
+`python -m tests.unit.test_cli_documented` writes that list anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from cobblestone.cli import build
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "commands.md"
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")])
+SOURCES = sorted((ROOT / "src" / "cobblestone").rglob("*.py"))
+NAMED = re.compile(
+    r"(?:^|[`\s(])cobblestone +([a-z][a-z-]*)(?: +([a-z][a-z-]*))?(?: +([a-z][a-z-]*))?", re.MULTILINE
+)
+
+
+@cache
+def commands() -> Any:
+    """The whole command, a tree."""
+    return get_command(build())
+
+
+def walk(command: Any, name: str = "cobblestone") -> Iterator[tuple[str, Any]]:
+    """All commands below, by their whole names."""
+    yield name, command
+    for word, sub in getattr(command, "commands", {}).items():
+        yield from walk(sub, f"{name} {word}")
+
+
+def unknown_commands(text: str) -> list[str]:
+    """Verbs that a known noun does not have.  Other words after the name are prose."""
+    found: list[str] = []
+    for match in NAMED.finditer(text):
+        place, said = commands(), "cobblestone"
+        for word in filter(None, match.groups()):
+            below = getattr(place, "commands", {})
+            if not below or (place is commands() and word not in below):
+                break  # an argument, or a sentence about the project
+            said += f" {word}"
+            if word not in below:
+                found.append(said)
+                break
+            place = below[word]
+    return found
+
+
+def reference() -> str:
+    """A list of all commands with their first lines of help."""
+    lines = [
+        "# All commands",
+        "",
+        "`cobblestone NOUN VERB --help` tells the options. `-p DIR|URL` says which project is meant; without it the",
+        "variable `COBBLESTONE_PROJECT` counts, else the current folder, one above it, or the only project in it. `--json`",
+        "prints JSON, `-q` only ids. Exit status: 0 done; 1 refused or failed, with one message that says what to do; 2 wrong",
+        "usage; 3 done, but some jobs have no answer; 130 interrupted.",
+        "",
+        "| command | |",
+        "| --- | --- |",
+    ]
+    for name, command in walk(commands()):
+        if not getattr(command, "commands", {}):
+            summary = " ".join((command.help or "").strip().partition("\n\n")[0].split())
+            lines.append(f"| `{name}` | {summary} |")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *SOURCES], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_that_are_named_exist(path: Path):
+    assert unknown_commands(path.read_text()) == []
+
+
+def test_the_list_of_commands_is_complete():
+    assert REFERENCE.read_text() == reference(), "write it anew: python -m tests.unit.test_cli_documented"
+
+
+def test_every_command_explains_itself():
+    assert [name for name, command in walk(commands()) if not command.help] == []
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(reference())
