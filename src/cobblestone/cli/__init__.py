@@ -18,6 +18,7 @@ from cobblestone.cli import (
     app,
     batch,
     config,
+    credit,
     key,
     news,
     project,
@@ -35,7 +36,7 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, config)
+NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, credit, config)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 

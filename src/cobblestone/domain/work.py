@@ -35,9 +35,7 @@ class InputFile:
     open_name: str  #: name in the program's working directory
     nbytes: int
     md5: str
-    gzipped_nbytes: int | None = (
-        None  #: size of the stored ``.gz`` twin, when there is one
-    )
+    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` twin, when there is one
     sticky: bool = False
     copy_file: bool = True
 
@@ -58,9 +56,7 @@ class JobLimits:
     """Estimates and hard limits of one job."""
 
     rsc_fpops_est: float = 3600 * GIGAFLOPS  #: floating-point operations, estimate
-    rsc_fpops_bound: float = (
-        10 * DAY * GIGAFLOPS
-    )  #: hard limit: beyond it the client aborts
+    rsc_fpops_bound: float = 10 * DAY * GIGAFLOPS  #: hard limit: beyond it the client aborts
     rsc_memory_bound: float = 500e6  #: bytes
     rsc_disk_bound: float = 1e9  #: bytes
     delay_bound: float = 7 * DAY  #: seconds from sending to deadline
@@ -98,6 +94,7 @@ class Workunit:
     need_validate: bool = False
     canonical_result_id: ResultId | None = None
     canonical_credit: float = 0.0
+    fixed_credit: float = 0.0  #: what the job is worth, for apps with credit fixed per job
     transition_time: float | None = None  #: when to look again; None = never
     error_mask: WorkunitError = WorkunitError.NONE
     assimilate_state: AssimilateState = AssimilateState.INIT
@@ -133,6 +130,9 @@ class Result:
     claimed_credit: float = 0.0
     granted_credit: float = 0.0
     peak_flops: float = 0.0  #: peak FLOPS of the devices used
+    fpops_counted: float = 0.0  #: floating-point operations as counted by the program
+    intops_counted: float = 0.0
+    outlier: bool = False  #: its run time is kept out of statistics
 
 
 def output_file_name(result_name: str, index: int) -> str:

@@ -1,9 +1,13 @@
-"""From a scheduler request to the description of a host."""
+"""From a scheduler request to the description of a host, and to what was wrong with its figures."""
 
 from __future__ import annotations
 
 from cobblestone.domain.hosts import Coprocessor, HostDescription
-from cobblestone.wire.scheduler_request import SchedulerRequest
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.wire.lenience import Lenience, LenienceKind
+from cobblestone.wire.scheduler_request import ReportedResult, SchedulerRequest
+
+_ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
 
 
 def describe_host(message: SchedulerRequest) -> HostDescription:
@@ -50,4 +54,21 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
             )
             for gpu in message.coprocs
         ),
+    )
+
+
+def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[Reason, ...]:
+    """Why figures of a report, and of its host, were not taken: they were no usable numbers."""
+    of_host = (note for note in message.leniences if note.where.startswith(_ABOUT_SPEED))
+    return tuple(
+        _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER
+    )
+
+
+def _refused(note: Lenience) -> Reason:
+    return reason(
+        "number_refused",
+        "{name} was sent as {value}: no usable number, so it counts as not reported.",
+        name=note.where,
+        value=note.detail,
     )
