@@ -18,10 +18,12 @@ from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.server.daemons.scales import update_scales
 from cobblestone.server.daemons.statistics import StatisticsUpdater
+from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.recompute import Proof, recompute
 from cobblestone.store import apps, credit, people
 from cobblestone.store.credit import LedgerLine
 from cobblestone.store.tokens import Scope, create_token, new_secret
+from cobblestone.wire.scheduler_request import MsgFromHost
 
 DEPLOYED = "creditnew-deployed"
 NO_OUTPUT = (OutputSpec(open_name="out", optional=True),)
@@ -337,3 +339,83 @@ def test_no_report_poisons_an_average(
         assert proof(world).differences == []
     finally:
         asyncio.set_event_loop(None)
+
+
+# ------------------------------------------------------------- partial credit, credit after assimilation
+
+
+def trickle(name: str, seconds: str, time: float) -> MsgFromHost:
+    return MsgFromHost(
+        result_name=name, time=time, variety="trickle_credit", text=f"<runtime>{seconds}</runtime>"
+    )
+
+
+def handle_trickles(world: World) -> None:
+    daemon = TrickleCredit(world.ctx)
+
+    async def all_of_them() -> None:
+        while await daemon.step():
+            pass
+
+    world.run(all_of_them())
+
+
+def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_in(world: World):
+    app = an_app(world, "benchmark", partial_credit=True)
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    name = next(iter(host.held))
+    world.now += 1000
+    for seconds in ("300", "nan", "1e9", "300"):  # the third is bounded by the time since it was sent
+        host.rpc(trickles=[trickle(name, seconds, world.now)])
+        world.now += 1
+    handle_trickles(world)
+    handle_trickles(world)
+    provisional = [line.granted for line in ledger(world)]
+    assert [line.kind for line in ledger(world)] == ["trickle", "trickle"]
+    assert sum(provisional) == pytest.approx(1004 * 3e9 * 200 / 86400e9)
+    world.now += 1000
+    report(world, host, elapsed=1900.0, cpu=1900.0)
+    assert sum(line.granted for line in ledger(world)) == pytest.approx(1900 * 3e9 * 200 / 86400e9)
+    assert "granted_before" in {each["code"] for each in ledger(world)[-1].reasons}
+    assert proof(world).differences == []
+
+
+def test_a_message_for_somebody_elses_job_brings_nothing(world: World):
+    app = an_app(world, "trickle")
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    alice.rpc(ask=1)
+    bob.rpc(ask=1)
+    world.now += 1000
+    bob.rpc(trickles=[trickle(next(iter(alice.held)), "100", world.now)])
+    handle_trickles(world)
+    assert ledger(world) == []
+
+
+def test_apps_without_partial_credit_take_no_messages_for_credit(world: World):
+    app = an_app(world, "benchmark")
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    world.now += 1000
+    host.rpc(trickles=[trickle(next(iter(host.held)), "100", world.now)])
+    handle_trickles(world)
+    assert ledger(world) == []
+
+
+def test_credit_after_assimilation_is_what_the_projects_function_returns(world: World):
+    app = world.add_app(quorum=2, outputs=NO_OUTPUT, assimilator="merge.py:assimilate")
+    world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="after-assimilation")))
+    (world.ctx.folder.root / "merge.py").write_text("def assimilate(workunit):\n    return 12.5\n")
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    for host in (alice, bob):
+        host.rpc(ask=1)
+    world.now += 500
+    for host in (alice, bob):
+        report(world, host)
+    assert [line.granted for line in ledger(world)] == [12.5, 12.5]
+    assert world.value("SELECT et_n FROM host_app_version") == 1
+    assert proof(world).differences == []

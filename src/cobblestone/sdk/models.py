@@ -97,6 +97,16 @@ class Version(msgspec.Struct, frozen=True):
         return f"{self.version_num / 100:.2f}"
 
 
+class AppCredit(msgspec.Struct, frozen=True):
+    """How an app's results are credited."""
+
+    system: str
+    per_job: float = 0.0
+    host_scale_check: bool = False
+    partial: bool = False
+    per_cpu_second: float = 0.0
+
+
 class App(msgspec.Struct, frozen=True):
     """An app and its versions in use."""
 
@@ -115,6 +125,7 @@ class App(msgspec.Struct, frozen=True):
     rules: Rules
     created: float
     versions: list[Version]
+    credit: AppCredit = AppCredit(system="benchmark")
 
 
 class AppList(msgspec.Struct, frozen=True):

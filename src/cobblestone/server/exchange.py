@@ -7,16 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cobblestone.domain.hosts import CPU, Host, HostAppVersion
-from cobblestone.domain.ids import AppId, AppVersionId, HostId, WorkunitId
+from cobblestone.domain.hosts import CPU, Host
+from cobblestone.domain.ids import AppId, HostId, WorkunitId
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.states import ExitStatus, Outcome
 from cobblestone.domain.work import Result
-from cobblestone.policy.credit import host_quality
 from cobblestone.policy.credit.counted import counted_operations
-from cobblestone.policy.credit.deployed import inherited_version
-from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
 from cobblestone.policy.dispatch.capacity import ComputingPreferences, usable_capacity
@@ -27,13 +23,14 @@ from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, h
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
-from cobblestone.policy.dispatch.reports import AcceptedReport, ReportContext, ReportedResult, judge_report
+from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import describe_host, refused_figures
+from cobblestone.server.host_description import describe_host, own_versions, refused_figures
+from cobblestone.server.host_quality import record_after_report, records_after_sending
 from cobblestone.server.job_blocks import add_jobs
-from cobblestone.store import apps, dispatching, hosts, messages, people, work
+from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
 from cobblestone.wire import scheduler_reply as reply_wire
@@ -45,7 +42,6 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
-DEPLOYED = "creditnew-deployed"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
 
@@ -199,7 +195,9 @@ class Exchange:
             if decision.record is not None and key is not None:
                 records[key] = decision.record
             if row is not None and key is not None and decision.accepted is not None:
-                records[key] = self._judged(records[key], row, decision.accepted)
+                records[key] = record_after_report(
+                    records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
+                )
             if row is not None and decision.accepted is not None:
                 dispatching.record_report(
                     self.tx,
@@ -240,18 +238,6 @@ class Exchange:
         )
         self.reply = replace(self.reply, result_acks=acks)
         return twice
-
-    def _judged(
-        self, record: HostAppVersion, row: dispatching.ReportedRow, accepted: AcceptedReport
-    ) -> HostAppVersion:
-        """The record after a job that the host lost: its error rate, and the trust in its credit scale."""
-        if (
-            accepted.outcome is not Outcome.CLIENT_ERROR
-            or accepted.exit_status == ExitStatus.ABORTED_BY_PROJECT
-        ):
-            return record
-        quality = host_quality.after_failure(statistics_of(record), delay_bound=row.delay_bound, now=self.now)
-        return with_statistics(record, quality)
 
     def _take_trickles(self, host: Host) -> None:
         for trickle in self.message.trickles:
@@ -353,6 +339,7 @@ class Exchange:
             ram_bytes=capacity.ram_bytes,
             disk_bytes=capacity.disk_bytes,
             knows_plan_classes=message.client_cap_plan_class,
+            own_versions=own_versions(message),
             in_progress=held,
             preferences=chosen,
             records=hosts.records_of_host(self.tx, host.id),
@@ -422,45 +409,14 @@ class Exchange:
         )
         for assignment in decision.assignments:
             queue.remove(assignment.candidate.result_id)
-        hosts.save_records(tx, self._records_after_sending(decision.records, claimed, request))
+        changed = records_after_sending(
+            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
+        )
+        hosts.save_records(tx, changed)
         self._add_jobs(claimed)
         if not claimed:
             self._explain(decision.refusals)
             self.reply = replace(self.reply, request_delay=decision.request_delay)
-
-    def _records_after_sending(
-        self, records: Sequence[HostAppVersion], claimed: Sequence[Assignment], request: WorkRequest
-    ) -> list[HostAppVersion]:
-        """Records of the versions that were sent: with what an earlier version taught, and a new probation time."""
-        longest: dict[AppVersionId, float] = {}
-        for assignment in claimed:
-            id_ = assignment.version.id
-            longest[id_] = max(longest.get(id_, 0.0), assignment.candidate.limits.delay_bound)
-        changed: list[HostAppVersion] = []
-        for record in records:
-            known = self._inherited(record, claimed, request)
-            quality = host_quality.after_sending(
-                statistics_of(known), delay_bound=longest.get(known.app_version_id, 0.0), now=self.now
-            )
-            changed.append(with_statistics(known, quality))
-        return changed
-
-    def _inherited(
-        self, record: HostAppVersion, claimed: Sequence[Assignment], request: WorkRequest
-    ) -> HostAppVersion:
-        """As the deployed system has it, a new version takes over the host's record of the one before."""
-        if record.app_version_id in request.records or not request.records:
-            return record
-        version = next((each.version for each in claimed if each.version.id == record.app_version_id), None)
-        if version is None or self.offer.catalogue.apps[version.app_id].credit_system != DEPLOYED:
-            return record
-        earlier = inherited_version(
-            (id_, number) for id_, number in apps.earlier_versions(self.tx, version) if id_ in request.records
-        )
-        if earlier is None:
-            return record
-        hosts.remove_record(self.tx, record.host_id, earlier)
-        return with_statistics(record, statistics_of(request.records[earlier]))
 
     def _explain(self, refusals: Sequence[Reason]) -> None:
         self._say("No tasks sent")

@@ -24,6 +24,7 @@ from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.loop import run_daemon
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
+from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.plan_classes import load_plan_classes
@@ -93,6 +94,7 @@ async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
                     ctx, "statistics", StatisticsUpdater(ctx).step, sweep_seconds=STATISTICS_SWEEP_SECONDS
                 ),
             ),
+            ("trickles", run_daemon(ctx, "trickles", TrickleCredit(ctx).step)),
             ("scales", run_daemon(ctx, "scales", ScaleUpdater(ctx).step, sweep_seconds=SCALE_SWEEP_SECONDS)),
         )
     ]

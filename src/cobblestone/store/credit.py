@@ -237,6 +237,20 @@ def set_canonical_credit(tx: Transaction, amounts: Mapping[WorkunitId, float]) -
     )
 
 
+def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
+    """Run time of results that trickle messages were credited for."""
+    rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
+    return {ResultId(row[0]): row[1] for row in rows}
+
+
+def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:
+    """Store what `trickle_seconds` reads."""
+    tx.execute_many(
+        "UPDATE result SET trickle_seconds = ? WHERE id = ?",
+        [(spent, result_id) for result_id, spent in seconds.items()],
+    )
+
+
 def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: float) -> int | None:
     """Bring averages of a part of ``table`` that nobody touched for a day up to date.
 

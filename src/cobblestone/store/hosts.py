@@ -224,3 +224,12 @@ def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Process
     """Number and speed of the processors of several hosts."""
     rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
     return {HostId(row[0]): _decode_processors(row[1]) for row in rows}
+
+
+def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
+    """Median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
+    rows = db.query("SELECT description FROM host ORDER BY rpc_time DESC LIMIT ?", (sample,))
+    speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
+    if not speeds:
+        return default, default
+    return speeds[len(speeds) // 2], speeds[min(int(len(speeds) * 0.95), len(speeds) - 1)]

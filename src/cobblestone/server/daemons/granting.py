@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import ConfigError, PolicyViolation
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
-from cobblestone.domain.states import ValidateState
+from cobblestone.domain.states import AssimilateState, ValidateState
 from cobblestone.domain.work import Result
 from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit import host_quality
@@ -130,7 +130,8 @@ class GrantBook:
         if decision.newly_valid:
             for outcome, facts in self._outcomes(view, decision):
                 self._learn(view.workunit.app_id, outcome.increments)
-                if not outcome.pending:
+                late = view.workunit.assimilate_state is AssimilateState.DONE
+                if not outcome.pending or late:
                     self._entries += entries_of(view, outcome, facts)
                 if decision.newly_canonical:
                     self._canonical[view.workunit.id] = outcome.canonical_credit
