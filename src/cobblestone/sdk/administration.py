@@ -14,10 +14,13 @@ from cobblestone.sdk.models import (
     CreditSystemSummary,
     LedgerEntry,
     News,
+    SentTrickle,
     Team,
     TeamList,
     Token,
     TokenList,
+    Trickle,
+    TrickleList,
     User,
     UserList,
 )
@@ -96,3 +99,16 @@ class Administration:
     def credit_systems(self) -> list[CreditSystemSummary]:
         """The credit systems that an app can choose."""
         return self._connection.get("/credit/systems", CreditSystemList).systems
+
+    def trickles(self, *, after: int = 0) -> list[Trickle]:
+        """What running jobs have sent, oldest first; ``after``: only those behind this number."""
+        found: list[Trickle] = []
+        while page := self._connection.get(
+            "/trickles", TrickleList, after=found[-1].id if found else after, limit=PAGE
+        ).trickles:
+            found += page
+        return found
+
+    def send_trickle(self, result: str, text: str) -> SentTrickle:
+        """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
+        return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)

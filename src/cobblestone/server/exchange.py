@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from cobblestone.domain.hosts import CPU, Host
-from cobblestone.domain.ids import AppId, HostId, WorkunitId
+from cobblestone.domain.ids import HostId, WorkunitId
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
-from cobblestone.policy.credit.counted import counted_operations
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.capacity import ComputingPreferences, usable_capacity
+from cobblestone.policy.dispatch.capacity import usable_capacity
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
@@ -27,15 +27,15 @@ from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, j
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import describe_host, own_versions, refused_figures
+from cobblestone.server.host_description import computing_preferences, describe_host, own_versions
 from cobblestone.server.host_quality import record_after_report, records_after_sending
 from cobblestone.server.job_blocks import add_jobs
+from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
 from cobblestone.wire import scheduler_reply as reply_wire
 from cobblestone.wire.identity import email_hash, external_cpid
-from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
 from cobblestone.wire.scheduler_request import SchedulerRequest
 
@@ -44,20 +44,6 @@ BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
 
 _CPID = re.compile(r"[0-9a-f]{32}")
-
-
-def _computing(preferences: GlobalPreferences | None) -> ComputingPreferences:
-    if preferences is None:
-        return ComputingPreferences()
-    return ComputingPreferences(
-        disk_max_used_gb=preferences.disk_max_used_gb,
-        disk_max_used_pct=preferences.disk_max_used_pct,
-        disk_min_free_gb=preferences.disk_min_free_gb,
-        work_buf_min_days=preferences.work_buf_min_days,
-        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
-        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
-        max_ncpus_pct=preferences.max_ncpus_pct,
-    )
 
 
 class Exchange:
@@ -93,6 +79,7 @@ class Exchange:
             return replace(self.reply, request_delay=BAD_KEY_DELAY, messages=tuple(self.texts))
         user, weak = found
         user = self._agree_on_cpid(user, weak)
+        user = self._keep_preferences(user, weak)
         host, announce = self._identify(user, address)
         seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
@@ -110,6 +97,17 @@ class Exchange:
             return user
         people.adopt_cross_project_id(self.tx, user.id, known)
         return replace(user, cross_project_id=known)
+
+    def _keep_preferences(self, user: User, weak: bool) -> User:
+        """Store computing preferences that are newer than ours and of this very account."""
+        theirs = self.message.global_preferences
+        if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
+            return user
+        mod_time = min(theirs.mod_time, self.now)
+        if mod_time <= people.global_preferences_time(self.tx, user.id):
+            return user
+        people.set_global_preferences(self.tx, user.id, theirs.text, mod_time)
+        return replace(user, global_prefs=theirs.text)
 
     def _identify(self, user: User, address: str) -> tuple[Host, bool]:
         message, tx = self.message, self.tx
@@ -132,6 +130,9 @@ class Exchange:
                 claimed=claimed,
                 claimed_number=message.hostid,
                 same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
+                similar=()
+                if sure or message.allow_multiple_clients
+                else tuple(hosts.hosts_by_name(tx, user.id, description.domain_name)),
             ),
         )
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
@@ -185,6 +186,7 @@ class Exchange:
                     outputs_present=frozenset() if row is None else row.outputs_present,
                     record=None if key is None else records[key],
                     host_owner=None if row is None else row.host_owner,
+                    ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
                 ),
                 host_id=host.id,
                 user_id=user.id,
@@ -204,30 +206,9 @@ class Exchange:
                     row.result,
                     decision.accepted,
                     stderr=item.stderr,
-                    fpops_counted=counted_operations(
-                        cumulative=item.fpops_cumulative,
-                        per_cpu_second=item.fpops_per_cpu_sec,
-                        cpu_time=decision.accepted.cpu_time,
-                    ),
-                    intops_counted=counted_operations(
-                        cumulative=item.intops_cumulative,
-                        per_cpu_second=item.intops_per_cpu_sec,
-                        cpu_time=decision.accepted.cpu_time,
-                    ),
-                    report={
-                        "client_message": item.error_message,
-                        "client_version": self.message.client_version_text,
-                        "reasons": [
-                            *(entry.as_json() for entry in decision.reasons),
-                            *(entry.as_json() for entry in refused_figures(self.message, item)),
-                        ],
-                        "peak_working_set_size": item.final_peak_working_set_size,
-                        "peak_disk_usage": item.final_peak_disk_usage,
-                        "fpops_cumulative": item.fpops_cumulative,
-                        "fpops_per_cpu_sec": item.fpops_per_cpu_sec,
-                        "intops_cumulative": item.intops_cumulative,
-                        "intops_per_cpu_sec": item.intops_per_cpu_sec,
-                    },
+                    fpops_counted=counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=counted_intops(item, decision.accepted.cpu_time),
+                    report=report_details(self.message, item, decision.reasons),
                     host_id=host.id,
                     now=self.now,
                 )
@@ -238,6 +219,14 @@ class Exchange:
         )
         self.reply = replace(self.reply, result_acks=acks)
         return twice
+
+    def _ncpus_of(self, result: Result) -> float:
+        """CPUs that a result's version may use."""
+        catalogue = self.offer.catalogue
+        for version in catalogue.versions.get(result.app_id, ()):
+            if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
+                return float(max(1, catalogue.plan_classes[version.plan_class].max_threads))
+        return 1.0
 
     def _take_trickles(self, host: Host) -> None:
         for trickle in self.message.trickles:
@@ -323,12 +312,11 @@ class Exchange:
             resources[gpu.type] = ResourceRequest(
                 seconds=gpu.req_secs, instances=gpu.req_instances, estimated_delay=gpu.estimated_delay
             )
-        held: dict[AppId, int] = {}
-        for result in in_progress:
-            held[result.app_id] = held.get(result.app_id, 0) + 1
+        held = Counter(result.app_id for result in in_progress)
+        held_gpu = Counter(result.app_id for result in in_progress if self._uses_gpu(result))
         chosen = ProjectPreferences()
         capacity = usable_capacity(
-            host.description, _computing(preferences), preferences=chosen, limits=self.limits
+            host.description, computing_preferences(preferences), preferences=chosen, limits=self.limits
         )
         return WorkRequest(
             host=host,
@@ -341,9 +329,20 @@ class Exchange:
             knows_plan_classes=message.client_cap_plan_class,
             own_versions=own_versions(message),
             in_progress=held,
+            in_progress_gpu=held_gpu,
+            previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
             preferences=chosen,
             records=hosts.records_of_host(self.tx, host.id),
             team_id=user.team_id,
+        )
+
+    def _uses_gpu(self, result: Result) -> bool:
+        catalogue = self.offer.catalogue
+        return any(
+            version.id == result.app_version_id
+            and version.plan_class in catalogue.plan_classes
+            and bool(catalogue.plan_classes[version.plan_class].gpu_type)
+            for version in catalogue.versions.get(result.app_id, ())
         )
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[Result]) -> bool:
@@ -387,6 +386,9 @@ class Exchange:
             return dispatching.workunits_at_user(tx, user.id, workunit_ids)
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            # A host belongs to one user, so the other look-up says it all when that rule is on.
+            if self.limits.one_result_per_user_per_wu:
+                return set()
             return dispatching.workunits_at_host(tx, host.id, workunit_ids)
 
         decision = choose_work(

@@ -1,16 +1,15 @@
-"""From a scheduler request to the description of a host, and to what was wrong with its figures."""
+"""From a scheduler request to the description of a host, its volunteer's limits and own app versions."""
 
 from __future__ import annotations
 
 from cobblestone.domain.hosts import Coprocessor, HostDescription
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.dispatch.capacity import ComputingPreferences
 from cobblestone.policy.dispatch.own_versions import OwnVersion
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
-from cobblestone.wire.lenience import Lenience, LenienceKind
-from cobblestone.wire.scheduler_request import ReportedResult, SchedulerRequest
+from cobblestone.wire.preferences import GlobalPreferences
+from cobblestone.wire.scheduler_request import SchedulerRequest
 
 _GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
-_ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
 
 
 def describe_host(message: SchedulerRequest) -> HostDescription:
@@ -80,18 +79,16 @@ def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
     )
 
 
-def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[Reason, ...]:
-    """Why figures of a report, and of its host, were not taken: they were no usable numbers."""
-    of_host = (note for note in message.leniences if note.where.startswith(_ABOUT_SPEED))
-    return tuple(
-        _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER
-    )
-
-
-def _refused(note: Lenience) -> Reason:
-    return reason(
-        "number_refused",
-        "{name} was sent as {value}: no usable number, so it counts as not reported.",
-        name=note.where,
-        value=note.detail,
+def computing_preferences(preferences: GlobalPreferences | None) -> ComputingPreferences:
+    """The limits that the volunteer set, as far as the dispatch rule knows them."""
+    if preferences is None:
+        return ComputingPreferences()
+    return ComputingPreferences(
+        disk_max_used_gb=preferences.disk_max_used_gb,
+        disk_max_used_pct=preferences.disk_max_used_pct,
+        disk_min_free_gb=preferences.disk_min_free_gb,
+        work_buf_min_days=preferences.work_buf_min_days,
+        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
+        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
+        max_ncpus_pct=preferences.max_ncpus_pct,
     )
