@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.helpers.project_world import World
 
+from cobblestone.server.run import calm_collector
+
 N_USERS = 50
 HOSTS_PER_USER = 20
 N_TEAMS = 10
@@ -70,12 +72,14 @@ def fill(world: World, *, n: int, system: str) -> None:
             ],
         )
         tx.execute_many(
-            "INSERT INTO host_app_version (host_id, app_version_id, pfc_n, pfc_avg, et_n, et_avg) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, pfc_n, pfc_avg, et_n,"
+            " et_avg) VALUES (?, ?, 100, ?, ?, ?, ?)",
             [(i + 1, version, 30, rng.uniform(1, 2), 30, 4e-10) for i in range(hosts)],
         )
         tx.execute_many(
             "INSERT INTO workunit (name, app_id, output_specs, rsc_fpops_est, rsc_fpops_bound, min_quorum, target_nresults,"
-            " max_error_results, max_total_results, max_success_results, need_validate) VALUES (?, ?, ?, 1e12, 1e14, 2, 2, 3, 10, 6, 1)",
+            " max_error_results, max_total_results, max_success_results, need_validate)"
+            " VALUES (?, ?, ?, 1e12, 1e14, 2, 2, 3, 10, 6, 1)",
             [(f"w{i}", app.id, '[{"open_name":"out"}]') for i in range(n)],
         )
         results: list[tuple[object, ...]] = []
@@ -97,8 +101,10 @@ def fill(world: World, *, n: int, system: str) -> None:
                         version,
                         now - 900,
                         now - 10,
+                        elapsed * 0.95,
+                        elapsed,
+                        3000000000.0,
                     )
-                    + (elapsed * 0.95, elapsed, 3e9)
                 )
                 uploads.append((f"w{i}_{k}_0", id_, 1000, f"{i:032x}", now))
         tx.execute_many(
@@ -136,6 +142,7 @@ def measure(*, workunits: int, system: str) -> tuple[float, float]:
                 pass
 
         asyncio.set_event_loop(world.loop)
+        calm_collector()  # as the server does
         begin, cpu_begin = time.perf_counter(), time.process_time()
         world.run(run())
         took, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin

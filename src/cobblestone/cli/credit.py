@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -63,14 +63,16 @@ def _entry(entry: LedgerEntry) -> list[str]:
         f"  claimed {entry.claimed!r}, granted {entry.granted!r}, at {entry.unit:g} per GFLOPS-day",
     ]
     for name, values in entry.facts.items():
-        if isinstance(values, dict):
-            shown = ", ".join(
-                f"{key} {value}" for key, value in values.items() if value not in (0, False, None)
-            )
-            lines.append(f"  {name}: {shown or '-'}")
-        else:
-            lines.append(f"  {name}: {values}")
+        lines.append(f"  {name}: {_fact(values)}")
     return [*lines, *(f"  - {each['text']}" for each in entry.reasons)]
+
+
+def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
+    if not isinstance(values, dict):
+        return str(values)
+    named = cast(dict[str, object], values)
+    shown = ", ".join(f"{key} {value}" for key, value in named.items() if value not in (0, False, None))
+    return shown or "-"
 
 
 @commands.command("recompute")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -108,6 +109,17 @@ async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
         await asyncio.to_thread(workers.close)
 
 
+def calm_collector() -> None:
+    """Let the garbage collector look at what was made since the start only, and less often.
+
+    Requests and batches make many small values that die by themselves; searching them for cycles over and over costs a
+    sixth of the validator's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 def bind_socket(host: str, port: int) -> socket.socket:
     """Open the listening socket.
 
@@ -155,6 +167,7 @@ async def _serve(
     ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
 ) -> None:
     ctx.started = ctx.clock()
+    calm_collector()
     server = _Server(
         uvicorn.Config(
             create_app(ctx),

@@ -16,7 +16,7 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.policy.credit.rac import corrected, credited, idle_decayed
+from cobblestone.policy.credit.rac import corrected, credited_together, idle_decayed
 from cobblestone.store.database import Database, Row, Transaction
 
 GRANT = "grant"
@@ -125,9 +125,10 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
     team_of: dict[UserId, TeamId | None] = {
         row[0]: row[1] for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
     }
+    texts = _ReasonTexts()
     tx.execute_many(
         _INSERT_ENTRY,
-        [_entry_row(entry, team_of.get(entry.user_id), _reasons_text(entry.reasons), now) for entry in fresh],
+        [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in fresh],
     )
     _add(tx, "host", [(entry.host_id, entry) for entry in fresh], now=now)
     _add(tx, "user_account", [(entry.user_id, entry) for entry in fresh], now=now)
@@ -138,6 +139,23 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
         [(entry.claimed, entry.granted, entry.result_id) for entry in fresh],
     )
     return len(fresh)
+
+
+class _ReasonTexts:
+    """JSON of reasons; the replicas of a workunit share some."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def of(self, reasons: Iterable[Reason]) -> str:
+        known = self._known
+        found: list[str] = []
+        for reason in reasons:
+            text = known.get(id(reason))
+            if text is None:
+                text = known[id(reason)] = _encode(reason.as_json()).decode()
+            found.append(text)
+        return f"[{','.join(found)}]"
 
 
 def _reasons_text(reasons: Iterable[Reason]) -> str:
@@ -170,11 +188,9 @@ def _add(
         if row_id is not None:
             by_row.setdefault(row_id, []).append(entry)
     statements = _statements(tx, table, sorted(by_row))
-    for row_id in statements:
-        for entry in by_row[row_id]:
-            statements[row_id] = credited(
-                statements[row_id], credit=entry.granted, work_start=entry.work_start, now=now
-            )
+    for row_id, statement in statements.items():
+        shares = [(entry.granted, entry.work_start) for entry in by_row[row_id]]
+        statements[row_id] = credited_together(statement, shares, now=now)
     _save_statements(tx, table, statements)
 
 

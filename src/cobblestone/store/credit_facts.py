@@ -96,7 +96,9 @@ def write_facts(facts: GrantFacts) -> str:
         else (*_of_host(host), _of_mean(host.pfc), _of_mean(host.elapsed), _of_mean(host.turnaround)),
         "version": (version.pfc_scale, _of_mean(version.pfc)),
         "app": _of_app(app) if app.counted is None else (*_of_app(app), _of_counted(app.counted)),
-        "workunit": _writable(_of_workunit(facts.workunit)),
+        "workunit": _of_workunit(facts.workunit)
+        if math.isfinite(facts.workunit.rsc_fpops_est + facts.workunit.rsc_fpops_bound)
+        else _writable(_of_workunit(facts.workunit)),
         "max_granted": facts.max_granted,
     }
     if facts.straggler:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 
 import msgspec
 
 from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
 from cobblestone.store.database import Database, Row, Transaction
 
@@ -175,7 +175,19 @@ def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
     tx.execute_many(_SAVE_RECORD, map(_record_values, changed))
 
 
+@dataclass(slots=True)
+class Quality:
+    """The part of a record that validation changes: the unscaled daily quota, and what credit systems know."""
+
+    max_jobs_per_day: int = 0
+    statistics: HostVersionStatistics = HostVersionStatistics()
+
+
 _QUALITY_FIELDS = _RECORD_FIELDS[5:]
+_SELECT_QUALITY = (
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)} FROM host_app_version"
+    " WHERE host_id IN (??)"
+)
 _SAVE_QUALITY = (
     f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
     f" VALUES ({', '.join('?' * (3 + len(_QUALITY_FIELDS)))}) ON CONFLICT (host_id, app_version_id) DO UPDATE SET"
@@ -184,15 +196,35 @@ _SAVE_QUALITY = (
 )
 
 
-def save_quality(tx: Transaction, changed: Iterable[tuple[HostAppVersion, HostVersionStatistics]]) -> None:
-    """Store the quota of records, and the statistics that they have now."""
+def qualities(
+    db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
+) -> dict[tuple[HostId, AppVersionId], Quality]:
+    """What validation may change of several records; a missing one is a fresh one."""
+    found = {key: Quality() for key in keys}
+    for row in db.query_in(_SELECT_QUALITY, sorted({key[0] for key in found})):
+        record = found.get((row[0], row[1]))
+        if record is not None:
+            record.max_jobs_per_day = row[2]
+            record.statistics = HostVersionStatistics(
+                consecutive_valid=row[3],
+                elapsed=RunningAverage(row[4], row[5], row[6], row[7]),
+                turnaround=RunningAverage(row[8], row[9], row[10], row[11]),
+                pfc=RunningAverage(row[12], row[13], row[14], row[15]),
+                error_rate=row[16],
+                scale_probation=bool(row[17]),
+                host_scale_time=row[18],
+            )
+    return found
+
+
+def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
+    """Store what `qualities` reads."""
     tx.execute_many(
         _SAVE_QUALITY,
         [
             (
-                record.host_id,
-                record.app_version_id,
-                record.max_jobs_per_day,
+                *key,
+                quality.max_jobs_per_day,
                 now.consecutive_valid,
                 now.elapsed.n,
                 now.elapsed.mean,
@@ -210,7 +242,8 @@ def save_quality(tx: Transaction, changed: Iterable[tuple[HostAppVersion, HostVe
                 now.scale_probation,
                 now.host_scale_time,
             )
-            for record, now in changed
+            for key, quality in changed
+            for now in (quality.statistics,)
         ],
     )
 

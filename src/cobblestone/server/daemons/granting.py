@@ -21,13 +21,11 @@ from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit import host_quality
 from cobblestone.policy.credit.claims import (
     AppStatistics,
-    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     VersionStatistics,
 )
 from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.host_records import statistics_of
 from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
 from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system, credit_system_names
 from cobblestone.policy.credit.system import (
@@ -40,7 +38,7 @@ from cobblestone.policy.credit.system import (
     grant_workunit,
 )
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.policy.dispatch.quota import after_valid
+from cobblestone.policy.dispatch.quota import quota_after_valid
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.server.catalogue import OfferCache
@@ -105,8 +103,7 @@ class GrantBook:
         ]
         keys = {key_of(result) for result in results}
         versions = sorted({key[1] for key in keys if not is_generalised(key[1])})
-        self._records = hosts.records(tx, sorted(keys))
-        self._quality: dict[RecordKey, HostVersionStatistics] = {}
+        self._hosts = hosts.qualities(tx, keys)
         self._processors = hosts.processors(tx, sorted({key[0] for key in keys}))
         self._statistics = credit_statistics.app_statistics(
             tx, sorted({view.workunit.app_id for view in views})
@@ -117,7 +114,7 @@ class GrantBook:
             for of_app in catalogue.versions.values()
             for version in of_app
         }
-        self._changed_records: set[RecordKey] = set()
+        self._changed_hosts: set[RecordKey] = set()
         self._changed_versions: set[AppVersionId] = set()
         self._changed_apps: set[AppId] = set()
         self._entries: list[credit.CreditEntry] = []
@@ -158,9 +155,7 @@ class GrantBook:
         tx = self._tx
         credit.grant(tx, self._entries, now=self._now)
         credit.set_canonical_credit(tx, self._canonical)
-        hosts.save_quality(
-            tx, ((self._records[key], self._quality_of(key)) for key in sorted(self._changed_records))
-        )
+        hosts.save_qualities(tx, ((key, self._hosts[key]) for key in sorted(self._changed_hosts)))
         credit_statistics.save_version_statistics(
             tx, {id_: self._versions[id_] for id_ in sorted(self._changed_versions)}
         )
@@ -190,7 +185,6 @@ class GrantBook:
         workunit = workunit_facts(view, app)
         app_statistics = self._statistics.get(app.id, AppStatistics())
         statistics = Statistics(app=app_statistics, versions=self._versions)
-        options = {"unit": self._unit, "max_granted": self._max_granted, "now": self._now}
         if straggler:
             outcome = grant_straggler(
                 system,
@@ -198,10 +192,20 @@ class GrantBook:
                 inputs[0],
                 statistics,
                 canonical_credit=view.workunit.canonical_credit,
-                **options,
+                unit=self._unit,
+                max_granted=self._max_granted,
+                now=self._now,
             )
         else:
-            outcome = grant_workunit(system, workunit, inputs, statistics, **options)
+            outcome = grant_workunit(
+                system,
+                workunit,
+                inputs,
+                statistics,
+                unit=self._unit,
+                max_granted=self._max_granted,
+                now=self._now,
+            )
         facts = [
             GrantFacts(
                 result=one,
@@ -240,22 +244,17 @@ class GrantBook:
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
             claimed_credit=result.claimed_credit,
-            host_version=self._quality_of((host_id, version_id)),
+            host_version=self._hosts[host_id, version_id].statistics,
         )
 
     # ------------------------------------------------------------------ what is learned
 
-    def _quality_of(self, key: RecordKey) -> HostVersionStatistics:
-        found = self._quality.get(key)
-        if found is None:
-            found = self._quality[key] = statistics_of(self._records[key])
-        return found
-
     def _learn(self, app_id: AppId, increments: StatisticIncrements) -> None:
         for host in increments.host_versions:
             key = (host.host_id, host.app_version_id)
-            self._quality[key] = host_version_after(self._quality_of(key), host)
-            self._changed_records.add(key)
+            quality = self._hosts[key]
+            quality.statistics = host_version_after(quality.statistics, host)
+            self._changed_hosts.add(key)
         for version in increments.versions:
             version_id = version.app_version_id
             before = self._versions.get(version_id)
@@ -272,13 +271,13 @@ class GrantBook:
             if not valid and result.id not in decision.newly_invalid and result.id not in decision.unusable:
                 continue
             key = key_of(result)
-            quality = self._quality_of(key)
+            quality = self._hosts[key]
             if valid:
-                self._quality[key] = host_quality.after_valid(quality, now=self._now)
-                self._records[key] = after_valid(self._records[key], self._daily_quota)
+                quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+                quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
             else:
-                self._quality[key] = host_quality.after_invalid(quality)
-            self._changed_records.add(key)
+                quality.statistics = host_quality.after_invalid(quality.statistics)
+            self._changed_hosts.add(key)
 
 
 def key_of(result: Result) -> RecordKey:
