@@ -19,6 +19,7 @@ from cobblestone.cli import (
     archive,
     batch,
     config,
+    credit,
     key,
     news,
     project,
@@ -37,7 +38,7 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, archive, config)
+NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, credit, trickle, archive, config)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 
