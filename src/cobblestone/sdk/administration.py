@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import News, Team, TeamList, Token, TokenList, User, UserList
+from cobblestone.sdk.models import AppliedScales, News, Team, TeamList, Token, TokenList, User, UserList
 
 PAGE = 1000
 
@@ -64,3 +64,8 @@ class Administration:
     def add_news(self, title: str, text: str) -> News:
         """Publish a piece of news: clients show it as a notice."""
         return self._connection.post("/news", {"title": title, "text": text}, News)
+
+    def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
+        """Set the scales of GPU-only apps' versions from published ones, by plan class; or only say what would change."""
+        body = {"scales": dict(scales), "dry_run": dry_run}
+        return self._connection.post("/scales", body, AppliedScales)

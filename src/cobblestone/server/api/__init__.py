@@ -16,6 +16,7 @@ from cobblestone.server.api import (
     files,
     outputs,
     people,
+    scales,
     signing,
     status,
     tokens,
@@ -36,6 +37,7 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *people.ENDPOINTS,
     *trickles.ENDPOINTS,
     *status.ENDPOINTS,
+    *scales.ENDPOINTS,
 )
 
 
