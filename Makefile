@@ -9,9 +9,9 @@ export PYTHON
 
 BIN := .venv/bin
 QUICK := tests/unit tests/properties tests/golden
-SLOW := tests/conformance tests/integration tests/e2e tests/browser
-# Folders that have no tests yet are left out.
-present = $(wildcard $(1))
+SLOW := tests/conformance tests/integration tests/browser
+# These wait for clients most of the time, so several run side by side.
+E2E := -n 4 tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test bench static format setup lock clean
@@ -26,13 +26,14 @@ demo: ## a whole project in minutes: server, two BOINC clients, a real computati
 check: ## what to run before each commit: style, types, architecture, quick tests; under 3 minutes
 	@tools/setup.sh check
 	@$(MAKE) --no-print-directory static
-	$(BIN)/pytest $(PYTEST_ARGS) $(call present,$(QUICK))
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS) $(QUICK)
 
 test: ## everything: check, and the tests with real clients, databases and browsers
 	@tools/setup.sh test
 	@status=0; \
 	$(MAKE) --no-print-directory --keep-going static || status=1; \
-	$(BIN)/pytest $(PYTEST_ARGS) $(call present,$(QUICK) $(SLOW)) || status=1; \
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS) $(QUICK) $(SLOW) || status=1; \
+	$(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
 	exit $$status
 
 bench: ## measure speed on this machine and compare with the stored figures

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -377,6 +377,24 @@ def count_rows(root: Path) -> dict[str, int]:
     return found
 
 
+def all_rows(*, seconds: float, connections: int) -> list[Row]:
+    """All runs."""
+    common = {"seconds": seconds, "connections": connections}
+    return [
+        *measure("one job", jobs=1, reporting=False, n_jobs=40_000, **common),
+        *measure("ten jobs", jobs=10, reporting=False, n_jobs=120_000, **common),
+        *measure("pipeline, one job", jobs=1, reporting=True, n_jobs=40_000, **common),
+    ]
+
+
+def show(rows: list[Row]) -> None:
+    """Print a table."""
+    for row in rows:
+        print(
+            f"{row.name:48} {row.rate:10,.0f}   p50 {row.p50_ms:6.1f} ms   p99 {row.p99_ms:6.1f} ms   {row.note}"
+        )
+
+
 def main() -> None:
     """Run all rows and print them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -384,19 +402,11 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=6)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    common = {"seconds": arguments.seconds, "connections": arguments.connections}
-    rows = [
-        *measure("one job", jobs=1, reporting=False, n_jobs=40_000, **common),
-        *measure("ten jobs", jobs=10, reporting=False, n_jobs=120_000, **common),
-        *measure("pipeline, one job", jobs=1, reporting=True, n_jobs=40_000, **common),
-    ]
+    rows = all_rows(seconds=arguments.seconds, connections=arguments.connections)
     if arguments.json:
-        print(json.dumps([vars(row) for row in rows]))
-        return
-    for row in rows:
-        print(
-            f"{row.name:48} {row.rate:10,.0f}   p50 {row.p50_ms:6.1f} ms   p99 {row.p99_ms:6.1f} ms   {row.note}"
-        )
+        print(json.dumps([asdict(row) for row in rows]))
+    else:
+        show(rows)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.browser.conftest import RunningSite
 from tests.helpers.volunteers import PASSWORD, email
 
 LOOKS: dict[str, dict[str, Any]] = {
+    "tablet": {"viewport": {"width": 768, "height": 1024}, "color_scheme": "light"},
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},

@@ -136,7 +136,7 @@ def test_a_copied_state_file_makes_a_new_host(world: World):
     host = world.host(alice)
     for _ in range(5):
         host.rpc()
-    copy = world.host(alice)
+    copy = world.host(alice, domain_name="another")
     copy.request = replace(copy.request, hostid=host.id, rpc_seqno=2)
     copy.rpc()
     assert copy.id != host.id

@@ -278,3 +278,15 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
     assert rows[0][0] == name
     assert rows[0][1] > 0
     assert world.value("SELECT COUNT(*) FROM credit_entry") == 1
+
+
+def test_the_beginning_of_an_upload_that_nobody_continues_goes_after_a_month(world: World):
+    folder = world.ctx.folder.upload / "partial"
+    folder.mkdir()
+    old, new = folder / "old_0", folder / "new_0"
+    for path, age in ((old, 31), (new, 1)):
+        path.write_bytes(b"half")
+        os.utime(path, (world.now - age * 86400, world.now - age * 86400))
+    world.run(world.purger.step())
+    assert not old.exists()
+    assert new.exists()

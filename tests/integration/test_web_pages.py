@@ -407,4 +407,4 @@ def test_the_counts_of_the_project_are_kept_for_a_few_seconds(world: World) -> N
     world.host(world.user("ada"), p_ncpus=1).rpc(ask=1.0)
     assert "<strong>2</strong><span>tasks waiting to be sent" in world.get("/").text
     world.now += 6
-    assert "<strong>1</strong><span>tasks waiting to be sent" in world.get("/").text
+    assert "<strong>1</strong><span>task waiting to be sent" in world.get("/").text

@@ -202,6 +202,27 @@ def test_a_counting_project_publishes_its_average_per_cpu_second() -> None:
     counted = AppIncrement(benchmark_credit=400.0, counted_credit=100.0, cpu_seconds=20_000.0, jobs=100)
     assert credit_per_cpu_second(app_after(AppStatistics(), counted)) == pytest.approx(0.02)
     assert credit_per_cpu_second(AppStatistics()) == 0.0
+    few = replace(counted, jobs=99)
+    assert credit_per_cpu_second(app_after(AppStatistics(), few)) == 0.0
+    assert credit_per_cpu_second(app_after(AppStatistics(), replace(counted, cpu_seconds=0.0))) == 0.0
+
+
+def test_sums_that_say_nothing_leave_the_scale() -> None:
+    known = AppStatistics(flops_scale=3.0)
+    for counted in (AppIncrement(benchmark_credit=5.0, jobs=200), AppIncrement(counted_credit=5.0, jobs=200)):
+        assert app_after(known, counted).flops_scale == 3.0
+
+
+def test_only_jobs_that_counted_and_that_the_first_system_pays_enter_the_scale() -> None:
+    usual = facts(1, fpops_counted=PER_CREDIT)
+    others = [facts(2), facts(3, fpops_counted=1e12, p_fpops=0.0), facts(4, fpops_counted=1e12, outlier=True)]
+    alone, together = (grant("counted", inputs).increments.app for inputs in ([usual], [usual, *others]))
+    assert alone is not None
+    assert alone == together
+    assert (alone.jobs, alone.cpu_seconds) == (1, 900.0)
+    assert alone.benchmark_credit == pytest.approx(900.0 * 2e9 / PER_CREDIT)
+    assert alone.counted_credit == pytest.approx(1.0)
+    assert grant("counted", others[:1]).increments.app is None
 
 
 def test_operations_are_reported_as_a_sum_or_as_a_rate() -> None:
@@ -267,9 +288,18 @@ def test_a_one_time_cheat_gets_the_default_and_puts_the_host_on_probation() -> N
     assert [increment.on_probation for increment in outcome.increments.host_versions] == [False, True]
 
 
-def test_twenty_times_the_mean_is_not_a_cheat_yet() -> None:
-    outcome = grant("creditnew-designed", [facts(peak_flops=2e11)], statistics(100, 1.0))
-    assert outcome.results[0].mode is ClaimMode.NORMAL
+@pytest.mark.parametrize(
+    ("mean", "multiple", "mode"),
+    [
+        (1.0, 20.0, ClaimMode.NORMAL),
+        (2.0, 39.0, ClaimMode.NORMAL),
+        (2.0, 41.0, ClaimMode.APPROXIMATE),
+        (0.5, 11.0, ClaimMode.APPROXIMATE),
+    ],
+)
+def test_a_cheat_begins_beyond_twenty_times_the_mean(mean: float, multiple: float, mode: ClaimMode) -> None:
+    outcome = grant("creditnew-designed", [facts(peak_flops=multiple * 1e10)], statistics(100, mean))
+    assert outcome.results[0].mode is mode
 
 
 def test_an_anonymous_platform_claims_the_app_average_in_the_design() -> None:
@@ -323,6 +353,7 @@ def test_the_code_scales_by_version_and_host() -> None:
         (SCALED, host(9, 1.0), 5.0),
         (statistics(500, 2.0), host(10, 1.0), 20.0),
         (statistics(99, 2.0, scale=0.5), host(10, 1.0), 5.0),
+        (statistics(100, 2.0), host(10, 1.0), 20.0),
         (statistics(500, 2.0), host(10, 0.01), 100.0),
     ],
 )
@@ -422,6 +453,27 @@ def test_a_claim_beyond_the_limit_of_a_grant_does_not_count() -> None:
     assert [result.granted for result in outcome.results] == pytest.approx([30.0, 30.0])
     alone = grant("creditnew-deployed", inputs[1:], peg_at(20.0), max_granted=1000.0)
     assert alone.results[0].granted == pytest.approx(20.0)
+
+
+def test_a_claim_of_exactly_the_limit_counts() -> None:
+    limit = grant("creditnew-deployed", [claiming(10.0)]).results[0].claimed
+    assert grant("creditnew-deployed", [claiming(10.0)], max_granted=limit).results[0].granted == limit
+
+
+@pytest.mark.parametrize(("sent", "received"), [(0.0, NOW), (NOW - 50.0, 0.0), (0.0, 0.0)])
+def test_without_both_times_no_turnaround_is_learned_and_cpu_time_is_not_bounded(
+    sent: float, received: float
+) -> None:
+    result = facts(sent_time=sent, received_time=received, elapsed_time=0.0, cpu_time=8640.0, peak_flops=2e9)
+    outcome = grant("creditnew-deployed", [result])
+    assert outcome.results[0].granted == pytest.approx(40.0)
+    (record,) = outcome.increments.host_versions
+    assert (record.turnaround, len(record.elapsed)) == ((), 1)
+
+
+def test_a_microsecond_is_a_run_time() -> None:
+    outcome = grant("creditnew-deployed", [facts(elapsed_time=1e-6, cpu_time=0.0, peak_flops=1e15)])
+    assert outcome.results[0].claimed == pytest.approx(1e9 / PER_CREDIT)
 
 
 def test_samples_outside_of_four_orders_of_magnitude_teach_no_scale() -> None:

@@ -27,6 +27,7 @@ from cobblestone.cli import (
     submit,
     team,
     token,
+    trickle,
     user,
 )
 from cobblestone.cli.arguments import spread_lists
@@ -36,7 +37,7 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, scales, config)
+NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, scales, config)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 

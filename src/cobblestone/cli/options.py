@@ -20,7 +20,7 @@ ProjectOption = Annotated[
         "--project",
         "-p",
         metavar="DIR|URL",
-        help="The project: its folder or address. Else COBBLESTONE_PROJECT, or the current folder or one above it.",
+        help="The project: its folder or address. Else COBBLESTONE_PROJECT, the current folder, one above it, or one in it.",
         show_default=False,
     ),
 ]

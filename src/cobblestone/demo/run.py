@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -86,7 +87,7 @@ def run_demo(
         console.print("[bold]3[/]  Attaching two unmodified BOINC clients of two volunteers …")
         members = [stack.enter_context(_member(name, url, folder / name.lower())) for name in VOLUNTEERS]
         _follow(console, batch, members, url, jobs)
-        _report(console, project_folder, example, members, url)
+        _report(console, project_folder, members, url)
         console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
         if keep:
             console.print("It keeps running. Stop it with Ctrl-C.")
@@ -106,7 +107,7 @@ def _prepare(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible() -> Generator[None, None, None]:
     """Let SIGTERM end the demonstration as Ctrl-C does, so that nothing is left behind."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -172,8 +173,14 @@ def _submit(
     project: Project, project_folder: Path, example: Path, inputs: Path, *, jobs: int, quick: bool
 ) -> Batch:
     """Add the app with its checks, and one job per band of the spectrum."""
-    shutil.copy(example / "assimilate.py", project_folder / "assimilate.py")
-    make_inputs = [sys.executable, str(example / "make_inputs.py"), str(inputs), "--workunits", str(jobs)]
+    make_inputs = [
+        sys.executable,
+        str(example / "make_inputs.py"),
+        "--folder",
+        str(inputs),
+        "--bands",
+        str(jobs),
+    ]
     if quick:
         make_inputs.append("--quick")
     subprocess.run(make_inputs, check=True, capture_output=True)
@@ -193,8 +200,12 @@ def _submit(
         "2",
         "--compare",
         "numeric:rtol=1e-6",
+        "--flops-est",
+        "2e10",
         "--assimilate",
-        "assimilate.py:assimilate",
+        f"{example / 'assimilate.py'}:assimilate",
+        "--function-files",
+        *(str(example / name) for name in ("merge.py", "picture.py", "make_inputs.py", "sunspots.csv")),
     )
     return project.submit(APP, sorted(inputs.glob("*.json")), name="Sunspots 1700-2008")
 
@@ -254,14 +265,13 @@ def _tasks(client: StockClient) -> list[ClientTask]:
     return []
 
 
-def _report(console: Console, project_folder: Path, example: Path, members: list[_Member], url: str) -> None:
+def _report(console: Console, project_folder: Path, members: list[_Member], url: str) -> None:
     """Print the scientific answer, and everybody's credit."""
-    results = project_folder / "results" / APP
-    merged = subprocess.run(
-        [sys.executable, str(example / "merge.py"), str(results)], capture_output=True, text=True, check=True
-    )
+    (batch,) = (project_folder / "results" / APP).glob("batch-*")
+    facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
     console.print("\n[bold]The answer[/]")
-    console.print(merged.stdout.strip(), highlight=False)
+    console.print(facts["answer"], highlight=False)
+    console.print(f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n", highlight=False)
     table = Table(title="Credit", title_justify="left")
     for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
         table.add_column(column, justify="left" if column == "volunteer" else "right")

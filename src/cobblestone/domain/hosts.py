@@ -73,7 +73,6 @@ class Host:
     description: HostDescription = HostDescription()
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
-    avg_turnaround: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,19 @@ from collections.abc import Iterable, Mapping
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import AppliedScales, News, Team, TeamList, Token, TokenList, User, UserList
+from cobblestone.sdk.models import (
+    AppliedScales,
+    News,
+    SentTrickle,
+    Team,
+    TeamList,
+    Token,
+    TokenList,
+    Trickle,
+    TrickleList,
+    User,
+    UserList,
+)
 
 PAGE = 1000
 
@@ -64,6 +76,19 @@ class Administration:
     def add_news(self, title: str, text: str) -> News:
         """Publish a piece of news: clients show it as a notice."""
         return self._connection.post("/news", {"title": title, "text": text}, News)
+
+    def trickles(self, *, after: int = 0) -> list[Trickle]:
+        """What running jobs have sent, oldest first; ``after``: only those behind this number."""
+        found: list[Trickle] = []
+        while page := self._connection.get(
+            "/trickles", TrickleList, after=found[-1].id if found else after, limit=PAGE
+        ).trickles:
+            found += page
+        return found
+
+    def send_trickle(self, result: str, text: str) -> SentTrickle:
+        """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
+        return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)
 
     def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
         """Set the scales of GPU-only apps' versions from published ones, by plan class; or only say what would change."""

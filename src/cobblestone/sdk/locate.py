@@ -27,8 +27,8 @@ class Target:
 def locate(given: str | Path | None = None, token: str | None = None) -> Target:
     """Find a project.
 
-    ``given`` is an address (``http…``) or a folder; None: the variable COBBLESTONE_PROJECT, else the current folder or
-    one above it.
+    ``given`` is an address (``http…``) or a folder; None: the variable COBBLESTONE_PROJECT, else the current folder,
+    one above it, or the only project in it.
 
     Raises:
         ConfigError: there is no project there, or a remote one was given without a token.
@@ -48,15 +48,23 @@ def locate(given: str | Path | None = None, token: str | None = None) -> Target:
 
 
 def find_folder(start: Path | None = None) -> Path:
-    """The project folder that ``start`` (by default the current folder) is or lies in.
+    """The project folder that ``start`` (by default the current folder) is or lies in, or the only one in it.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or several.
     """
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if (folder / FILE_NAME).is_file():
             return folder
+    below = sorted(path.parent for path in here.glob(f"*/{FILE_NAME}"))
+    if len(below) == 1:
+        return below[0]
+    if below:
+        names = ", ".join(folder.name for folder in below)
+        raise ConfigError(
+            f"There are several projects here: {names}. Say which one is meant, for instance -p {below[0].name}"
+        )
     raise ConfigError(
         f"No project here: neither {here} nor a folder above it has a {FILE_NAME}. Say which one is meant:"
         f" --project FOLDER or ADDRESS, or the variable {PROJECT_VARIABLE}; or make one: cobblestone project create DIR"

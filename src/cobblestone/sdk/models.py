@@ -250,6 +250,30 @@ class News(msgspec.Struct, frozen=True):
     id: int
 
 
+class Trickle(msgspec.Struct, frozen=True):
+    """A message that a running job sent."""
+
+    id: int
+    host_id: int
+    result: str  #: name
+    variety: str
+    time: int  #: Unix seconds, by the host's clock
+    received: float  #: Unix seconds
+    text: str
+
+
+class TrickleList(msgspec.Struct, frozen=True):
+    """Messages of running jobs."""
+
+    trickles: list[Trickle]
+
+
+class SentTrickle(msgspec.Struct, frozen=True):
+    """A message that is queued for a running job."""
+
+    id: int
+
+
 class FileToSign(msgspec.Struct, frozen=True):
     """A file of an app version in use."""
 

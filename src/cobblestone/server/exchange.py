@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from cobblestone.domain.hosts import CPU, Host
-from cobblestone.domain.ids import AppId, HostId, WorkunitId
+from cobblestone.domain.ids import HostId, WorkunitId
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
@@ -91,6 +92,7 @@ class Exchange:
             return replace(self.reply, request_delay=BAD_KEY_DELAY, messages=tuple(self.texts))
         user, weak = found
         user = self._agree_on_cpid(user, weak)
+        user = self._keep_preferences(user, weak)
         host, announce = self._identify(user, address)
         seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
@@ -108,6 +110,17 @@ class Exchange:
             return user
         people.adopt_cross_project_id(self.tx, user.id, known)
         return replace(user, cross_project_id=known)
+
+    def _keep_preferences(self, user: User, weak: bool) -> User:
+        """Store computing preferences that are newer than ours and of this very account."""
+        theirs = self.message.global_preferences
+        if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
+            return user
+        mod_time = min(theirs.mod_time, self.now)
+        if mod_time <= people.global_preferences_time(self.tx, user.id):
+            return user
+        people.set_global_preferences(self.tx, user.id, theirs.text, mod_time)
+        return replace(user, global_prefs=theirs.text)
 
     def _identify(self, user: User, address: str) -> tuple[Host, bool]:
         message, tx = self.message, self.tx
@@ -130,6 +143,9 @@ class Exchange:
                 claimed=claimed,
                 claimed_number=message.hostid,
                 same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
+                similar=()
+                if sure or message.allow_multiple_clients
+                else tuple(hosts.hosts_by_name(tx, user.id, description.domain_name)),
             ),
         )
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
@@ -183,6 +199,7 @@ class Exchange:
                     outputs_present=frozenset() if row is None else row.outputs_present,
                     record=None if key is None else records[key],
                     host_owner=None if row is None else row.host_owner,
+                    ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
                 ),
                 host_id=host.id,
                 user_id=user.id,
@@ -219,6 +236,14 @@ class Exchange:
         )
         self.reply = replace(self.reply, result_acks=acks)
         return twice
+
+    def _ncpus_of(self, result: Result) -> float:
+        """CPUs that a result's version may use."""
+        catalogue = self.offer.catalogue
+        for version in catalogue.versions.get(result.app_id, ()):
+            if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
+                return float(max(1, catalogue.plan_classes[version.plan_class].max_threads))
+        return 1.0
 
     def _take_trickles(self, host: Host) -> None:
         for trickle in self.message.trickles:
@@ -304,9 +329,8 @@ class Exchange:
             resources[gpu.type] = ResourceRequest(
                 seconds=gpu.req_secs, instances=gpu.req_instances, estimated_delay=gpu.estimated_delay
             )
-        held: dict[AppId, int] = {}
-        for result in in_progress:
-            held[result.app_id] = held.get(result.app_id, 0) + 1
+        held = Counter(result.app_id for result in in_progress)
+        held_gpu = Counter(result.app_id for result in in_progress if self._uses_gpu(result))
         chosen = ProjectPreferences()
         capacity = usable_capacity(
             host.description, _computing(preferences), preferences=chosen, limits=self.limits
@@ -321,9 +345,20 @@ class Exchange:
             disk_bytes=capacity.disk_bytes,
             knows_plan_classes=message.client_cap_plan_class,
             in_progress=held,
+            in_progress_gpu=held_gpu,
+            previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
             preferences=chosen,
             records=hosts.records_of_host(self.tx, host.id),
             team_id=user.team_id,
+        )
+
+    def _uses_gpu(self, result: Result) -> bool:
+        catalogue = self.offer.catalogue
+        return any(
+            version.id == result.app_version_id
+            and version.plan_class in catalogue.plan_classes
+            and bool(catalogue.plan_classes[version.plan_class].gpu_type)
+            for version in catalogue.versions.get(result.app_id, ())
         )
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[Result]) -> bool:
@@ -367,6 +402,9 @@ class Exchange:
             return dispatching.workunits_at_user(tx, user.id, workunit_ids)
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            # A host belongs to one user, so the other look-up says it all when that rule is on.
+            if self.limits.one_result_per_user_per_wu:
+                return set()
             return dispatching.workunits_at_host(tx, host.id, workunit_ids)
 
         decision = choose_work(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -137,11 +138,20 @@ def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -
         asyncio.run(_serve(ctx, listener, ready))
 
 
+class _Server(uvicorn.Server):
+    """uvicorn without its own way with signals: it would end the process before daemons and database are closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals to us."""
+        yield
+
+
 async def _serve(
     ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
 ) -> None:
     ctx.started = ctx.clock()
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             create_app(ctx),
             log_level="warning",
@@ -151,6 +161,9 @@ async def _serve(
             lifespan="off",
         )
     )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.handle_exit, number, None)
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it

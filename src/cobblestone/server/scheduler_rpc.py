@@ -57,7 +57,9 @@ class SchedulerRpc:
             log.info("bad_scheduler_request", error=str(error))
             return self._plain_reply(error.reply_hint, delay=BAD_KEY_DELAY)
         if message.leniences:
-            log.info("lenience", host=message.hostid, kinds=sorted({note.kind for note in message.leniences}))
+            log.info(
+                "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
+            )
         address = request.client.host if request.client else ""
         reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
         return Response(write_scheduler_reply(reply), media_type="text/xml")

@@ -28,6 +28,7 @@ from cobblestone.store.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
     expected_upload,
+    partial_folder,
     record_upload,
 )
 from cobblestone.wire.signatures import verify_upload_signature
@@ -217,7 +218,7 @@ class UploadHandler:
         )
 
     def _partial(self, name: str) -> Path:
-        return self._ctx.folder.upload / "partial" / name
+        return partial_folder(self._ctx.folder.upload) / name
 
 
 async def _bytes_from(first: bytes, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

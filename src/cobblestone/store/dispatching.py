@@ -168,7 +168,7 @@ def record_report(
     """Store an accepted report and let the transitioner look at its workunit."""
     tx.execute(
         "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
-        " cpu_time = ?, elapsed_time = ?, received_time = ?, host_id = ? WHERE id = ?",
+        " cpu_time = ?, elapsed_time = ?, received_time = ?, host_id = ?, file_delete_state = 0 WHERE id = ?",
         (
             int(accepted.client_state),
             int(accepted.outcome),

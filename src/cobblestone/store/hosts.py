@@ -12,7 +12,7 @@ from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
-    "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason, avg_turnaround,"
+    "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
     " total_credit, expavg_credit, expavg_time"
 )
 _RECORD_COLUMNS = (
@@ -34,8 +34,7 @@ def _host(row: Row) -> Host:
         venue=row[6],
         description=_decode_description(row[7]),
         blocked_reason=row[8],
-        avg_turnaround=row[9],
-        credit=CreditStatement(row[10], RecentAverage(row[11], row[12])),
+        credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
     )
 
 
@@ -66,6 +65,18 @@ def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
         f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
         (user_id, host_cpid),
+    )
+    return [_host(row) for row in rows]
+
+
+def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
+    """A user's computers of one network name, newest first."""
+    if not domain_name:
+        return []
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
+        " ORDER BY id DESC LIMIT 10",
+        (user_id, domain_name),
     )
     return [_host(row) for row in rows]
 

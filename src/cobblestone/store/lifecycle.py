@@ -17,7 +17,7 @@ from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitVie
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.store import files
 from cobblestone.store.database import Database, Transaction
-from cobblestone.store.work import results_of_workunits, workunits
+from cobblestone.store.work import add_reasons, results_of_workunits, workunits
 
 # What each effect on one result changes, as a statement whose only parameter is the result's id.
 _RESULT_STATEMENTS: dict[type[Effect], str] = {
@@ -168,6 +168,11 @@ def apply_decisions(
         "UPDATE workunit SET transition_time = ? WHERE id = ?",
         [(decision.next_check, view.workunit.id) for view, decision in decided],
     )
+    for view, decision in decided:
+        for result in view.results:
+            if result.id in decision.newly_invalid or result.id in decision.unusable:
+                about = [entry for entry in decision.reasons if entry.values.get("result") == result.name]
+                add_reasons(tx, result.id, about)
     if any(decision.next_check is not None for _, decision in decided):
         tx.wake("transitioner")
 

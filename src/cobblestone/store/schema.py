@@ -101,7 +101,6 @@ host = _table(
     _text("description", "{}"),
     _text("blocked_reason"),
     _maybe_int("merged_into"),
-    _real("avg_turnaround"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
 )

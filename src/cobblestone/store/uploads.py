@@ -45,6 +45,11 @@ class StoredOutput:
     index: int
 
 
+def partial_folder(folder: Path) -> Path:
+    """Where the beginnings of large output files lie until they are complete."""
+    return folder / "partial"
+
+
 def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
     """What an upload name stands for, or None if no result has such an output."""
     result_name, _, index_text = name.rpartition("_")
@@ -124,6 +129,7 @@ def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> by
 
     Raises:
         StoreError: the file is missing, broken, or larger than ``max_nbytes``.
+        OSError: it cannot be read now.
     """
     if output.data is not None:
         raw = output.data
@@ -135,8 +141,8 @@ def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> by
                     f"{output.name} is larger than the {max_nbytes} bytes that can be looked at."
                 )
             raw = path.read_bytes()
-        except OSError as error:
-            raise StoreError(f"The output file {output.name} cannot be read: {error.strerror}.") from error
+        except FileNotFoundError as error:
+            raise StoreError(f"The output file {output.name} is missing.") from error
     return unpack(raw, max_nbytes=max_nbytes, name=output.name) if output.gzipped else raw
 
 

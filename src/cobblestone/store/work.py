@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.reasons import Reason
 from cobblestone.domain.states import (
     AssimilateState,
     ClientState,
@@ -20,7 +21,7 @@ from cobblestone.domain.states import (
     WorkunitError,
 )
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Result, Workunit
-from cobblestone.store.database import Database, Row
+from cobblestone.store.database import Database, Row, Transaction
 
 WORKUNIT_COLUMNS = (
     "id, name, app_id, batch_id, create_time, priority, command_line, input_files, output_specs, rsc_fpops_est,"
@@ -175,3 +176,15 @@ def result_text(db: Database, result_id: int) -> ResultText:
         return ResultText()
     stderr = "" if row[0] is None else zlib.decompress(row[0]).decode("utf-8", "replace")
     return ResultText(stderr=stderr, report=msgspec.json.decode(row[1]))
+
+
+def add_reasons(tx: Transaction, result_id: int, reasons: Sequence[Reason]) -> None:
+    """Keep why something was decided about a result, with what its host said."""
+    report = result_text(tx, result_id).report
+    report["reasons"] = [*report.get("reasons", []), *(entry.as_json() for entry in reasons)]
+    text = msgspec.json.encode(report).decode()
+    tx.execute(
+        "INSERT INTO result_text (result_id, report) VALUES (?, ?) ON CONFLICT (result_id)"
+        " DO UPDATE SET report = excluded.report",
+        (result_id, text),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 
 import structlog
@@ -10,10 +11,12 @@ import structlog
 from cobblestone.server.context import ServerContext
 from cobblestone.store import archive, files, lifecycle, uploads
 from cobblestone.store.database import Transaction
+from cobblestone.store.uploads import partial_folder
 
 log = structlog.get_logger(__name__)
 
 BATCH = 200
+PARTIAL_UPLOAD_SECONDS = 30 * 86400.0
 
 
 class FileDeleter:
@@ -55,6 +58,7 @@ class Purger:
     async def step(self) -> int:
         """Move up to a batch; how many workunits."""
         ctx = self._ctx
+        await asyncio.to_thread(_forget_partial_uploads, ctx)
         return await asyncio.to_thread(
             partial(
                 archive.purge,
@@ -65,6 +69,15 @@ class Purger:
                 limit=BATCH,
             )
         )
+
+
+def _forget_partial_uploads(ctx: ServerContext) -> None:
+    """Remove beginnings of uploads that no client has come back to."""
+    folder = partial_folder(ctx.folder.upload)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):  # it was completed at this moment
+            if path.stat().st_mtime < ctx.clock() - PARTIAL_UPLOAD_SECONDS:
+                path.unlink()
 
 
 def _unlink_outputs(ctx: ServerContext, names: list[str]) -> None:

@@ -176,6 +176,8 @@ class _Comparison:
             }
         except CobblestoneError as error:
             return LookedAt(result_id=result.result_id, usable=False, problem=str(error))
+        except OSError as error:  # the disk is away: that is not the volunteer's fault
+            return LookedAt(result_id=result.result_id, usable=False, transient=True, problem=str(error))
         problem = None if task.rule.kind == "python" else usable(task.rule, files, task.specs)
         if problem is not None:
             return LookedAt(result_id=result.result_id, usable=False, problem=problem.text())

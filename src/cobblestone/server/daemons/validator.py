@@ -159,7 +159,7 @@ def _quick_report(
     ids: tuple[ResultId, ...],
     pairs: tuple[Pair, ...],
 ) -> ValidationReport | None:
-    """Compare by checksum where that is enough, without a worker; None: it is not."""
+    """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
     if app.comparison.kind not in ("bitwise", "trivial"):
         return None
     if any(output.gzipped for id_ in ids for output in outputs[id_]):
@@ -175,13 +175,11 @@ def _quick_report(
         problem = f"The output {missing[0]} is missing." if missing else ""
         looked_at.append(LookedAt(result_id=id_, usable=not missing, problem=problem))
         sums[id_] = [(output.index, output.nbytes, output.md5) for output in outputs[id_]]
-    trivial = app.comparison.kind == "trivial"
-    matches = frozenset(pair for pair in pairs if trivial or sums[pair[0]] == sums[pair[1]])
-    return ValidationReport(
-        looked_at=tuple(looked_at),
-        matches=matches,
-        differences={pair: "the files differ" for pair in pairs if pair not in matches},
-    )
+    usable = {each.result_id for each in looked_at if each.usable}
+    comparable = [pair for pair in pairs if usable.issuperset(pair)]
+    if app.comparison.kind == "bitwise" and any(sums[one] != sums[other] for one, other in comparable):
+        return None  # the worker says where they differ, and looks into packed files
+    return ValidationReport(looked_at=tuple(looked_at), matches=frozenset(comparable))
 
 
 def _after_valid(record: HostAppVersion, view: WorkunitView, result: Result, quota: int) -> HostAppVersion:

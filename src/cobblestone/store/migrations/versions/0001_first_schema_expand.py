@@ -357,12 +357,6 @@ def upgrade() -> None:
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
         sa.Column("merged_into", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
-            "avg_turnaround",
-            sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0"),
-            nullable=False,
-        ),
-        sa.Column(
             "total_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),

@@ -1,0 +1,29 @@
+"""``cobblestone demo``: see everything work on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_FOLDER = Path(".demo")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    root.command("demo")(demo)
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Option(help="Where it happens; made anew each time.", show_default=True)
+    ] = DEFAULT_FOLDER,
+    jobs: Annotated[int, typer.Option(min=1, max=100, help="Bands into which the spectrum is split.")] = 12,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Less bootstrap, for a quick look.")] = False,
+) -> None:
+    """Run a project, two unmodified BOINC clients and a real example on this machine, to the end."""
+    from cobblestone.demo.run import run_demo  # an HTTP client, and more
+
+    run_demo(folder, jobs=jobs, keep=keep, quick=quick)
