@@ -80,9 +80,9 @@ def test_an_interrupted_upload_is_resumed(live: Callable[..., LiveProject]):
 
 
 def test_a_refused_upload_ends_as_an_error_and_not_as_a_success(live: Callable[..., LiveProject]):
-    project = live(settings={"max_upload_bytes": "10"})
-    project.app("copy", COPY)
-    project.submit("copy", "more than ten bytes")
+    project = live(settings={"max_upload_bytes": "100_000"})
+    project.app("big", "import sys\nopen(sys.argv[2], 'w').write('x' * 200_000)\n")
+    project.submit("big", "x")
     client = project.volunteer("alice")
     project.wait_for_report(client)
     assert project.query("SELECT outcome, exit_status FROM result WHERE received_time IS NOT NULL") == [

@@ -36,8 +36,9 @@ class Server:
 
     def start(self) -> None:
         self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end:
+            assert self.process.poll() is None, "the server ended at once"
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"{self.url}healthz").status_code == 200:
                     return
@@ -60,6 +61,9 @@ class RemoteWorld:
 
     def __init__(self, url: str) -> None:
         self.http = httpx.Client(base_url=url, timeout=10)
+
+    def close(self) -> None:
+        self.http.close()
 
     def post(self, path: str, **options: object) -> httpx.Response:
         return self.http.post(path, **options)  # type: ignore[arg-type]
@@ -128,6 +132,7 @@ def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
         for host in hosts:
             work(host, rng, acknowledged)
     server.stop()
+    remote.close()
     check(database, server.root, acknowledged)
     database.close()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Fault:
-    """What goes wrong with the next ``times`` connections whose first bytes hold ``match``."""
+    """What goes wrong with the next ``times`` requests that hold ``match``."""
 
     match: bytes
     times: int = 1
@@ -39,41 +39,42 @@ class FaultyProxy:
                 connection, _ = self._listener.accept()
                 threading.Thread(target=self._relay, args=(connection,), daemon=True).start()
 
-    def _fault(self, first: bytes) -> Fault | None:
+    def _fault(self, data: bytes) -> Fault | None:
         for fault in self.faults:
-            if fault.hits < fault.times and fault.match in first:
+            if fault.hits < fault.times and fault.match in data:
                 fault.hits += 1
                 return fault
         return None
 
     def _relay(self, client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            first = client.recv(65536)
-            fault = self._fault(first)
-            with socket.create_connection(("127.0.0.1", self.target_port)) as server:
-                back = threading.Thread(target=self._answer, args=(server, client, fault), daemon=True)
-                back.start()
-                passed = 0
-                data = first
-                while data:
-                    if fault is not None and fault.cut_request_after is not None:
-                        data = data[: fault.cut_request_after - passed]
-                    server.sendall(data)
-                    passed += len(data)
-                    if (
-                        fault is not None
-                        and fault.cut_request_after is not None
-                        and passed >= fault.cut_request_after
-                    ):
+        with (
+            client,
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.target_port)) as server,
+        ):
+            swallow = threading.Event()
+            back = threading.Thread(target=self._answer, args=(server, client, swallow), daemon=True)
+            back.start()
+            allowed: int | None = None  # bytes that are still passed on
+            while data := client.recv(65536):
+                # A client sends many requests on one connection.
+                fault = self._fault(data)
+                if fault is not None and fault.swallow_reply:
+                    swallow.set()
+                if fault is not None and fault.cut_request_after is not None:
+                    allowed = fault.cut_request_after
+                server.sendall(data if allowed is None else data[:allowed])
+                if allowed is not None:
+                    allowed -= len(data)
+                    if allowed <= 0:
                         return
-                    data = client.recv(65536)
-                server.shutdown(socket.SHUT_WR)
-                back.join(30)
+            server.shutdown(socket.SHUT_WR)
+            back.join(30)
 
-    def _answer(self, server: socket.socket, client: socket.socket, fault: Fault | None) -> None:
+    def _answer(self, server: socket.socket, client: socket.socket, swallow: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if fault is not None and fault.swallow_reply:
+                if swallow.is_set():
                     client.shutdown(socket.SHUT_RDWR)
                     return
                 client.sendall(data)

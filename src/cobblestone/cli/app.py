@@ -36,6 +36,7 @@ def create(
     ] = None,
     files: o.FilesOption = None,
     title: o.TitleOption = None,
+    inputs: o.InputOption = None,
     outputs: o.OutputOption = None,
     optional_outputs: o.OptionalOutputOption = None,
     stdout: o.StdoutOption = None,
@@ -81,6 +82,7 @@ def create(
             created = connected.create_native_app(
                 name,
                 title=title or "",
+                inputs=inputs or [],
                 outputs=outputs or [],
                 optional_outputs=optional_outputs or [],
                 input_template=input_template,
@@ -94,7 +96,7 @@ def create(
                 gzip_outputs=gzip_outputs,
             )
         else:
-            o.refuse_with_command(input_template, output_template)
+            o.refuse_with_command(inputs, input_template, output_template)
             created = connected.create_app(
                 name,
                 command,
@@ -286,6 +288,16 @@ def deprecate(
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
         essential=[name],
     )
+
+
+@commands.command("runtime")
+def runtime() -> None:
+    """Print the launcher, which is also the runtime module, to try a program without a client."""
+    import sys
+
+    from cobblestone.launcher import launcher_bytes
+
+    sys.stdout.buffer.write(launcher_bytes())
 
 
 @commands.command("plan-classes")

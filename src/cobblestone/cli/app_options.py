@@ -17,6 +17,15 @@ FilesOption = Annotated[
     typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),
 ]
 TitleOption = Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME",
+        help="Name by which a native program opens an input. Inputs of a command follow from the command.",
+        show_default=False,
+    ),
+]
 OutputOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -150,8 +159,14 @@ def refuse_with_native(*, files: Sequence[Path] | None, stdout: str | None) -> N
         )
 
 
-def refuse_with_command(input_template: Path | None, output_template: Path | None) -> None:
-    """Templates make no sense for commands."""
+def refuse_with_command(
+    inputs: Sequence[str] | None, input_template: Path | None, output_template: Path | None
+) -> None:
+    """Templates and names of inputs make no sense for commands."""
+    if inputs:
+        raise typer.BadParameter(
+            "--input is for native programs; write {input} or {input:NAME} into --command"
+        )
     if input_template or output_template:
         raise typer.BadParameter(
             "templates are for native programs; inputs and outputs follow from --command"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.validation.agreement import parse_comparison
 
 FUNCTIONS_FOLDER = "functions"
-KINDS = ("bitwise", "numeric", "trivial", "python")
 
 _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -75,33 +75,6 @@ def _number(
     return value
 
 
-def parse_comparison(text: str) -> dict[str, object]:
-    """A comparison from ``bitwise``, ``trivial``, ``numeric:rtol=1e-6,atol=0`` or ``python:FILE.py:function``.
-
-    Raises:
-        ConfigError: it is none of them.
-    """
-    kind, _, rest = text.partition(":")
-    if kind not in KINDS:
-        raise ConfigError(
-            f"--compare {text!r}: unknown comparison {kind!r}. Known: bitwise, numeric:rtol=1e-6, trivial,"
-            " python:FILE.py:function."
-        )
-    if kind == "python":
-        return {"kind": kind, "options": {"function": rest}}
-    options: dict[str, float] = {}
-    for part in filter(None, rest.split(",")):
-        name, equals, value = part.partition("=")
-        try:
-            options[name.strip()] = float(value)
-        except ValueError:
-            raise ConfigError(
-                f"--compare {text!r}: {part!r} is not NAME=NUMBER{'' if equals else ' (there is no =)'}."
-                " Example: numeric:rtol=1e-6"
-            ) from None
-    return {"kind": kind, "options": options}
-
-
 class ProjectFunctions:
     """Brings a scientist's Python functions into the project's folder, where the server finds them."""
 
@@ -112,11 +85,22 @@ class ProjectFunctions:
         self._beside = beside
 
     def comparison(self, text: str) -> dict[str, object]:
-        """A comparison as the API takes it; see :func:`parse_comparison` and :meth:`place`."""
-        found = parse_comparison(text)
-        if found["kind"] == "python":
-            found["options"] = {"function": self.place(text.partition(":")[2], "--compare python:")}
-        return found
+        """A comparison as the API takes it: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
+
+        Raises:
+            ConfigError: it is none; the text says what is possible.
+        """
+        rule = parse_comparison(text)
+        if rule.kind == "python":
+            return {
+                "kind": rule.kind,
+                "options": {"function": self.place(text.partition(":")[2], "--compare python:")},
+            }
+        options = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in rule.options.items()
+        }
+        return {"kind": rule.kind, "options": options}
 
     def assimilator(self, text: str) -> str:
         """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""

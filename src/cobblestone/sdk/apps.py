@@ -141,6 +141,7 @@ class AppMethods:
         name: str,
         *,
         title: str = "",
+        inputs: Sequence[str] = (),
         outputs: Sequence[str] = (),
         optional_outputs: Sequence[str] = (),
         input_template: str | Path | None = None,
@@ -155,7 +156,9 @@ class AppMethods:
     ) -> App:
         """Make an app of a native program; add its executables with :meth:`add_native_version`.
 
-        The templates are BOINC's; what they leave open, and ``limits`` and ``quorum``, are as given here.
+        ``inputs`` and ``outputs`` are the names by which the program opens its files (``boinc_resolve_filename``); without
+        ``inputs`` a job may have any, and the first is called ``input``.  The templates are BOINC's; what they leave open,
+        and ``limits`` and ``quorum``, are as given here.
 
         Raises:
             JobError, ConfigError: a template or value is wrong; the text says what to do.
@@ -174,6 +177,8 @@ class AppMethods:
             "assimilator": functions.assimilator(assimilate),
             **from_templates,
         }
+        if input_template is None:
+            body["inputs"] = [{"name": each, "open_name": each} for each in inputs]
         if output_template is None:
             if not (outputs or optional_outputs):
                 raise JobError(

@@ -43,7 +43,8 @@ from cobblestone.wire.upload import (
 
 log = structlog.get_logger(__name__)
 
-LOCKED_MESSAGE = "Another upload of this file is going on."
+STALL_SECONDS = 60.0
+"""A sender that is silent for so long has gone; it comes back and goes on where it stopped."""
 
 
 class UploadRefused(CobblestoneError):
@@ -59,7 +60,7 @@ class UploadHandler:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._active: set[str] = set()  # names being written at this moment
+        self._active: dict[str, asyncio.Task[None]] = {}  # files being written at this moment
 
     async def endpoint(self, request: Request) -> Response:
         """The HTTP side; every outcome is a reply of the protocol."""
@@ -94,21 +95,34 @@ class UploadHandler:
         if isinstance(message, FileSizeQuery):
             return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
         expected = await self._check(message)
-        if message.name in self._active:
-            raise UploadPutOff(LOCKED_MESSAGE)
-        self._active.add(message.name)
+        await self._take_over(message.name)
+        receiving = asyncio.create_task(
+            self._receive(message, expected, _bytes_from(parser.leftover, stream))
+        )
+        self._active[message.name] = receiving
         try:
-            await self._receive(message, expected, _bytes_from(parser.leftover, stream))
+            await asyncio.wait({receiving})
         finally:
-            self._active.discard(message.name)
+            receiving.cancel()  # only when we are cancelled ourselves is it still running
+            if self._active.get(message.name) is receiving:
+                del self._active[message.name]
+        if receiving.cancelled():
+            raise UploadPutOff("The client came back on another connection.")
+        receiving.result()
         return write_upload_reply(UploadStatus.OK)
+
+    async def _take_over(self, name: str) -> None:
+        """End an upload of this file that is still open: its client has come back, so that connection is dead."""
+        older = self._active.get(name)
+        if older is not None:
+            older.cancel()
+            await asyncio.wait({older})
 
     # ------------------------------------------------------------------ questions
 
     async def _size(self, name: str) -> int:
         """Bytes of a file that are there already."""
-        if name in self._active:
-            raise UploadPutOff(LOCKED_MESSAGE)
+        await self._take_over(name)
         self._check_disk()
         expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
         if expected is not None and expected.stored_nbytes is not None:
@@ -224,7 +238,14 @@ class UploadHandler:
 async def _bytes_from(first: bytes, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     if first:
         yield first
-    async for chunk in stream:
+    while True:
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                chunk = await anext(stream, None)
+        except TimeoutError as error:
+            raise UploadPutOff(f"Nothing came for {STALL_SECONDS:g} seconds.") from error
+        if chunk is None:
+            return
         if chunk:
             yield chunk
 

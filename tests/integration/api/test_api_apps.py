@@ -6,6 +6,9 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.policy.validation.agreement import tolerance_of
+from cobblestone.policy.validation.numeric import Tolerance
+from cobblestone.store import apps
 from cobblestone.wire.signatures import (
     encode_private_key,
     encode_public_key,
@@ -26,7 +29,7 @@ def test_an_app_is_created_with_its_version(api: ApiClient):
     app = api.add_app(rules={"min_quorum": 2}, comparison={"kind": "numeric", "options": {"rtol": 1e-6}})
     assert app["inputs"] == [{"name": "input", "open_name": ""}]
     assert app["rules"]["target_nresults"] == 2
-    assert app["comparison"] == {"kind": "numeric", "options": {"rtol": 1e-6}}
+    assert app["comparison"] == {"kind": "numeric", "options": {"rtol": 1e-6, "atol": 0.0}}
     (version,) = app["versions"]
     assert (version["version_num"], version["platform"], version["signed"]) == (100, "any", True)
     assert api.get("/apps/period") == app
@@ -64,6 +67,14 @@ def test_a_wrong_version_leaves_no_app(api: ApiClient):
     api.problem(404, "GET", "/apps/period")
 
 
+def test_nan_may_agree_with_nan(api: ApiClient, world: World):
+    comparison = {"kind": "numeric", "options": {"nan_equal": "true", "atol": 0.5}}
+    app = api.add_app(comparison=comparison)
+    assert app["comparison"]["options"] == {"rtol": 1e-6, "atol": 0.5, "nan_equal": "true"}
+    (stored,) = world.ctx.store.read(apps.list_apps)
+    assert tolerance_of(stored.comparison) == Tolerance(rtol=1e-6, atol=0.5, nan_equal=True)
+
+
 def test_a_taken_name_is_a_conflict(api: ApiClient):
     api.add_app()
     assert api.problem(409, "POST", "/apps", body())["code"] == "conflict"
@@ -93,8 +104,12 @@ WRONG_APPS = {
     ),
     "unknown option": (body(comparison={"kind": "numeric", "options": {"rtoll": 1}}), "rtoll"),
     "negative tolerance": (body(comparison={"kind": "numeric", "options": {"rtol": -1}}), "rtol"),
-    "option of bitwise": (body(comparison={"kind": "bitwise", "options": {"rtol": 1}}), "takes none"),
-    "python without function": (body(comparison={"kind": "python"}), "FILE.py:function"),
+    "option of bitwise": (body(comparison={"kind": "bitwise", "options": {"rtol": 1}}), "takes no options"),
+    "python without function": (body(comparison={"kind": "python"}), "must name a file"),
+    "python with more": (
+        body(comparison={"kind": "python", "options": {"function": "a.py:f", "x": 1}}),
+        "'x'",
+    ),
     "path out of the folder": (body(assimilator="../x.py:f"), "FILE.py:function"),
     "folder out of the project": (body(assimilator="folder:../x"), "folder"),
     "unknown credit system": (body(credit_system="magic"), "magic"),

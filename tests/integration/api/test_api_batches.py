@@ -117,6 +117,16 @@ def test_a_native_program_gets_its_files_and_options(api: ApiClient, world: Worl
     assert not workunit.all("file_ref")[0].has("copy_file")
 
 
+def test_the_first_input_of_a_native_program_is_called_input(api: ApiClient, world: World):
+    api.post("/apps", {"name": "native", "outputs": [{"name": "out"}], "version": api.version()})
+    file = api.put(b"1")
+    job = {"inputs": [{"file": file, "file_name": "piece-7"}, {"file": file, "name": "grid.nc"}]}
+    api.post("/batches", {"app": "native", "jobs": [job]})
+    world.settle()
+    (workunit,) = world.host(world.user("u")).rpc(ask=100).all("workunit")
+    assert [ref.get("open_name") for ref in workunit.all("file_ref")] == ["input", "grid.nc"]
+
+
 WRONG_JOBS = {
     "missing input": ({}, "lacks the input 'input'"),
     "too many inputs": ({"inputs": [{"file": "F"}, {"file": "F"}]}, "it has 2 inputs"),

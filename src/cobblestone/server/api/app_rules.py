@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
-from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.errors import ConfigError, JobError, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import (
     InputSlot,
@@ -20,6 +20,7 @@ from cobblestone.domain.job_form import (
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.credit.registry import credit_system
+from cobblestone.policy.validation.agreement import parse_comparison
 from cobblestone.server.api.app_models import (
     AppChanges,
     ComparisonBody,
@@ -31,7 +32,6 @@ from cobblestone.server.api.app_models import (
 )
 from cobblestone.store.files import StoredFile
 
-_NUMERIC_OPTIONS = ("rtol", "atol")
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
@@ -82,21 +82,21 @@ def comparison_from(body: ComparisonBody) -> ComparisonRule:
     """A comparison rule.
 
     Raises:
-        JobError: an option is unknown or has a bad value.
+        ConfigError: an option is unknown or has a bad value.
     """
     options = dict(body.options)
-    allowed = {"numeric": _NUMERIC_OPTIONS, "python": ("function",)}.get(body.kind, ())
-    unknown = sorted(set(options) - set(allowed))
-    if unknown:
-        known = f"Known: {', '.join(allowed)}." if allowed else "It takes none."
-        raise JobError(f"comparison: {body.kind} has no option {unknown[0]!r}. {known}")
     if body.kind == "python":
-        check_function(options.get("function", ""), "comparison: python needs function")
-    for name in _NUMERIC_OPTIONS:
-        value = options.get(name, 0.0)
-        if isinstance(value, str) or not 0 <= value < 1e300:
-            raise JobError(f"comparison: {name} = {value!r} must be a number from 0 up, e.g. 1e-6.")
-    return ComparisonRule(kind=body.kind, options=options)
+        text = str(options.pop("function", ""))
+        if options:
+            raise ConfigError(f"comparison: python has no option {min(options)!r}; it has: function.")
+    else:
+        text = ",".join(f"{name}={value}" for name, value in options.items())
+    rule = parse_comparison(f"{body.kind}:{text}")
+    # A truth is stored as text, for JSON keeps truths and numbers apart.
+    kept = {
+        name: "true" if value is True else value for name, value in rule.options.items() if value is not False
+    }
+    return replace(rule, options=kept)
 
 
 def check_function(reference: object, what: str) -> None:

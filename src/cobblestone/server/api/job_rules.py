@@ -165,16 +165,11 @@ class JobMaker:
     def _extra_slot(self, given: InputBody, place: int) -> InputSlot:
         if self.form.command:
             name = given.name or f"{DEFAULT_INPUT}_{place}"
-            if not legal_name(name):
-                raise JobError(f"the input name {name!r} must be letters, digits, _ - and . only.")
-            return InputSlot(name=name)
-        # a native program opens its files by their own names
-        open_name = given.name or given.file_name or given.file
-        if not legal_name(open_name):
-            raise JobError(
-                f"the file name {open_name!r} cannot be used in the program's folder: letters, digits, _ - and . only."
-            )
-        return InputSlot(name=open_name, open_name=open_name)
+        else:  # a native program opens its files by fixed names
+            name = given.name or (f"{DEFAULT_INPUT}_{place}" if place else DEFAULT_INPUT)
+        if not legal_name(name):
+            raise JobError(f"the input name {name!r} must be letters, digits, _ - and . only.")
+        return InputSlot(name=name, open_name="" if self.form.command else name)
 
     def _too_many(self, given: InputBody, count: int) -> str:
         names = ", ".join(slot.name for slot in self.form.inputs) or "none"
