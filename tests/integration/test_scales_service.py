@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +200,24 @@ def test_a_port_in_use_is_said(service: str) -> None:
     port = int(service.rsplit(":", 1)[1].strip("/"))
     with pytest.raises(ConfigError, match="Choose another --port"):
         bind("127.0.0.1", port)
+
+
+def test_the_command_collects_answers_and_ends_on_an_interrupt(
+    honest: list[ExportServer], tmp_path: Path
+) -> None:
+    path = tmp_path / "projects.txt"
+    path.write_text("".join(f"{server.url}  # honest\n" for server in honest))
+    command = [sys.executable, "-m", "cobblestone", "scales", "serve", str(path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        lines = iter(service.stderr.readline, "")
+        address = (
+            next(line for line in lines if "Scales of 3 projects at " in line).split(" at ")[1].split()[0]
+        )
+        assert any("scales_collected" in line for line in lines)
+        assert parse_published_scales(read_document(address)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+        service.send_signal(signal.SIGINT)
+        assert service.wait(20) == 0
 
 
 def test_published_scales_that_cannot_be_fetched_are_said(tmp_path: Path) -> None:
