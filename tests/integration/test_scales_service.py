@@ -20,10 +20,11 @@ from tests.helpers.export_servers import ExportServer, answers, closed_port, exp
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.cross_project import MAX_AGE
+from cobblestone.scales import collector as collector_module
 from cobblestone.scales.collector import Collector, read_sources
 from cobblestone.scales.fetch import FetchFailed, read_document
 from cobblestone.scales.service import ScalesService, bind
-from cobblestone.wire.scales import MAX_BYTES, parse_published_scales
+from cobblestone.wire.scales import MAX_BYTES, ParsedProject, parse_project_scales, parse_published_scales
 
 HONEST = [answers(export(0.10)), answers(export(0.10)), answers(export(0.12))]
 WITHOUT_A_LIE = (0.10 + 0.10 + 0.12) / 3
@@ -134,6 +135,21 @@ def test_a_project_may_answer_in_xml(honest: list[ExportServer]) -> None:
         found = collect(Collector(sources_of(honest, f"{other.url}scales.xml")))
         assert other.asked == ["/scales.xml"]
     assert found["cuda"] == pytest.approx((0.10 + 0.10 + 0.12 + 0.16) / 4)
+
+
+def test_a_mistake_of_ours_with_one_answer_does_not_end_the_round(
+    honest: list[ExportServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def careless(body: bytes) -> ParsedProject:
+        if b"0.66" in body:
+            raise RuntimeError("nobody thought of that")
+        return parse_project_scales(body)
+
+    monkeypatch.setattr(collector_module, "parse_project_scales", careless)
+    with export_servers(answers(export(0.66))) as (odd,):
+        collector = Collector(sources_of([*honest, odd]))
+        assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+        assert "mistake of this service" in collector.sources[-1].problem
 
 
 # -- the list ----------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ class Collector:
         self._clock = clock
         self._min_projects = min_projects
         self._timeout = timeout_seconds
+        self._publication = Publication()
 
     async def collect(self) -> None:
         """Ask every project once.  Whatever a project answers, or does not, the others are not held up by it."""
@@ -93,6 +94,7 @@ class Collector:
         async with new_client(self._timeout) as client, asyncio.TaskGroup() as group:
             for source in self.sources:
                 group.create_task(self._ask(client, source, slots))
+        self._publication = await asyncio.to_thread(self._publish)
         n_failed = sum(bool(source.problem) for source in self.sources)
         log.info("scales_collected", projects=len(self.sources), failed=n_failed)
 
@@ -106,6 +108,10 @@ class Collector:
                 source.problem = str(error)
                 log.warning("scales_source_failed", url=source.url, problem=source.problem)
                 return
+            except Exception:  # the last resort: a mistake of ours with one answer must not end the round
+                source.problem = "its answer cannot be read by a mistake of this service; see its log"
+                log.exception("scales_source_failed", url=source.url)
+                return
             source.problem = ""
             source.n_refused = parsed.n_refused
             source.last = CollectedScales(scales=parsed.scales, time=self._clock())
@@ -115,7 +121,10 @@ class Collector:
         return source.last is not None and self._clock() - source.last.time <= MAX_AGE
 
     def publication(self) -> Publication:
-        """What is published now."""
+        """What followed from the last round: computed once, for asking is cheap and projects may say much."""
+        return self._publication
+
+    def _publish(self) -> Publication:
         collected = [source.last for source in self.sources if source.last is not None]
         return publish(collected, now=self._clock(), min_projects=self._min_projects)
 
