@@ -96,10 +96,10 @@ def test_writes_that_arrive_together_share_a_commit_and_fail_alone(tmp_path: Pat
         raise ValueError("mine")
 
     futures = [add("first"), store._writer.submit(fail), add("second")]
-    assert futures[0].result() > 0  # type: ignore[attr-defined]
+    assert futures[0].result() > 0
     with pytest.raises(ValueError, match="mine"):
-        futures[1].result()  # type: ignore[attr-defined]
-    assert futures[2].result() > 0  # type: ignore[attr-defined]
+        futures[1].result()
+    assert futures[2].result() > 0
     assert [item.title for item in store.read(people.list_news)] == ["second", "first"]
     store.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.helpers.store_content import NOW
 
@@ -11,7 +13,7 @@ from cobblestone.store.database import Store
 from cobblestone.store.tokens import ApiToken, Scope
 
 
-def make(store: Store, secret: str = "cob_secret", **options: object) -> ApiToken:
+def make(store: Store, secret: str = "cob_secret", **options: Any) -> ApiToken:
     return store.write(
         lambda tx: tokens.create_token(tx, secret, name="bob", scopes=[Scope.READ], now=NOW, **options)
     )

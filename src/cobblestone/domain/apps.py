@@ -33,7 +33,9 @@ class App:
     deprecated: bool = False
     beta: bool = False
     comparison: ComparisonRule = ComparisonRule()
-    assimilator: str = ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
+    assimilator: str = (
+        ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
+    )
     credit_system: str = "benchmark"
     limits: JobLimits = JobLimits()
     rules: ReplicationRules = ReplicationRules()
@@ -86,9 +88,7 @@ class PlanClass:
     """
 
     name: str
-    gpu_type: str = (
-        ""  #: ``NVIDIA``, ``ATI``, ``intel_gpu`` or ``apple_gpu``; empty = CPU only
-    )
+    gpu_type: str = ""  #: ``NVIDIA``, ``ATI``, ``intel_gpu`` or ``apple_gpu``; empty = CPU only
     cpu_features: tuple[str, ...] = ()
     min_ncpus: float = 0
     max_threads: int = 1

@@ -35,9 +35,7 @@ class InputFile:
     open_name: str  #: name in the program's working directory
     nbytes: int
     md5: str
-    gzipped_nbytes: int | None = (
-        None  #: size of the stored ``.gz`` twin, when there is one
-    )
+    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` twin, when there is one
     sticky: bool = False
     copy_file: bool = True
 
@@ -58,9 +56,7 @@ class JobLimits:
     """Estimates and hard limits of one job."""
 
     rsc_fpops_est: float = 3600 * GIGAFLOPS  #: floating-point operations, estimate
-    rsc_fpops_bound: float = (
-        10 * DAY * GIGAFLOPS
-    )  #: hard limit: beyond it the client aborts
+    rsc_fpops_bound: float = 10 * DAY * GIGAFLOPS  #: hard limit: beyond it the client aborts
     rsc_memory_bound: float = 500e6  #: bytes
     rsc_disk_bound: float = 1e9  #: bytes
     delay_bound: float = 7 * DAY  #: seconds from sending to deadline

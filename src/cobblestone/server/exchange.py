@@ -15,7 +15,7 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.capacity import ComputingPreferences, usable_capacity
+from cobblestone.policy.dispatch.capacity import usable_capacity
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
@@ -27,14 +27,13 @@ from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, j
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import describe_host
+from cobblestone.server.host_description import computing_preferences, describe_host
 from cobblestone.server.job_blocks import add_jobs
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
 from cobblestone.wire import scheduler_reply as reply_wire
 from cobblestone.wire.identity import email_hash, external_cpid
-from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
 from cobblestone.wire.scheduler_request import SchedulerRequest
 
@@ -43,20 +42,6 @@ BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
 
 _CPID = re.compile(r"[0-9a-f]{32}")
-
-
-def _computing(preferences: GlobalPreferences | None) -> ComputingPreferences:
-    if preferences is None:
-        return ComputingPreferences()
-    return ComputingPreferences(
-        disk_max_used_gb=preferences.disk_max_used_gb,
-        disk_max_used_pct=preferences.disk_max_used_pct,
-        disk_min_free_gb=preferences.disk_min_free_gb,
-        work_buf_min_days=preferences.work_buf_min_days,
-        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
-        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
-        max_ncpus_pct=preferences.max_ncpus_pct,
-    )
 
 
 class Exchange:
@@ -333,7 +318,7 @@ class Exchange:
         held_gpu = Counter(result.app_id for result in in_progress if self._uses_gpu(result))
         chosen = ProjectPreferences()
         capacity = usable_capacity(
-            host.description, _computing(preferences), preferences=chosen, limits=self.limits
+            host.description, computing_preferences(preferences), preferences=chosen, limits=self.limits
         )
         return WorkRequest(
             host=host,

@@ -1,8 +1,10 @@
-"""From a scheduler request to the description of a host."""
+"""From a scheduler request to the description of a host and its volunteer's limits."""
 
 from __future__ import annotations
 
 from cobblestone.domain.hosts import Coprocessor, HostDescription
+from cobblestone.policy.dispatch.capacity import ComputingPreferences
+from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_request import SchedulerRequest
 
 
@@ -50,4 +52,19 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
             )
             for gpu in message.coprocs
         ),
+    )
+
+
+def computing_preferences(preferences: GlobalPreferences | None) -> ComputingPreferences:
+    """The limits that the volunteer set, as far as the dispatch rule knows them."""
+    if preferences is None:
+        return ComputingPreferences()
+    return ComputingPreferences(
+        disk_max_used_gb=preferences.disk_max_used_gb,
+        disk_max_used_pct=preferences.disk_max_used_pct,
+        disk_min_free_gb=preferences.disk_min_free_gb,
+        work_buf_min_days=preferences.work_buf_min_days,
+        ram_max_used_busy_pct=preferences.ram_max_used_busy_pct,
+        ram_max_used_idle_pct=preferences.ram_max_used_idle_pct,
+        max_ncpus_pct=preferences.max_ncpus_pct,
     )

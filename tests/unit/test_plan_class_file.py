@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import contextlib
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobblestone.domain.apps import PlanClass
+from cobblestone.domain.errors import ConfigError
+from cobblestone.server.plan_classes import TEMPLATE, load_plan_classes, parse_plan_classes
+
+
+def test_plan_classes_are_read_by_name(tmp_path: Path):
+    (tmp_path / "plan_classes.toml").write_text(
+        '[mt]\nmax_threads = 8\nnthreads_command_line = true\n[cuda]\ngpu_type = "NVIDIA"\nmin_gpu_ram_mb = 2000\n'
+    )
+    assert load_plan_classes(tmp_path) == {
+        "mt": PlanClass(name="mt", max_threads=8, nthreads_command_line=True),
+        "cuda": PlanClass(name="cuda", gpu_type="NVIDIA", min_gpu_ram_mb=2000),
+    }
+
+
+def test_no_file_means_no_plan_classes(tmp_path: Path):
+    assert load_plan_classes(tmp_path) == {}
+
+
+def test_the_examples_in_the_template_are_valid():
+    assert parse_plan_classes(TEMPLATE, source="template") == {}
+    uncommented = "\n".join(line.removeprefix("# ") for line in TEMPLATE.splitlines()[3:])
+    assert set(parse_plan_classes(uncommented, source="template")) == set(tomllib.loads(uncommented)) != set()
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions"),
+    [
+        ("[cuda]\ngpu_typ = 1\n", "Did you mean 'gpu_type'?"),
+        ("[cuda]\nzzz = 1\n", "Known:"),
+        ("[cuda]\nmin_ncpus = 'two'\n", "cuda"),
+        ("[cuda]\nmin_ncpus = -1\n", "min_ncpus = -1"),
+        ("[cuda]\nmin_ncpus = nan\n", "finite"),
+        ("[cuda]\nmin_ncpus = inf\n", "finite"),
+        ("[cuda]\nos_regex = '['\n", "regular expression"),
+        ("cuda = 3\n", "[cuda]"),
+        ("['a b']\n", "a name is"),
+        ("[cuda\n", "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, mentions: str):
+    (tmp_path / "plan_classes.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"plan_classes\.toml") as raised:
+        load_plan_classes(tmp_path)
+    assert mentions in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
+    (tmp_path / "plan_classes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_plan_classes(tmp_path)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str):
+    with contextlib.suppress(ConfigError):
+        parse_plan_classes(text, source="file")

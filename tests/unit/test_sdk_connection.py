@@ -1,0 +1,149 @@
+"""Retries and errors of the SDK, against answers that a test makes up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from cobblestone.domain.errors import Busy, Conflict, NotFound
+from cobblestone.sdk.connection import ATTEMPTS, Connection
+from cobblestone.sdk.errors import RequestRefused, Unreachable
+
+
+class Server:
+    """Answers requests in turn; remembers them."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+        self.slept: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def connection(self) -> Connection:
+        client = httpx.Client(transport=httpx.MockTransport(self), base_url="http://project/sub")
+        return Connection(client, sleep=self.slept.append)
+
+
+def good(body: Any = None) -> httpx.Response:
+    return httpx.Response(200, json=body if body is not None else {})
+
+
+def refused(status: int, **headers: str) -> httpx.Response:
+    body = {"error": {"code": "some_code", "message": "What and where.", "hint": "What to do."}}
+    return httpx.Response(status, json=body, headers=headers)
+
+
+Any_ = dict[str, Any]
+
+
+def test_requests_go_below_the_project_s_address():
+    server = Server(good())
+    server.connection().get("/apps", Any_, limit=3, deprecated=True, before=None)
+    assert str(server.requests[0].url) == "http://project/sub/api/v1/apps?limit=3&deprecated=true"
+
+
+@pytest.mark.parametrize("trouble", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), refused(503)])
+def test_passing_trouble_is_retried(trouble: httpx.Response | Exception):
+    server = Server(trouble, trouble, good({"a": 1}))
+    assert server.connection().get("/x", Any_) == {"a": 1}
+    assert len(server.requests) == 3
+    assert 0 < server.slept[0] < server.slept[1]
+
+
+def test_a_repeated_post_carries_the_same_key():
+    server = Server(httpx.ReadError("cut"), good())
+    server.connection().post("/batches", {"a": 1}, Any_)
+    keys = {request.headers["idempotency-key"] for request in server.requests}
+    assert len(server.requests) == 2
+    assert len(keys) == 1
+
+
+def test_different_posts_carry_different_keys():
+    server = Server(good())
+    connection = server.connection()
+    connection.post("/x", {}, Any_)
+    connection.post("/x", {}, Any_)
+    assert server.requests[0].headers["idempotency-key"] != server.requests[1].headers["idempotency-key"]
+
+
+def test_lasting_trouble_ends_after_a_few_attempts():
+    server = Server(httpx.ConnectError("refused"))
+    with pytest.raises(Unreachable, match="cobblestone run"):
+        server.connection().get("/x", Any_)
+    assert len(server.requests) == ATTEMPTS
+
+
+def test_the_server_s_wish_to_wait_is_respected():
+    server = Server(refused(503, **{"Retry-After": "4"}), good())
+    server.connection().get("/x", Any_)
+    assert server.slept[0] > 3
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, RequestRefused), (401, RequestRefused), (404, NotFound), (409, Conflict), (422, RequestRefused)],
+)
+def test_a_refusal_is_not_retried(status: int, kind: type[Exception]):
+    server = Server(refused(status))
+    with pytest.raises(kind) as raised:
+        server.connection().get("/x", Any_)
+    assert len(server.requests) == 1
+    error = raised.value
+    assert isinstance(error, RequestRefused)
+    assert (error.status, error.code, error.hint) == (status, "some_code", "What to do.")
+    assert str(error) == "What and where. What to do."
+
+
+def test_a_project_that_stays_busy_is_busy():
+    with pytest.raises(Busy):
+        Server(refused(503)).connection().get("/x", Any_)
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(200, text="<html>hello</html>"), httpx.Response(404, text="<html>no</html>")]
+)
+def test_an_address_of_something_else_is_noticed(answer: httpx.Response):
+    with pytest.raises((Unreachable, NotFound), match="cobblestone project"):
+        Server(answer).connection().get("/x", Any_)
+
+
+def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path):
+    (tmp_path / "f").write_bytes(b"content")
+    server = Server(httpx.WriteError("cut"), good())
+    server.connection().put_file("/files/x", tmp_path / "f", Any_, name="f")
+    assert [request.content for request in server.requests] == [b"content"] * 2
+    assert server.requests[1].headers["content-length"] == "7"
+
+
+def test_a_file_is_saved_whole_or_not_at_all(tmp_path: Path):
+    Server(httpx.Response(200, content=b"data")).connection().save("/x", tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == b"data"
+    with pytest.raises(NotFound):
+        Server(refused(404)).connection().save("/x", tmp_path / "g")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_members_that_are_new_in_a_reply_do_no_harm():
+    class Known(msgspec.Struct):
+        a: int
+
+    assert Server(good({"a": 1, "b": 2})).connection().get("/x", Known).a == 1
+
+
+def test_the_package_gives_connect_without_loading_it_first():
+    import subprocess
+    import sys
+
+    code = "import sys, cobblestone; assert 'httpx' not in sys.modules; cobblestone.connect; assert 'httpx' in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
