@@ -18,6 +18,7 @@ from cobblestone.cli import (
     app,
     batch,
     config,
+    credit,
     key,
     news,
     project,
@@ -37,7 +38,7 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, scales, config)
+NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, credit, scales, config)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 

@@ -23,8 +23,9 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.loop import run_daemon
-from cobblestone.server.daemons.statistics import StatisticsUpdater
+from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
+from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.plan_classes import load_plan_classes
@@ -36,6 +37,7 @@ log = structlog.get_logger(__name__)
 DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
 STATISTICS_SWEEP_SECONDS = 3600.0
+SCALE_SWEEP_SECONDS = 600.0
 
 
 @contextlib.contextmanager
@@ -93,6 +95,8 @@ async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
                     ctx, "statistics", StatisticsUpdater(ctx).step, sweep_seconds=STATISTICS_SWEEP_SECONDS
                 ),
             ),
+            ("trickles", run_daemon(ctx, "trickles", TrickleCredit(ctx).step)),
+            ("scales", run_daemon(ctx, "scales", ScaleUpdater(ctx).step, sweep_seconds=SCALE_SWEEP_SECONDS)),
         )
     ]
     try:

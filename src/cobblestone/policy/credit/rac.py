@@ -55,7 +55,8 @@ def update_average(
     in the future would otherwise stop the decay until then.  Negative credit (a correction) lowers the
     average, at most to 0. Raises `PolicyViolation` for a half-life that is not positive.
     """
-    _check_half_life(half_life)
+    if not 0.0 < half_life < math.inf:
+        _check_half_life(half_life)
     if not math.isfinite(now):
         now = average.time if math.isfinite(average.time) else 0.0
     if not math.isfinite(credit):
@@ -105,6 +106,22 @@ def correct_average(
     if not math.isfinite(change):
         change = 0.0
     return RecentAverage(_bounded(decayed_now + change), now)
+
+
+def corrected(
+    statement: CreditStatement,
+    *,
+    credit: float,
+    granted_time: float,
+    now: float,
+    half_life: float = HALF_LIFE,
+) -> CreditStatement:
+    """A total and its recent average after a correction of a grant of ``granted_time``; see `correct_average`."""
+    recent = correct_average(
+        statement.recent, credit=credit, granted_time=granted_time, now=now, half_life=half_life
+    )
+    added = credit if math.isfinite(credit) else 0.0
+    return CreditStatement(_bounded(statement.total + added), recent)
 
 
 def idle_decayed(

@@ -76,7 +76,8 @@ def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
 
     Whether ``consecutive_valid`` grows is the validator's business.
     """
-    return replace(record, max_jobs_per_day=min(jobs_per_day(record, daily_quota) + 1, max(daily_quota, 1)))
+    quota = min(jobs_per_day(record, daily_quota) + 1, max(daily_quota, 1))
+    return record if quota == record.max_jobs_per_day else replace(record, max_jobs_per_day=quota)
 
 
 def after_permanent_failure(record: HostAppVersion) -> HostAppVersion:

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.api import (
     apps,
     batches,
+    credit,
     errors,
     files,
     outputs,
@@ -36,6 +37,7 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *tokens.ENDPOINTS,
     *people.ENDPOINTS,
     *trickles.ENDPOINTS,
+    *credit.ENDPOINTS,
     *status.ENDPOINTS,
     *scales.ENDPOINTS,
 )
