@@ -14,6 +14,7 @@ from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.scales import PublishedScale
+from cobblestone.server.daemons.statistics import ScaleUpdater
 from cobblestone.server.scales import KEPT_FILE, kept_scales
 from cobblestone.store import scales, tokens
 from cobblestone.store.tokens import Scope
@@ -27,16 +28,6 @@ gpu_type = "ATI"
 [mt]
 max_threads = 8
 """
-
-
-def add_columns(world: World) -> None:
-    """Give the database the statistics of versions, if this version of the schema lacks them."""
-    have = set(world.ctx.store.read(lambda db: db.columns("app_version")))
-    for name in ("pfc_n", "pfc_avg", "pfc_scale"):
-        if name not in have:
-            world.write(
-                lambda tx, name=name: tx.execute(f"ALTER TABLE app_version ADD COLUMN {name} REAL DEFAULT 0")
-            )
 
 
 def add_version(world: World, app_id: int, plan_class: str, *, number: int = 100, scale: float = 0.0) -> None:
@@ -53,7 +44,6 @@ def add_version(world: World, app_id: int, plan_class: str, *, number: int = 100
 def gpus(world: World) -> World:
     """An app with CPU and GPU versions (compared), and one with GPU versions only."""
     (world.ctx.folder.root / "plan_classes.toml").write_text(PLAN_CLASSES)
-    add_columns(world)
     both, only = world.add_app("both"), world.add_app("only")
     world.write(lambda tx: tx.execute("DELETE FROM app_version WHERE app_id = ?", (only.id,)))
     add_version(world, both.id, "cuda", number=90, scale=0.5)  # an older one
@@ -119,6 +109,18 @@ def test_published_scales_are_set_for_gpu_only_apps_and_kept(gpus: World) -> Non
     assert after["both", "cuda", 100] == 0.125
     assert kept_scales(gpus.ctx.folder) == {"cuda": 0.05, "mt": 0.9}
     assert apply(gpus, {"scales": {"cuda": 0.05}}).json()["versions"][0]["changed"] is False
+
+
+def test_the_daemon_that_sets_scales_keeps_to_what_was_applied(gpus: World) -> None:
+    daemon = ScaleUpdater(gpus.ctx)
+    gpus.run(daemon.step())
+    assert stored(gpus)["only", "cuda", 100] == pytest.approx(0.1)  # a tenth, as deployed
+    apply(gpus, {"scales": {"cuda": 0.05}})
+    gpus.run(daemon.step())
+    assert stored(gpus)["only", "cuda", 100] == 0.05
+    (gpus.ctx.folder.root / KEPT_FILE).unlink()
+    gpus.run(daemon.step())
+    assert stored(gpus)["only", "cuda", 100] == pytest.approx(0.1)
 
 
 def test_a_dry_run_changes_nothing(gpus: World) -> None:

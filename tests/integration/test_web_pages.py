@@ -353,7 +353,7 @@ def cost(world: World) -> dict[str, int]:
             reads[f"{name} {state}"] = lambda db, owner=owner, state=state: pages.list_tasks(
                 db, owner, state=state, page=1
             )
-    for owner in (CreditOwner("user", 1), CreditOwner("host", 1)):
+    for owner in (CreditOwner("user", 1), CreditOwner("host", 1), CreditOwner("team", 1)):
         reads[f"credit of {owner}"] = lambda db, owner=owner: ledger_marks(db, owner, since=0.0)
     found: dict[str, int] = {}
     for name, read in reads.items():
@@ -396,8 +396,8 @@ def test_no_page_gets_slower_with_the_work_of_others(world: World) -> None:
     )
     world.write(
         lambda tx: tx.execute_many(
-            "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, kind, granted)"
-            " VALUES (?, ?, ?, 2, 2, 'grant', 1.0)",
+            "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, team_id, kind, granted)"
+            " VALUES (?, ?, ?, 2, 2, 2, 'grant', 1.0)",
             [(world.now - 5 * 86400, n, n) for n in numbers],
         )
     )

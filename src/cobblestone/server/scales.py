@@ -21,6 +21,7 @@ from cobblestone.domain.scales import ProjectScales, PublishedScale, VersionScal
 from cobblestone.policy.credit.cross_project import applied_scales
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.credit.scales import VersionRecord
+from cobblestone.policy.dispatch.plan_class import is_gpu_class
 from cobblestone.server.context import ServerContext
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
@@ -43,9 +44,10 @@ _HEADERS = {
 }
 
 
-def gpu_classes(ctx: ServerContext) -> frozenset[str]:
-    """Names of the plan classes that use a GPU."""
-    return frozenset(name for name, item in load_plan_classes(ctx.folder.root).items() if item.gpu_type)
+def uses_gpu(ctx: ServerContext) -> Callable[[str], bool]:
+    """Tells whether versions of a plan class use a GPU."""
+    plan_classes = load_plan_classes(ctx.folder.root)
+    return lambda name: is_gpu_class(name, plan_classes)
 
 
 # -- what the project exports ----------------------------------------------------------------------------
@@ -75,8 +77,8 @@ class ScaleExport:
         now = self._ctx.clock()
         settings = self._ctx.settings
         found = stored_scales.scales_in_use(db)
-        gpu = gpu_classes(self._ctx)
-        with_cpu = {version.app_id for version in found if version.plan_class not in gpu}
+        is_gpu = uses_gpu(self._ctx)
+        with_cpu = {version.app_id for version in found if not is_gpu(version.plan_class)}
         return ProjectScales(
             name=settings.project.name,
             master_url=settings.project.url,
@@ -130,7 +132,7 @@ class ScalePlan:
         }
 
 
-def plan_scales(db: Database, gpu: frozenset[str], published: Mapping[str, float]) -> ScalePlan:
+def plan_scales(db: Database, is_gpu: Callable[[str], bool], published: Mapping[str, float]) -> ScalePlan:
     """Find the versions of GPU-only apps and the scales that they should have."""
     changes: list[ScaleChange] = []
     smallest: dict[AppId, float] = {}
@@ -140,7 +142,7 @@ def plan_scales(db: Database, gpu: frozenset[str], published: Mapping[str, float
         records = [
             VersionRecord(
                 app_version_id=version.app_version_id,
-                is_gpu=version.plan_class in gpu,
+                is_gpu=is_gpu(version.plan_class),
                 plan_class=version.plan_class,
                 pfc=version.pfc,
             )
@@ -166,13 +168,13 @@ async def apply_scales(ctx: ServerContext, published: Mapping[str, float], *, dr
 
     Raises StoreError when the database has no place for scales.
     """
-    gpu = gpu_classes(ctx)
+    is_gpu = uses_gpu(ctx)
     if dry_run:
-        return await ctx.store.aread(lambda db: plan_scales(db, gpu, published))
+        return await ctx.store.aread(lambda db: plan_scales(db, is_gpu, published))
     keep_scales(ctx.folder, published)
 
     def write(tx: Transaction) -> ScalePlan:
-        plan = plan_scales(tx, gpu, published)
+        plan = plan_scales(tx, is_gpu, published)
         stored_scales.set_scales(tx, plan.new_scales(), min_avg_pfc=plan.min_avg_pfc)
         return plan
 
