@@ -111,7 +111,9 @@ def test_a_gpu_version_has_an_id_and_a_peak_of_its_own(world: World):
     host.request = replace(
         host.request,
         coprocs=(
-            CoprocRequest(type="NVIDIA", count=1, name="Card", peak_flops=9e12, req_secs=1.0, req_instances=1.0),
+            CoprocRequest(
+                type="NVIDIA", count=1, name="Card", peak_flops=9e12, req_secs=1.0, req_instances=1.0
+            ),
         ),
     )
     host.rpc(ask=0)
