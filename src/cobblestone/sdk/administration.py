@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.models import (
+    AppliedScales,
     CreditExplanation,
     CreditProof,
     CreditSystemList,
@@ -112,3 +113,8 @@ class Administration:
     def send_trickle(self, result: str, text: str) -> SentTrickle:
         """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
         return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)
+
+    def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
+        """Set the scales of GPU-only apps' versions from published ones, by plan class; or only say what would change."""
+        body = {"scales": dict(scales), "dry_run": dry_run}
+        return self._connection.post("/scales", body, AppliedScales)

@@ -372,6 +372,27 @@ class PlanClassList(msgspec.Struct, frozen=True):
     plan_classes: list[PlanClass]
 
 
+class VersionScaleChange(msgspec.Struct, frozen=True):
+    """What applying published scales meant for a version of an app that has GPU versions only."""
+
+    app: str
+    credit_system: str
+    version_num: int
+    platform: str
+    plan_class: str
+    old_scale: float | None  #: None: it had none
+    new_scale: float | None  #: None: nothing is published for its plan class
+    changed: bool
+
+
+class AppliedScales(msgspec.Struct, frozen=True):
+    """What was done, or would be."""
+
+    versions: list[VersionScaleChange]
+    n_other_versions: int  #: of apps with CPU versions
+    dry_run: bool
+
+
 class LedgerEntry(msgspec.Struct, frozen=True):
     """A ledger entry with what it was computed from."""
 

@@ -372,6 +372,13 @@ credit_entry = _table(
     sa.Index("credit_by_result", "result_id"),
     sa.Index("credit_by_host", "host_id", "time"),
     sa.Index("credit_by_user", "user_id", "time"),
+    sa.Index(
+        "credit_by_team",
+        "team_id",
+        "time",
+        sqlite_where=sa.text("team_id IS NOT NULL"),
+        postgresql_where=sa.text("team_id IS NOT NULL"),
+    ),
     # a result is granted exactly once; corrections are further entries
     sa.Index(
         "credit_once",

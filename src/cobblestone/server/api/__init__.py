@@ -17,6 +17,7 @@ from cobblestone.server.api import (
     files,
     outputs,
     people,
+    scales,
     signing,
     status,
     tokens,
@@ -38,6 +39,7 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *trickles.ENDPOINTS,
     *credit.ENDPOINTS,
     *status.ENDPOINTS,
+    *scales.ENDPOINTS,
 )
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.scales import update_scales
+from cobblestone.server.scales import kept_scales
 from cobblestone.store import credit
 
 CHUNK = 1000
@@ -53,5 +54,6 @@ class ScaleUpdater:
 
     async def step(self) -> int:
         """Set them; 0, for then there is nothing left to do."""
-        await self._ctx.store.awrite(partial(update_scales, offers=self._ctx.offers))
+        published = kept_scales(self._ctx.folder)
+        await self._ctx.store.awrite(partial(update_scales, offers=self._ctx.offers, published=published))
         return 0

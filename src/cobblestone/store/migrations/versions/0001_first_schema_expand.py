@@ -397,6 +397,13 @@ def upgrade() -> None:
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.create_index("credit_by_host", ["host_id", "time"], unique=False)
         batch_op.create_index("credit_by_result", ["result_id"], unique=False)
+        batch_op.create_index(
+            "credit_by_team",
+            ["team_id", "time"],
+            unique=False,
+            sqlite_where=sa.text("team_id IS NOT NULL"),
+            postgresql_where=sa.text("team_id IS NOT NULL"),
+        )
         batch_op.create_index("credit_by_user", ["user_id", "time"], unique=False)
         batch_op.create_index(
             "credit_once",
@@ -1294,6 +1301,11 @@ def downgrade() -> None:
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
         )
         batch_op.drop_index("credit_by_user")
+        batch_op.drop_index(
+            "credit_by_team",
+            sqlite_where=sa.text("team_id IS NOT NULL"),
+            postgresql_where=sa.text("team_id IS NOT NULL"),
+        )
         batch_op.drop_index("credit_by_result")
         batch_op.drop_index("credit_by_host")
 
