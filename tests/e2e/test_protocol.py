@@ -39,7 +39,10 @@ def test_news_reach_the_client_as_notices(live: Callable[..., LiveProject]):
     project.cli("news", "add", "First light", "The project has begun.", "--project", str(project.folder))
     client = project.volunteer("alice")
     project.wait(
-        lambda: "First light" in client.command("--get_notices"), client, seconds=90, what="the notice"
+        lambda: "The project has begun." in client.command("--get_notices"),
+        client,
+        seconds=90,
+        what="the notice",
     )
 
 
