@@ -37,7 +37,7 @@ def test_a_good_command_passes():
         ("python3 period.py {input} {output}", ["."], "is a folder"),
         ("python3 period.py {input}", ["period.py"], "no {output}"),
         ("python3 period.py {input} > {output}", ["period.py"], "--stdout"),
-        ("python3 /home/me/period.py {input} {output}", [], "without its folder"),
+        ("python3 /somewhere/period.py {input} {output}", [], "without its folder"),
         ("python3 ../period.py {input} {output}", [], "without its folder"),
         ("python3 'period.py {input} {output}", ["period.py"], "quotes"),
         ("python3 period.py {inptu} {output}", ["period.py"], "Did you mean {input}"),

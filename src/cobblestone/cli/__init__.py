@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from cobblestone.cli import (
     app,
+    archive,
     batch,
     config,
     credit,
@@ -37,7 +38,23 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, credit, config)
+NOUNS = (
+    project,
+    run,
+    app,
+    submit,
+    batch,
+    status,
+    token,
+    key,
+    user,
+    team,
+    news,
+    trickle,
+    credit,
+    archive,
+    config,
+)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 

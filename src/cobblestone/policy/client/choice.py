@@ -1,0 +1,98 @@
+"""A policy as a value, written ``CS2_WF2_WS2_JC2``.
+
+A choice has four parts: CPU scheduling (CS), work fetch (WF), work send by the server (WS) and estimation
+of job completion (JC), with the numbers that Kondo, Anderson and McLeod, "Performance Evaluation of
+Scheduling Policies for Volunteer Computing" (e-Science 2007) gave them.  ``CS3``/``WF3`` are ours;
+``CS4``/``WF4`` are the names that we give to the family of today's clients (recent estimated credit,
+hysteresis fetch), which take their estimates with ``JC2`` or without (``JC1``) a duration correction
+factor.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+
+from cobblestone.domain.errors import ConfigError
+
+_FORM = re.compile(r"CS([1-4])_WF([1-4])_WS([12])_JC([12])")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """One combination of policies.
+
+    Raises :class:`ConfigError` for combinations that have no meaning (the families of debts and of credit
+    do not mix).
+    """
+
+    cpu_scheduling: int = (
+        2  #: 1 round robin, 2 earliest deadline first for endangered jobs, 3 ours, 4 today's (REC)
+    )
+    work_fetch: int = 2  #: 1 queue per project, 2 debt and shortfall, 3 ours, 4 today's (hysteresis)
+    work_send: int = 2  #: 1 as much as asked for, 2 only what the deadline check admits
+    job_completion: int = 2  #: 1 the project's estimate, 2 with the duration correction factor
+
+    def __post_init__(self) -> None:
+        if (self.cpu_scheduling == 4) != (self.work_fetch == 4):
+            raise ConfigError(f"{self}: CS4 and WF4 belong together; use both or neither")
+
+    def __str__(self) -> str:
+        return f"CS{self.cpu_scheduling}_WF{self.work_fetch}_WS{self.work_send}_JC{self.job_completion}"
+
+    @classmethod
+    def parse(cls, text: str) -> PolicyChoice:
+        """Read ``CS2_WF2_WS2_JC2``.  Raises :class:`ConfigError` for anything else."""
+        match = _FORM.fullmatch(text.strip().upper())
+        if match is None:
+            raise ConfigError(
+                f"{text!r} is not a policy: write CSa_WFb_WSc_JCd with a and b from 1 to 4, c and d 1 or 2,"
+                " for example CS2_WF2_WS2_JC2"
+            )
+        return cls(*map(int, match.groups()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults2007:
+    """Behaviours of the 2007 code that are faults; all off by default.
+
+    With all of them on, and polling every 60 s, the published figures come out.
+    """
+
+    absolute_admission_deadlines: bool = False
+    """The server's deadline check compares absolute deadlines with times that count from zero."""
+
+    true_size_in_admission: bool = False
+    """The server's deadline check knows the true size of the job that it is about to send."""
+
+    request_ignores_availability: bool = False
+    """The fluid simulation and the requests use processor efficiency only; off-time is learned through it
+    alone.
+    """
+
+    refused_jobs_back_off: bool = False
+    """A refused candidate ends the reply, and an empty reply counts as a failed contact."""
+
+    inverted_preemption: bool = False
+    """The heap of running tasks has its order upside down: tasks in deadline trouble are preempted first.
+    """
+
+    ties_ignore_progress: bool = False
+    """Of equal deadlines the job with least left goes first, even if another has been started:
+    underestimated jobs take turns, all late.
+    """
+
+    order_dependent_fetch: bool = False
+    """When projects are compared for work fetch, being out of deadline trouble is not enough to pass one
+    that is in it.
+    """
+
+    finished_block_fetch: bool = False
+    """Finished jobs that wait for their report count as uploads in progress and stop work fetch above two
+    per CPU.
+    """
+
+    @classmethod
+    def all(cls) -> Faults2007:
+        """Every fault on."""
+        return cls(**{f.name: True for f in fields(cls)})

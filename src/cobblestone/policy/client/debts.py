@@ -1,0 +1,72 @@
+"""Debts: what the host owes each project (published family).
+
+Long-term debt steers work fetch, short-term debt the choice of what runs next.  Both count wall-clock
+seconds of scheduled tasks, because reported CPU time may lie.  Source: BOINC's ``cpu_sched`` of 2007
+(``adjust_debts``), ``time_stats`` (CPU efficiency).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+SECONDS_PER_DAY = 86400.0
+#: Short-term debt is kept within plus or minus this many seconds.
+MAX_SHORT_TERM_DEBT = SECONDS_PER_DAY
+
+
+def is_overworked(long_term_debt: float, *, slice_seconds: float) -> bool:
+    """Tell whether a project has had so much more than its share that it should wait."""
+    return long_term_debt < -slice_seconds
+
+
+def interval_counts(elapsed: float, *, slice_seconds: float) -> bool:
+    """Tell whether an accounting interval may be used: not too short, and not a sleep of the machine."""
+    return 1.0 <= elapsed <= 2.0 * slice_seconds
+
+
+def adjust_long_term(
+    debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], eligible: Sequence[bool]
+) -> list[float]:
+    """Return long-term debts after an interval in which tasks of project i were scheduled for ``wall[i]``
+    seconds (summed over tasks).
+
+    ``eligible``: the project could have run (runnable, contactable or downloading).  The mean stays zero.
+    """
+    total = sum(wall)
+    counted = [ok or used > 0.0 for ok, used in zip(eligible, wall, strict=True)]
+    share_sum = sum(share for share, ok in zip(shares, counted, strict=True) if ok)
+    per_share = total / share_sum if share_sum > 0 else 0.0
+    new = [
+        debt + share * per_share - used if ok else debt
+        for debt, share, used, ok in zip(debts, shares, wall, counted, strict=True)
+    ]
+    mean = sum(new) / len(new) if new else 0.0
+    return [debt - mean for debt in new]
+
+
+def adjust_short_term(
+    debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
+) -> list[float]:
+    """Return short-term debts after an interval; a project without a runnable job has none."""
+    total = sum(wall)
+    share_sum = sum(share for share, ok in zip(shares, runnable, strict=True) if ok)
+    per_share = total / share_sum if share_sum > 0 else 0.0
+    new = [
+        debt + share * per_share - used if ok else 0.0
+        for debt, share, used, ok in zip(debts, shares, wall, runnable, strict=True)
+    ]
+    number = sum(runnable)
+    mean = sum(new) / number if number else 0.0
+    low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
+    return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(new, runnable, strict=True)]
+
+
+def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> float:
+    """Return the running average of CPU time per second of scheduled wall time; weight e**-1 after a day of
+    wall time.
+    """
+    if wall < 0.01:
+        return efficiency
+    weight = math.exp(-wall / SECONDS_PER_DAY)
+    return weight * efficiency + (1.0 - weight) * (cpu / wall)

@@ -1,0 +1,120 @@
+"""How long a job will take: duration correction factor and remaining time (JC1, JC2).
+
+Source: Kondo et al. 2007, section 2.4; BOINC's ``work_fetch``, ``cpu_sched`` and ``client_types`` of 2007
+and today.  Where the paper's ``F*A + (1-F)*B`` and the code differ, the code is followed (A and B both read
+as remaining times).
+"""
+
+from __future__ import annotations
+
+import math
+
+DCF_MIN = 0.01
+DCF_MAX = 100.0
+#: Between these bounds a DCF is trusted by work fetch.
+DCF_TRUSTED = (0.02, 80.0)
+#: From here on all jobs of the project count as endangered.
+DCF_ENDANGERED = 90.0
+
+
+def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
+    """Return the duration correction factor after a successful job.
+
+    ``actual`` and ``raw_estimate`` (uncorrected) are in seconds of the same kind.  The factor rises at once
+    and falls slowly: underestimates are dangerous, overestimates are not; much shorter jobs than expected
+    are hardly believed.
+    """
+    if raw_estimate <= 0:
+        return dcf
+    ratio = actual / raw_estimate
+    against_corrected = ratio / dcf
+    if against_corrected > 1.1:
+        new = ratio
+    elif against_corrected < 0.1:
+        new = 0.99 * dcf + 0.01 * ratio
+    else:
+        new = 0.9 * dcf + 0.1 * ratio
+    return min(DCF_MAX, max(DCF_MIN, new))
+
+
+def rescale_dcf(dcf: float, *, old_fpops: float, new_fpops: float) -> float:
+    """Return the factor after new CPU benchmarks, so that corrected estimates stay what they were."""
+    if old_fpops <= 0 or new_fpops <= 0:
+        return dcf
+    return dcf * new_fpops / old_fpops
+
+
+def remaining_2007(*, estimate: float, used: float, fraction_done: float) -> float:
+    """Return estimated CPU seconds to completion (published family).
+
+    ``estimate`` is the corrected estimate of the whole job, ``used`` the CPU seconds so far.
+    """
+    if fraction_done >= 1.0:
+        return 0.0
+    if fraction_done <= 0.0:
+        return estimate
+    left = 1.0 - fraction_done
+    return used * left + left * left * estimate
+
+
+def total_elapsed(
+    *,
+    estimate: float,
+    elapsed: float,
+    fraction_done: float | None,
+    elapsed_at_fraction: float | None = None,
+    exact_fraction: bool = False,
+) -> float:
+    """Return the estimated total elapsed seconds of a job (today's family).
+
+    ``estimate`` is the corrected estimate; ``elapsed_at_fraction`` the elapsed time when ``fraction_done``
+    was last reported; ``exact_fraction`` means that the app vouches for its fractions.  Without a fraction
+    the estimate is stretched so that it never runs out.
+    """
+    if not fraction_done or fraction_done <= 0.0:
+        if elapsed <= 0.0 or estimate <= 0.0:
+            return estimate
+        return elapsed / -math.expm1(-elapsed / estimate)
+    fraction = min(1.0, fraction_done)
+    by_fraction = (elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction
+    if exact_fraction or elapsed > estimate:
+        return by_fraction
+    return fraction * by_fraction + (1.0 - fraction) * estimate
+
+
+def remaining_elapsed(
+    *,
+    estimate: float,
+    elapsed: float,
+    fraction_done: float | None,
+    elapsed_at_fraction: float | None = None,
+    exact_fraction: bool = False,
+) -> float:
+    """Return the estimated elapsed seconds still to come (today's family); never negative."""
+    if fraction_done is not None and fraction_done >= 1.0:
+        return 0.0
+    total = total_elapsed(
+        estimate=estimate,
+        elapsed=elapsed,
+        fraction_done=fraction_done,
+        elapsed_at_fraction=elapsed_at_fraction,
+        exact_fraction=exact_fraction,
+    )
+    return max(0.0, total - elapsed)
+
+
+def shown_fraction(*, elapsed: float, raw_estimate: float) -> float:
+    """Return the fraction to show for an app that has reported none for 60 s; rises towards 1 and never
+    reaches it.
+    """
+    if raw_estimate <= 0.0:
+        return 0.0
+    return -math.expm1(-elapsed / raw_estimate)
+
+
+def elapsed_limit(*, fpops_bound: float, flops: float) -> float:
+    """Return the elapsed seconds after which a job is aborted; bounds below two minutes are taken as 12
+    hours.
+    """
+    limit = fpops_bound / flops if flops > 0 else 0.0
+    return limit if limit >= 120.0 else 12 * 3600.0

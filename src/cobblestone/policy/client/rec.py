@@ -1,0 +1,102 @@
+"""Recent estimated credit (REC) and project priorities: how today's clients keep to resource shares.
+
+Source: BOINC's ``rec``/``project`` code of today and the wiki page ClientSchedOctTen.  One Cobblestone is
+1/200 of a day at 1 GFLOPS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SECONDS_PER_DAY = 86400.0
+#: Credit per FLOP.
+CREDIT_PER_FLOP = 200.0 / (SECONDS_PER_DAY * 1e9)
+#: What a GPU is taken to achieve of its peak.
+GPU_EFFICIENCY = 0.2
+#: An accounting interval longer than this (seconds) is a sleep of the machine and is dropped.
+LONGEST_INTERVAL = 120.0
+NO_SHARE_PRIORITY = -1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuType:
+    """GPUs of one type; ``relative_speed`` is that of one instance in units of a CPU.
+
+    BOINC multiplies it by the number of instances and so counts a host with n GPUs n times too high; here
+    it is per instance.
+    """
+
+    name: str
+    count: int
+    relative_speed: float
+
+
+def gpu_relative_speed(*, peak_flops: float, cpu_flops: float) -> float:
+    """Return the speed of one GPU instance in units of a CPU."""
+    return GPU_EFFICIENCY * peak_flops / cpu_flops if cpu_flops > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The devices that may be used."""
+
+    ncpus: int
+    cpu_flops: float
+    gpus: tuple[GpuType, ...] = ()
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s of everything, GPUs at their assumed efficiency."""
+        return self.cpu_flops * (self.ncpus + sum(g.count * g.relative_speed for g in self.gpus))
+
+    def speed_of(self, gpu: str) -> float:
+        """Return the relative speed of a GPU type (0 if the host has none)."""
+        for g in self.gpus:
+            if g.name == gpu:
+                return g.relative_speed
+        return 0.0
+
+    def job_peak(self, *, cpus: float, gpu: str, gpus: float) -> float:
+        """Return the FLOP/s that a job is charged for."""
+        return self.cpu_flops * (cpus + gpus * self.speed_of(gpu))
+
+
+def interval_counts(seconds: float) -> bool:
+    """Tell whether an accounting interval may be used."""
+    return 1.0 <= seconds <= LONGEST_INTERVAL
+
+
+def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -> float:
+    """Return REC (credit per day, exponentially averaged) after ``credit`` was earned within ``seconds``."""
+    if seconds <= 0.0:
+        return rec
+    gone = -math.expm1(-seconds * math.log(2.0) / half_life)
+    if gone <= 1e-6:
+        return rec + math.log(2.0) * credit * SECONDS_PER_DAY / half_life
+    return rec * (1.0 - gone) + gone * credit / (seconds / SECONDS_PER_DAY)
+
+
+def priorities(recs: Sequence[float], shares: Sequence[float], eligible: Sequence[bool]) -> list[float]:
+    """Return each project's priority; higher is better.  Shares and REC are compared among the eligible
+    ones.
+    """
+    share_sum = sum(s for s, ok in zip(shares, eligible, strict=True) if ok)
+    rec_sum = sum(r for r, ok in zip(recs, eligible, strict=True) if ok) or 1.0
+    return [
+        priority(rec, share, share_sum, rec_sum) if ok else 0.0
+        for rec, share, ok in zip(recs, shares, eligible, strict=True)
+    ]
+
+
+def priority(rec: float, share: float, share_sum: float, rec_sum: float) -> float:
+    """Return one project's priority; those without a share come after all others."""
+    if share <= 0.0 or share_sum <= 0.0:
+        return NO_SHARE_PRIORITY - rec / rec_sum
+    return -(rec / rec_sum) * share_sum / share
+
+
+def picked_bump(job_peak: float, *, total_peak: float, rec_sum: float) -> float:
+    """Return how much REC a project is charged in advance when one of its jobs is picked: an hour's worth."""
+    return job_peak / total_peak * rec_sum / 24.0 if total_peak > 0 else 0.0

@@ -1,0 +1,200 @@
+"""Weighted round-robin simulation of the published family: who will be late, and how much work is missing.
+
+A fluid model, not a slice-by-slice one.  Every project runs its first ``ncpus`` jobs at once, each at a
+rate that follows from the project's share; when a project runs dry the others speed up.  Source: BOINC's
+``cpu_sched`` of 2007 (``rr_simulation``); Kondo et al. 2007, 2.1.
+
+Known property, kept on purpose: the rates may add up to more than the host has, and a project's rate is
+recomputed only when some project runs dry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: Share of the time to the computation deadline that may be used before a job counts as endangered.
+PESSIMISM = 0.9
+
+
+class ProjectQueue(NamedTuple):
+    """One project's jobs that are (nearly) runnable, in arrival order."""
+
+    share: float
+    remaining: Sequence[float]  #: estimated CPU seconds left, per job
+    cutoffs: Sequence[float]  #: computation deadline (absolute), per job
+
+
+class RoundRobinOutcome(NamedTuple):
+    """What the simulation found; lists are in the order of the queues."""
+
+    misses: list[int]  #: jobs per project that would be late
+    late: list[tuple[int, ...]]  #: which ones, by position in the queue
+    shortfalls: list[float]  #: CPU seconds missing per project within the buffer
+    shortfall: float  #: CPU seconds of idle processors within the buffer
+    dry_after: list[float]  #: seconds until the project first uses less than its share of the processors
+    idle_after: float  #: seconds until a processor first becomes idle
+
+
+_NOBODY: tuple[int, ...] = ()
+
+
+def computation_deadline(report_deadline: float, *, buffer_min: float, slice_seconds: float) -> float:
+    """Return the time by which a job should be computed to be reported in time.
+
+    The host may be disconnected for ``buffer_min`` seconds and its processor busy with another time slice.
+    """
+    return report_deadline - (buffer_min + slice_seconds)
+
+
+def simulate_round_robin(
+    queues: Sequence[ProjectQueue],
+    *,
+    now: float,
+    ncpus: int,
+    cpu_fraction: float,
+    buffer_seconds: float,
+    total_share: float,
+) -> RoundRobinOutcome:
+    """Run the queues down and report endangered jobs and shortfalls.
+
+    ``cpu_fraction`` is the CPU time that a scheduled task gets per second of wall time; it is clamped to
+    0.01 ... 1.
+    """
+    flow = _Flow(queues, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, total_share)
+    finish, next_time, wanted = flow.finish, flow.next_time, flow.wanted
+    misses, late, shortfalls, dry_after = flow.misses, flow.late, flow.shortfalls, flow.dry_after
+    shortfall = elapsed = 0.0
+    active = sum(map(len, finish))
+    idle_after = 0.0 if active < ncpus else -1.0
+    while flow.live:
+        finished_at = min(next_time)
+        i = next_time.index(finished_at)
+        mine = finish[i]
+        level, job = mine.pop()
+        before, active_before = len(mine) + 1, active
+        if finished_at > PESSIMISM * (queues[i].cutoffs[job] - now):
+            misses[i] += 1
+            late[i] = (*late[i], job)
+        if not flow.refill(i, level):
+            active -= 1
+            if dry_after[i] < 0.0 and len(mine) < wanted[i]:
+                dry_after[i] = finished_at
+            if idle_after < 0.0 and active < ncpus:
+                idle_after = finished_at
+        if elapsed < buffer_seconds:
+            end = finished_at if finished_at < buffer_seconds else buffer_seconds
+            length = end - elapsed
+            if active_before < ncpus:
+                shortfall += length * (ncpus - active_before)
+            if before < wanted[i]:
+                shortfalls[i] += length * (wanted[i] - before)
+            if not mine:
+                shortfalls[i] += (buffer_seconds - end) * wanted[i]
+        elapsed = finished_at
+        if mine:
+            next_time[i] = finished_at + (mine[-1][0] - level) / flow.rates[i]
+        else:
+            flow.run_dry(i, finished_at)
+    if elapsed < buffer_seconds:
+        shortfall += (buffer_seconds - elapsed) * ncpus
+    return RoundRobinOutcome(
+        misses, late, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
+    )
+
+
+class _Flow:
+    """State of the fluid model: per project, what its active jobs have done and when the next of them ends."""
+
+    __slots__ = (
+        "_fraction",
+        "_ncpus",
+        "_queues",
+        "_running_share",
+        "_upcoming",
+        "dry_after",
+        "finish",
+        "late",
+        "live",
+        "misses",
+        "next_time",
+        "rates",
+        "shortfalls",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        queues: Sequence[ProjectQueue],
+        ncpus: int,
+        fraction: float,
+        buffer_seconds: float,
+        total_share: float,
+    ) -> None:
+        count = len(queues)
+        self._queues, self._ncpus, self._fraction = queues, ncpus, fraction
+        self._upcoming = [min(ncpus, len(q.remaining)) for q in queues]
+        fair = [q.share / total_share if total_share > 0 else 1.0 for q in queues]
+        #: processors that are the project's by its share
+        self.wanted = [ncpus * part for part in fair]
+        #: per project its active jobs (progress at which they end, position), the next to end last
+        self.finish = [
+            sorted(((q.remaining[k], k) for k in range(first)), reverse=True) if first else []
+            for q, first in zip(queues, self._upcoming, strict=True)
+        ]
+        self.misses = [0] * count
+        self.late = [_NOBODY] * count
+        self.shortfalls = [0.0] * count
+        self.dry_after = [
+            0.0 if first < want else -1.0 for first, want in zip(self._upcoming, self.wanted, strict=True)
+        ]
+        self.rates = [0.0] * count
+        self.next_time = [math.inf] * count
+        self.live = [i for i in range(count) if self.finish[i]]
+        self._running_share = sum(queues[i].share for i in self.live)
+        for i in range(count):
+            mine = self.finish[i]
+            if mine:
+                self.rates[i] = _rate(queues[i].share, self._running_share, len(mine), ncpus) * fraction
+                self.next_time[i] = mine[-1][0] / self.rates[i]
+            else:
+                self.shortfalls[i] = buffer_seconds * fraction * self.wanted[i]
+
+    def refill(self, i: int, level: float) -> bool:
+        """Start the project's next pending job, if there is one; ``level`` is what its active jobs have
+        done.
+        """
+        k = self._upcoming[i]
+        remaining = self._queues[i].remaining
+        if k >= len(remaining):
+            return False
+        self._upcoming[i] = k + 1
+        mine = self.finish[i]
+        mine.append((level + remaining[k], k))
+        if len(mine) > 1 and mine[-1][0] > mine[-2][0]:
+            mine.sort(reverse=True)
+        return True
+
+    def run_dry(self, i: int, now: float) -> None:
+        """Take a project out; the others speed up."""
+        self.live.remove(i)
+        next_time, rates, queues = self.next_time, self.rates, self._queues
+        next_time[i] = math.inf
+        self._running_share -= queues[i].share
+        for j in self.live:
+            old = rates[j]
+            new = (
+                _rate(queues[j].share, self._running_share, len(self.finish[j]), self._ncpus) * self._fraction
+            )
+            if new != old:
+                rates[j] = new
+                next_time[j] = now + (next_time[j] - now) * old / new
+
+
+def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
+    """Return the part of one processor that each active job of a project gets."""
+    rate = share / running_share if running_share > 0 else 1.0
+    if active < ncpus:
+        rate *= ncpus / active
+    return rate if rate < 1.0 else 1.0

@@ -1,0 +1,227 @@
+"""Which jobs should run, and which running task gives way (published family: CS1, CS2).
+
+Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedule_cpus``,
+``enforce_schedule``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from cobblestone.policy.client.estimates import DCF_ENDANGERED
+
+#: A task counts as recently checkpointed for this many seconds.
+RECENT_CHECKPOINT = 10.0
+
+
+class SchedulableJob(Protocol):
+    """What CPU scheduling looks at in a runnable job; any object with these attributes will do."""
+
+    @property
+    def project(self) -> int: ...  #: position of its project in the other arguments
+    @property
+    def report_deadline(self) -> float: ...
+    @property
+    def remaining(self) -> float: ...  #: estimated CPU seconds left
+    @property
+    def start_order(self) -> int: ...  #: 0 = never started, else its rank by first start
+    @property
+    def running(self) -> bool: ...
+    @property
+    def run_start(self) -> float: ...  #: when it last started or resumed
+
+
+JobT = TypeVar("JobT", bound=SchedulableJob)
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement(Generic[JobT]):
+    """Tasks to start and to preempt, and when to look again because somebody waits for a time slice to end."""
+
+    start: list[JobT]
+    preempt: list[JobT]
+    look_again: float | None
+    misses: list[int]  #: per project, less one for each task preempted for it
+
+
+def make_run_list(
+    jobs: Sequence[JobT],
+    *,
+    ncpus: int,
+    slice_seconds: float,
+    shares: Sequence[float],
+    short_term_debts: Sequence[float],
+    misses: Sequence[int] | None,
+    dcf: Sequence[float] | None = None,
+    ties_ignore_progress: bool = False,
+) -> list[JobT]:
+    """Return up to ``ncpus`` jobs that ought to run, most important first.
+
+    ``jobs`` are runnable ones in arrival order.  ``misses`` per project come from the round-robin
+    simulation; ``None`` leaves the deadlines out of it (CS1).  With them (CS2) a project with m misses has
+    its m earliest deadlines run first.  Then projects take turns by anticipated debt, which each chosen job
+    lowers by its share of a time slice.  Equal deadlines: a started job goes first, then the one with least
+    left; ``ties_ignore_progress`` (2007) looks at what is left alone, so that a job whose estimate grows
+    while it runs loses its place.
+    """
+    running_share = sum({job.project: shares[job.project] for job in jobs}.values())
+    debts = list(short_term_debts)
+    scale = slice_seconds / running_share if running_share > 0 else 0.0
+    chosen: list[JobT] = []
+    taken: set[int] = set()
+    if misses is not None and (any(misses) or (dcf is not None and max(dcf) >= DCF_ENDANGERED)):
+        _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken, ties_ignore_progress)
+        for job in chosen:
+            debts[job.project] -= shares[job.project] * scale
+    if len(chosen) >= ncpus:
+        return chosen
+    candidates = _candidates_by_project(jobs, taken)
+    while len(chosen) < ncpus and candidates:
+        best = -1
+        for project in candidates:
+            if best < 0 or debts[project] > debts[best]:
+                best = project
+        queue = candidates[best]
+        chosen.append(queue.pop())
+        if not queue:
+            del candidates[best]
+        debts[best] -= shares[best] * scale
+    return chosen
+
+
+def _take_endangered(
+    jobs: Sequence[JobT],
+    ncpus: int,
+    left: list[int],
+    dcf: Sequence[float] | None,
+    chosen: list[JobT],
+    taken: set[int],
+    ties_ignore_progress: bool,
+) -> None:
+    order = sorted(
+        (
+            job
+            for job in jobs
+            if left[job.project] or (dcf is not None and dcf[job.project] >= DCF_ENDANGERED)
+        ),
+        key=_deadline_key_2007 if ties_ignore_progress else _deadline_key,
+    )
+    for job in order:
+        if len(chosen) >= ncpus:
+            return
+        if left[job.project] or (dcf is not None and dcf[job.project] >= DCF_ENDANGERED):
+            left[job.project] -= 1
+            chosen.append(job)
+            taken.add(id(job))
+
+
+def _deadline_key(job: SchedulableJob) -> tuple[float, bool, float]:
+    return (job.report_deadline, job.start_order == 0, job.remaining)
+
+
+def _deadline_key_2007(job: SchedulableJob) -> tuple[float, float]:
+    return (job.report_deadline, job.remaining)
+
+
+def _candidates_by_project(jobs: Sequence[JobT], taken: set[int]) -> dict[int, list[JobT]]:
+    """Per project, in order of project number: its jobs, best last (running, then preempted by first start,
+    then arrival).
+    """
+    candidates: dict[int, list[JobT]] = {}
+    for job in jobs:
+        if id(job) not in taken:
+            candidates.setdefault(job.project, []).append(job)
+    for queue in candidates.values():
+        if len(queue) > 1:
+            queue.sort(key=_candidate_key)
+            queue.reverse()
+    return dict(sorted(candidates.items()))
+
+
+def _candidate_key(job: SchedulableJob) -> tuple[int, int]:
+    if job.running:
+        return (0, job.start_order)
+    if job.start_order:
+        return (1, job.start_order)
+    return (2, 0)
+
+
+def enforce_run_list(
+    wanted: Sequence[JobT],
+    running: Sequence[JobT],
+    *,
+    now: float,
+    ncpus: int,
+    slice_seconds: float,
+    misses: Sequence[int],
+    last_checkpoint: Sequence[float] | None = None,
+    inverted_preemption: bool = False,
+) -> Enforcement[JobT]:
+    """Decide who starts and who is preempted.
+
+    A wanted job takes a free processor, or the place of the most preemptable task if its own project is in
+    deadline trouble or that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT``
+    seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
+    ``inverted_preemption`` is the order that the 2007 heap really had, in which a wanted task that is
+    further down the list may have to give way too.
+    """
+    left = list(misses)
+    wanted_ids = {id(job) for job in wanted}
+    victims = [job for job in running if inverted_preemption or id(job) not in wanted_ids]
+    checkpoint = (
+        {id(job): last_checkpoint[i] for i, job in enumerate(running)}
+        if last_checkpoint is not None
+        else None
+    )
+    used = len(running)
+    start: list[JobT] = []
+    preempt: list[JobT] = []
+    look_again: float | None = None
+    for job in wanted:
+        if job.running and job not in preempt:
+            if job in victims:
+                victims.remove(job)
+            continue
+        if used >= ncpus and victims:
+            victim = _most_preemptable(victims, now, left, inverted_preemption)
+            fresh = checkpoint is None or now - checkpoint[id(victim)] < RECENT_CHECKPOINT
+            slice_end = victim.run_start + slice_seconds
+            if not left[job.project] and not (now >= slice_end and fresh):
+                due = slice_end if slice_end > now else now + RECENT_CHECKPOINT
+                look_again = due if look_again is None else min(look_again, due)
+                continue
+            if left[job.project]:
+                left[job.project] -= 1
+            victims.remove(victim)
+            preempt.append(victim)
+            used -= 1
+        if job.running:
+            preempt.remove(job)
+        else:
+            start.append(job)
+        used += 1
+    return Enforcement(start, preempt, look_again, left)
+
+
+def _most_preemptable(victims: Sequence[JobT], now: float, misses: Sequence[int], inverted: bool) -> JobT:
+    if len(victims) == 1:
+        return victims[0]
+    best = victims[0]
+    for job in victims[1:]:
+        if _preemptability(job, now, misses, inverted) > _preemptability(best, now, misses, inverted):
+            best = job
+    return best
+
+
+def _preemptability(
+    job: SchedulableJob, now: float, misses: Sequence[int], inverted: bool
+) -> tuple[float, float, float]:
+    """Sort key: tasks of projects without misses, then longer time on the processor, then the later
+    deadline.
+    """
+    sign = -1.0 if inverted else 1.0
+    if misses[job.project]:
+        return (0.0 * sign, 0.0, sign * job.report_deadline)
+    return (1.0 * sign, sign * (now - job.run_start), sign * job.report_deadline)

@@ -1,0 +1,69 @@
+"""Would this job be done in time on that host?  Work-send policies WS1 and WS2.
+
+WS1 sends jobs until their estimated time adds up to the request.  WS2 also runs the host's known workload
+by earliest deadline first and refuses a job that would be late or would make another one (later than it
+was) late.  Source: Kondo et al. 2007, 2.3; BOINC's ``edf_sim``.
+
+Deadlines are relative to now, run times estimated.  The code of 2007 passed absolute deadlines; a caller
+that wants that old behaviour passes them too, the test itself is the same.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class BookedJob(NamedTuple):
+    """A job that a host has, or might get."""
+
+    deadline: float  #: seconds from now by which it should be computed
+    remaining: float  #: estimated seconds of one processor
+
+
+class Workload:
+    """The jobs in progress on a host, as the server believes them to be, in order of deadline."""
+
+    __slots__ = ("_jobs", "_late", "ncpus")
+
+    def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
+        self.ncpus = max(1, ncpus)
+        self._jobs = sorted(jobs)
+        self._late = _finish_times(self._jobs, self.ncpus)
+
+    def admits(self, candidate: BookedJob) -> bool:
+        """Tell whether the candidate would be in time and leave everybody no worse off."""
+        jobs = [(job.deadline, job.remaining, late) for job, late in zip(self._jobs, self._late, strict=True)]
+        insort(jobs, (candidate.deadline, candidate.remaining, -1.0), key=_by_deadline)
+        booked = [0.0] * self.ncpus
+        for deadline, remaining, late in jobs:
+            first = booked.index(min(booked))
+            booked[first] += remaining
+            allowed = late if late >= 0.0 else deadline
+            if booked[first] > allowed:
+                return False
+        return True
+
+    def add(self, job: BookedJob) -> None:
+        """Book a job that is sent.  Those that are in time stay so if :meth:`admits` said yes."""
+        position = len(self._jobs)
+        while position > 0 and self._jobs[position - 1].deadline > job.deadline:
+            position -= 1
+        self._jobs.insert(position, job)
+        self._late.insert(position, -1.0)
+
+
+def _by_deadline(entry: tuple[float, float, float]) -> float:
+    return entry[0]
+
+
+def _finish_times(jobs: list[BookedJob], ncpus: int) -> list[float]:
+    """Return the finish time of each job that is late already, -1 for the others."""
+    booked = [0.0] * ncpus
+    late: list[float] = []
+    for job in jobs:
+        first = booked.index(min(booked))
+        booked[first] += job.remaining
+        late.append(booked[first] if booked[first] > job.deadline else -1.0)
+    return late

@@ -1,0 +1,488 @@
+"""The published family's client on a simulated host: calls the policies at events and carries out what they
+decide.
+"""
+
+from __future__ import annotations
+
+import random
+
+from cobblestone.domain.reasons import Reason
+from cobblestone.policy.client import debts, work_fetch
+from cobblestone.policy.client.availability import fade
+from cobblestone.policy.client.backoff import rpc_backoff_2007
+from cobblestone.policy.client.cautious_fetch import JobPattern, fetch_in_time
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
+from cobblestone.policy.client.estimates import remaining_2007, update_dcf
+from cobblestone.policy.client.round_robin import (
+    ProjectQueue,
+    RoundRobinOutcome,
+    computation_deadline,
+    simulate_round_robin,
+)
+from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
+from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
+from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.simulator.engine import NEVER, TINY, HostRun
+from cobblestone.simulator.network import Network
+from cobblestone.simulator.task import Task
+
+NOTHING = FetchPlan(None, 0.0, Urgency.DONT_NEED)
+
+
+class ClassicClient:
+    """CS1/CS2, WF1/WF2, JC1/JC2 at work."""
+
+    def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
+        scenario = host.scenario
+        prefs = scenario.preferences
+        self.host = host
+        self.network = network
+        self.choice = choice
+        self.rng = rng
+        self.compat = scenario.compatibility
+        self.faults = scenario.compatibility.faults
+        self.ncpus = scenario.host.ncpus
+        self.slice = prefs.slice_seconds
+        self.prefs = FetchPreferences(
+            ncpus=self.ncpus,
+            slice_seconds=prefs.slice_seconds,
+            buffer_min=prefs.buffer_min,
+            buffer_additional=prefs.buffer_additional,
+        )
+        count = len(scenario.projects)
+        self.shares = [p.share for p in scenario.projects]
+        self.total_share = sum(self.shares)
+        self.queues: list[list[Task]] = [[] for _ in range(count)]
+        self.finished: list[Task] = []
+        self.jobs: list[Task] = []  #: unfinished, in arrival order
+        self.dcf = [1.0] * count
+        self.short_debts = [0.0] * count
+        self.long_debts = [0.0] * count
+        self.failures = [0] * count
+        self.not_before = [0.0] * count  #: earliest next contact
+        self.misses = [0] * count
+        self.trouble = self.misses  #: misses as of the last enforcement
+        self.last_enforce = 0.0
+        self.shortfalls = [0.0] * count
+        self.wanted: list[Task] = []
+        self.patterns = [JobPattern()] * count
+        self.starts = 0
+        self.plan = NOTHING
+        self.must_schedule = False
+        self.must_enforce = False
+        self.must_fetch = True
+        self.last_schedule = 0.0
+        self.next_fetch = 0.0
+        self.look_again = NEVER
+        self.wake = 0.0
+        self.outcome: RoundRobinOutcome | None = None
+        self.efficiency = 1.0
+        self.on_frac = 1.0
+        self._on_since = 0.0
+        self._unused = 0.0  #: of the wall time not accounted yet, what fell into gaps
+        self.explain = host.recorder is not None
+        belief = scenario.host.believed_availability
+        self.fixed_fraction: float | None = None
+        if isinstance(belief, float | int):
+            self.fixed_fraction = float(belief)
+        elif belief == "true":
+            self.fixed_fraction = scenario.host.availability.fraction
+        self.by_efficiency = belief == "efficiency"
+
+    # -- what the client knows ----------------------------------------------------------------------------------------
+
+    def cpu_fraction(self) -> float:
+        """Return the CPU seconds that the client expects per second of wall time of a scheduled task."""
+        if self.fixed_fraction is not None:
+            return self.fixed_fraction
+        if self.by_efficiency:
+            return self.efficiency
+        since = self.host.now - self._on_since
+        return fade(self.on_frac, since, present=True)
+
+    def gap(self, seconds: float) -> None:
+        """The host was off for some time; the client finds out now."""
+        if self.by_efficiency and debts.interval_counts(seconds, slice_seconds=self.slice):
+            # this client takes the gap for a time in which its tasks were scheduled and got nothing
+            self._account()
+            for task in self.host.running:
+                self._gap_wall[task.project] += seconds
+                self._unused += seconds
+        now = self.host.now
+        on = now - seconds - self._on_since
+        self.on_frac = fade(fade(self.on_frac, on, present=True), seconds, present=False)
+        self._on_since = now
+
+    @property
+    def _gap_wall(self) -> list[float]:
+        return self.host.books.busy
+
+    def account(self) -> None:
+        """Settle debts up to now, before something changes."""
+        self._account()
+
+    def _account(self) -> None:
+        """Take the time that tasks were scheduled into debts; intervals are additive while nothing changes."""
+        wall = self.host.books.busy
+        total = sum(wall)
+        if total < 1.0:
+            return
+        now = self.host.now
+        if self.by_efficiency:
+            if self._unused:
+                first = min(total, self._unused + self.compat.quantum * len(self.host.running))
+                cpu = max(0.0, first - self._unused)
+                self.efficiency = update_cpu_efficiency(self.efficiency, wall=first, cpu=cpu)
+                total -= first
+                self._unused = 0.0
+            self.efficiency = update_cpu_efficiency(self.efficiency, wall=total, cpu=total)
+        if len(wall) == 1:
+            wall[0] = 0.0  # a single project owes nobody
+            return
+        runnable = [bool(q) for q in self.queues]
+        eligible = [r or self.not_before[i] <= now for i, r in enumerate(runnable)]
+        self.long_debts = adjust_long_term(self.long_debts, shares=self.shares, wall=wall, eligible=eligible)
+        self.short_debts = adjust_short_term(
+            self.short_debts, shares=self.shares, wall=wall, runnable=runnable
+        )
+        for i in range(len(wall)):
+            wall[i] = 0.0
+
+    def _estimate(self) -> list[ProjectQueue]:
+        """Bring remaining times up to date and return the queues for the round-robin simulation."""
+        queues: list[ProjectQueue] = []
+        for i, tasks in enumerate(self.queues):
+            dcf = self.dcf[i]
+            for task in tasks:
+                if task.done > 0.0:
+                    task.remaining = remaining_2007(
+                        estimate=task.raw * dcf,
+                        used=task.done,
+                        fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
+                    )
+                else:
+                    task.remaining = task.raw * dcf
+            queues.append(
+                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            )
+        return queues
+
+    def _simulate(self) -> RoundRobinOutcome:
+        if self.outcome is None:
+            self.outcome = simulate_round_robin(
+                self._estimate(),
+                now=self.host.now,
+                ncpus=self.ncpus,
+                cpu_fraction=self.cpu_fraction(),
+                buffer_seconds=self.prefs.buffer_total,
+                total_share=self.total_share,
+            )
+            self.misses = self.outcome.misses
+            self.shortfalls = self.outcome.shortfalls
+        return self.outcome
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Do everything that is due now, in the order of the 2007 client's poll loop."""
+        now = self.host.now
+        self.outcome = None
+        self.network.progress(self._arrived)
+        polling = self.compat.quantum > 0.0
+        if not polling:
+            self._account()
+        again = True
+        while again:
+            again = self._take_finished()
+            if (self.jobs or self.finished) and (
+                self.must_schedule or now - self.last_schedule >= self.slice - TINY
+            ):
+                self._schedule()
+                again = True
+            if (
+                self.must_enforce
+                or now >= self.look_again - TINY
+                or (polling and now - self.last_enforce > 60.0)
+            ):
+                again = self._enforce() or again
+            if self.must_fetch or now >= self.next_fetch - TINY:
+                self._plan_fetch()
+            again = self._contact() or again
+        self._set_alarm()
+
+    def _arrived(self, task: Task) -> None:
+        self.must_schedule = True
+
+    def _take_finished(self) -> bool:
+        ended = self.host.ended()
+        if not ended:
+            return False
+        host = self.host
+        for task in ended:
+            host.stop(task)
+            task.completed_at = host.now
+            if self.choice.job_completion == 2 and not task.failed:
+                i = task.project
+                self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
+                self.patterns[i] = JobPattern(task.raw * self.dcf[i], task.app.latency_bound)
+        # debts count a project that has just finished its only job as still eligible through its wall time
+        for task in ended:
+            self.queues[task.project].remove(task)
+            self.jobs.remove(task)
+            self.finished.append(task)
+            due = work_fetch.report_due(
+                report_deadline=task.report_deadline, completed_at=host.now, buffer_min=self.prefs.buffer_min
+            )
+            task.report_at = self.network.upload(task, not_before=due)
+            if host.recorder is not None:
+                host.recorder.finished(task, host.now)
+        host.recompute()
+        self.must_schedule = True
+        self.must_fetch = True
+        self.outcome = None
+        return True
+
+    def _schedule(self) -> None:
+        host = self.host
+        self.must_schedule = False
+        self.last_schedule = host.now
+        outcome = self._simulate()
+        self._account()
+        if self.by_efficiency:
+            self.outcome = None  # the belief has changed
+        runnable = [t for t in self.jobs if t.arrived]
+        self.wanted = make_run_list(
+            runnable,
+            ncpus=self.ncpus,
+            slice_seconds=self.slice,
+            shares=self.shares,
+            short_term_debts=self.short_debts,
+            misses=None if self.choice.cpu_scheduling == 1 else outcome.misses,
+            dcf=self.dcf,
+            ties_ignore_progress=self.faults.ties_ignore_progress,
+        )
+        self.must_enforce = True
+        if host.recorder is not None:
+            for task in self.wanted:
+                host.recorder.note(host.now, "schedule", self._why(task))
+
+    def _why(self, task: Task) -> str:
+        """Say why a job is on the run list."""
+        i = task.project
+        name = f"{self.network.names[i]} job {task.number}"
+        if self.choice.cpu_scheduling != 1 and self.misses[i]:
+            return (
+                f"{name}: {self.misses[i]} jobs of its project would be late in turn; due in"
+                f" {(task.report_deadline - self.host.now) / 3600:.1f} h, {task.remaining / 3600:.1f} h left to compute"
+            )
+        return f"{name}: its project's turn, short-term debt {self.short_debts[i]:.0f} s"
+
+    def _enforce(self) -> bool:
+        host = self.host
+        self.must_enforce = False
+        self.last_enforce = host.now
+        self.trouble = self.misses
+        running = host.running
+        if len(running) == len(self.wanted) and all(t.running for t in self.wanted):
+            self.look_again = NEVER
+            return False
+        change = enforce_run_list(
+            self.wanted,
+            sorted(running, key=_by_start),
+            now=host.now,
+            ncpus=self.ncpus,
+            slice_seconds=self.slice,
+            misses=self.misses,
+            last_checkpoint=self._checkpoints(running),
+            inverted_preemption=self.faults.inverted_preemption,
+        )
+        self.trouble = change.misses
+        self.look_again = NEVER if change.look_again is None else change.look_again
+        for task in change.preempt:
+            host.stop(task, keep=self.host.host.leave_in_memory)
+        for task in change.start:
+            if not task.start_order:
+                self.starts += 1
+                task.start_order = self.starts
+            task.edf = bool(self.misses[task.project]) and self.choice.cpu_scheduling != 1
+            host.start(task)
+        if change.start or change.preempt:
+            host.recompute()
+            return True
+        return False
+
+    def _checkpoints(self, running: list[Task]) -> list[float] | None:
+        """When each running task last checkpointed; None if all do so all the time."""
+        if not any(t.app.checkpoint_period for t in running):
+            return None
+        now = self.host.now
+        return [now - t.done % t.app.checkpoint_period if t.app.checkpoint_period else now for t in running]
+
+    def _plan_fetch(self) -> None:
+        host = self.host
+        now = host.now
+        self.must_fetch = False
+        self._account()
+        count = len(self.shares)
+        uploading = [0] * count
+        if self.faults.finished_block_fetch:
+            for task in self.finished:
+                uploading[task.project] += 1
+        if self.choice.work_fetch == 1:
+            self._estimate()
+        projects = [
+            FetchProject(
+                self.shares[i],
+                self.not_before[i] <= now,
+                self.long_debts[i],
+                self.dcf[i],
+                len(self.queues[i]),
+                sum([t.remaining for t in self.queues[i]]),
+                uploading[i],
+            )
+            for i in range(count)
+        ]
+        running = [0] * count
+        for task in host.running:
+            running[task.project] += 1
+        wait = work_fetch.FETCH_PERIOD
+        if self.choice.work_fetch == 1:
+            self.plan = work_fetch.fetch_by_queue(
+                projects, self.shortfalls, prefs=self.prefs, explain=self.explain
+            )
+            if not self.compat.every_poll:
+                wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
+        else:
+            outcome = self._simulate()
+            if self.choice.work_fetch == 3:
+                self.plan = fetch_in_time(
+                    projects,
+                    outcome,
+                    self.patterns,
+                    [BookedJob(t.report_deadline - now, t.remaining) for t in self.jobs],
+                    prefs=self.prefs,
+                    cpu_fraction=self.cpu_fraction(),
+                    idle_cpus=self.ncpus - len(host.running),
+                    explain=self.explain,
+                )
+            else:
+                self.plan = work_fetch.fetch_by_shortfall(
+                    projects,
+                    outcome,
+                    prefs=self.prefs,
+                    misses=self.trouble if self.compat.quantum else None,
+                    order_dependent=self.faults.order_dependent_fetch,
+                    explain=self.explain,
+                )
+            if not self.compat.every_poll:
+                wait = work_fetch.next_fetch_check(
+                    projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
+                )
+        self.next_fetch = max(now + wait, self.network.next_contact(now))
+        if self.explain and host.recorder is not None and self.plan.reasons:
+            texts = [self._named(why) for why in self.plan.reasons]
+            host.recorder.note(now, "fetch", "; ".join(texts))
+
+    def _named(self, why: Reason) -> str:
+        """A reason's sentence with the project's name for its number."""
+        number = why.values.get("project")
+        name = self.network.names[number] if isinstance(number, int) else ""
+        return why.sentence.replace("project {project}", name).format_map(dict(why.values))
+
+    # -- contacts -----------------------------------------------------------------------------------------------------
+
+    def _contact(self) -> bool:
+        now = self.host.now
+        if not self.network.may_contact(now):
+            return False
+        plan = self.plan
+        for task in self.finished:
+            if now > task.report_at - TINY and self.not_before[task.project] <= now:
+                if task.project == plan.project:
+                    return self._rpc(task.project, plan.seconds)
+                return self._rpc(task.project, plan.others.get(task.project, 0.0))
+        if plan.project is not None and self.not_before[plan.project] <= now:
+            return self._rpc(plan.project, plan.seconds)
+        return False
+
+    def _rpc(self, project: int, seconds: float) -> bool:
+        """Contact one project: report, and ask for ``seconds`` of work."""
+        host = self.host
+        now = host.now
+        self.plan = NOTHING
+        book = host.books.projects[project]
+        book.rpcs += 1
+        if not self.network.contact(project, now):
+            self._failed(project, now)
+            self.must_fetch = True
+            return True
+        for task in list(self.finished):
+            if (task.project == project or self.compat.one_contact_reports_all) and self.network.uploaded(
+                task, now
+            ):
+                self.finished.remove(task)
+                host.books.report(task, now)
+        sent: list[Task] = []
+        refused = False
+        if seconds > 0.0:
+            workload = None
+            if self.choice.work_send == 2:
+                self._estimate()
+                workload = self.jobs
+            sent, refused = self.network.servers[project].answer(
+                seconds,
+                now=now,
+                dcf=self.dcf[project],
+                workload=workload,
+                buffer_min=self.prefs.buffer_min,
+                faults=self.faults,
+            )
+        for task in sent:
+            self.patterns[project] = JobPattern(task.raw * self.dcf[project], task.app.latency_bound)
+            task.cutoff = computation_deadline(
+                task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
+            )
+            task.remaining = task.raw * self.dcf[project]
+            self.queues[project].append(task)
+            self.jobs.append(task)
+            self.network.download(task)
+        book.sent += len(sent)
+        book.refused += refused
+        if refused:
+            self.not_before[project] = now + 1.0
+        if seconds > 0.0 and not sent:
+            self._failed(project, now)
+        else:
+            self.failures[project] = 0
+        if host.recorder is not None:
+            host.recorder.note(
+                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.0f} s, got {len(sent)} jobs"
+            )
+        self.outcome = None
+        self.must_schedule = True
+        self.must_fetch = True
+        return True
+
+    def _failed(self, project: int, now: float) -> None:
+        self.failures[project] += 1
+        self.not_before[project] = now + rpc_backoff_2007(self.failures[project], rng=self.rng)
+
+    def _set_alarm(self) -> None:
+        host = self.host
+        now = host.now
+        wake = self.next_fetch
+        if self.jobs:
+            wake = min(wake, self.last_schedule + self.slice)
+        wake = min(wake, self.look_again, self.network.next_arrival())
+        for at in self.not_before:
+            if now + TINY < at < wake and self.network.may_contact(at):
+                wake = at
+        if self.finished:
+            due = min([max(t.report_at, self.not_before[t.project]) for t in self.finished])
+            wake = min(wake, max(due, self.network.next_contact(now)))
+        self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
+
+
+def _by_start(task: Task) -> int:
+    return task.start_order

@@ -1,0 +1,279 @@
+"""The event loop: time, availability, running tasks, and the books.
+
+Between two events every quantity changes linearly, so the loop jumps from event to event.  Two clocks are
+kept: wall time, and the time that the host has been available.  The books must balance at the end of each
+run: delivered = used + wasted + unfinished (+ rounding) = peak x available - idle.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Protocol
+
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.simulator.metrics import Books
+from cobblestone.simulator.scenario import HostModel, OnOff, Scenario
+from cobblestone.simulator.streams import Streams
+from cobblestone.simulator.task import Task
+
+NEVER = math.inf
+#: Seconds of computing that count as none, against rounding of the last digit.
+TINY = 1e-6
+
+
+class SimulationFault(CobblestoneError):
+    """The simulator's own books do not balance; this is a defect of the simulator."""
+
+
+class ClientModel(Protocol):
+    """A client on the simulated host: decides at events, tells when it wants to be called again."""
+
+    wake: float  #: wall time of its next own event
+
+    def step(self) -> None: ...
+    def account(self) -> None: ...
+    def gap(self, seconds: float) -> None: ...
+
+
+class Availability:
+    """Alternating periods of an on-off process, drawn one at a time."""
+
+    def __init__(self, model: OnOff, rng: random.Random, *, start_on: bool, quantum: float = 0.0) -> None:
+        self._model = model
+        self._rng = rng
+        self._quantum = quantum
+        self._position = 0
+        self._offset = 0.0
+        self.on = True
+        self._exact = 0.0
+        self.until = NEVER
+        if model.trace:
+            self.on = model.trace[0][0] <= 0.0
+            self.until = model.trace[0][1] if self.on else model.trace[0][0]
+            self._position = 0
+        elif model.fraction < 1.0:
+            self.on = start_on or rng.random() < model.fraction
+            self._draw(-quantum)
+
+    def _draw(self, since: float) -> None:
+        self._exact += self._model.period(self._rng, on=self.on)
+        if self._quantum:
+            # sampled once per quantum: seen at the first sample after it happened, one change per sample
+            q = self._quantum
+            self.until = max(since + q, q * math.floor(self._exact / q))
+        else:
+            self.until = self._exact
+
+    def toggle(self) -> None:
+        """Go to the next period."""
+        since = self.until
+        self.on = not self.on
+        if not self._model.trace:
+            self._draw(since)
+            return
+        trace = self._model.trace
+        if self.on:
+            self.until = self._offset + trace[self._position][1]
+            return
+        self._position += 1
+        if self._position == len(trace):
+            self._position = 0
+            self._offset += self._model.trace_length or trace[-1][1]
+            if trace[0][0] <= 0.0:
+                self.on = True
+                self.until = self._offset + trace[0][1]
+                return
+        self.until = self._offset + trace[self._position][0]
+
+
+class Recorder(Protocol):
+    """Somebody who wants to see what runs when (pictures, logs)."""
+
+    def started(self, task: Task, now: float) -> None: ...
+    def stopped(self, task: Task, now: float) -> None: ...
+    def finished(self, task: Task, now: float) -> None: ...
+    def available(self, on: bool, now: float) -> None: ...
+    def note(self, now: float, kind: str, text: str) -> None: ...
+
+
+class HostRun:
+    """A host on its way through simulated time."""
+
+    def __init__(
+        self, scenario: Scenario, streams: Streams, shared: random.Random | None, recorder: Recorder | None
+    ) -> None:
+        host: HostModel = scenario.host
+        self.scenario = scenario
+        self.host = host
+        self.quantum = scenario.compatibility.quantum
+        self.recorder = recorder
+        self.now = 0.0
+        self.clock = 0.0
+        self.running: list[Task] = []
+        self.books = Books(scenario)
+        rng = shared if shared is not None else streams.stream("availability")
+        self.availability = Availability(
+            host.availability, rng, start_on=shared is not None, quantum=self.quantum
+        )
+        self.on_since = -self.quantum
+        self._used_peak = 0.0
+        self._busy_cpus = 0.0
+        self._finish = NEVER
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def run(self, client: ClientModel) -> None:
+        """Go through the whole duration."""
+        end = self.scenario.duration
+        availability = self.availability
+        if availability.on:
+            client.step()
+        while self.now < end:
+            if not availability.on:
+                self._sleep(client, end)
+                continue
+            change = availability.until
+            stop = change if change < end else end
+            at = self._event(client.wake)
+            if at <= stop:
+                if self.quantum and at - self.now > self.quantum:
+                    # a polling client settles its accounts at every poll, the last time just before the end of a task
+                    self.advance(at - self.quantum)
+                    client.account()
+                self.advance(at)
+                client.step()
+            else:
+                self.advance(stop)
+            if self.now >= change:
+                self._switch_off()
+        self._close()
+
+    def _event(self, wake: float) -> float:
+        q = self.quantum
+        if q:
+            first = self.now if self.now > self.on_since else self.on_since + q
+            if wake > first:
+                first = q * math.ceil(wake / q - 1e-9)
+            finish = (
+                self.now + q * max(1, math.ceil(self._finish / q - 1e-9)) if self._finish < NEVER else NEVER
+            )
+            return first if first < finish else finish
+        if wake < self.now:
+            wake = self.now
+        finish = self.now + self._finish
+        return wake if wake < finish else finish
+
+    def advance(self, to: float) -> None:
+        """Let the running tasks compute until ``to``; the host is on."""
+        seconds = to - self.now
+        if seconds <= 0.0:
+            return
+        self.now = to
+        self.clock += seconds
+        busy = self.books.busy
+        for task in self.running:
+            task.done += seconds * task.rate
+            busy[task.project] += seconds
+        self._finish -= seconds
+        self.books.pass_time(seconds, self._used_peak)
+
+    def _switch_off(self) -> None:
+        self.availability.toggle()
+        if self.recorder is not None:
+            self.recorder.available(False, self.now)
+        if not self.host.leave_in_memory or any(t.app.checkpoint_period for t in self.running):
+            for task in self.running:
+                self.lose_since_checkpoint(task)
+            self.recompute()
+
+    def _sleep(self, client: ClientModel, end: float) -> None:
+        until = self.availability.until
+        if until >= end:
+            self.now = end
+            return
+        gap = until - self.now
+        self.now = until
+        self.on_since = until
+        self.availability.toggle()
+        if self.recorder is not None:
+            self.recorder.available(True, until)
+        client.gap(gap)
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    def start(self, task: Task) -> None:
+        """Let a task run from now on."""
+        task.running = True
+        task.run_start = self.now
+        self.running.append(task)
+        self.books.project_runs(task.project, self.clock)
+        if self.recorder is not None:
+            task.slot = self._free_slot(task)
+            self.recorder.started(task, self.now)
+
+    def _free_slot(self, task: Task) -> int:
+        """Return the first instance of the task's device type that nobody runs on, with room for all its CPUs."""
+        others = [t for t in self.running if t is not task and t.gpu == task.gpu]
+        taken = {t.slot + i for t in others for i in range(t.width)}
+        slot = 0
+        while any(slot + i in taken for i in range(task.width)):
+            slot += 1
+        if not task.gpu and slot + task.width > self.host.ncpus:
+            return max(
+                0, self.host.ncpus - task.width
+            )  # more CPUs promised than there are: drawn on top of each other
+        return slot
+
+    def stop(self, task: Task, *, keep: bool = True) -> None:
+        """Preempt a task, or take it away because it has ended."""
+        task.running = False
+        self.running.remove(task)
+        if not any(t.project == task.project for t in self.running):
+            self.books.project_stops(task.project, self.clock)
+        if not keep:
+            self.lose_since_checkpoint(task)
+        if self.recorder is not None:
+            self.recorder.stopped(task, self.now)
+
+    def lose_since_checkpoint(self, task: Task) -> None:
+        """Set a task back to its last checkpoint."""
+        period = task.app.checkpoint_period
+        if period <= 0.0:
+            return
+        kept = max(task.saved, math.floor(task.done / period) * period)
+        task.saved = kept
+        task.lost += task.done - kept
+        task.done = kept
+
+    def recompute(self) -> None:
+        """Work out speeds and the time to the next end of a task; call after starting and stopping."""
+        cpus = sum([t.cpus for t in self.running])
+        slow = 1.0
+        if cpus > self.host.ncpus:
+            # GPU jobs keep their part of the CPUs, the others share what is left
+            gpu = sum([t.cpus for t in self.running if t.gpu])
+            slow = max(0.01, (self.host.ncpus - gpu) / (cpus - gpu)) if cpus > gpu else 1.0
+        finish = NEVER
+        peak = 0.0
+        for task in self.running:
+            task.rate = slow if slow < 1.0 and not task.gpu else 1.0
+            peak += task.peak * task.rate
+            left = (task.limit - task.done) / task.rate
+            if left < finish:
+                finish = left
+        self._finish = finish if finish > 0.0 else 0.0
+        self._used_peak = peak
+
+    def ended(self) -> list[Task]:
+        """Return the running tasks that have reached their end."""
+        if self._finish > TINY:
+            return []
+        return [t for t in self.running if t.limit - t.done <= TINY]
+
+    # -- end ----------------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        for task in list(self.running):
+            self.stop(task)
+        self.books.close(self.clock)

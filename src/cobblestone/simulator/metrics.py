@@ -1,0 +1,194 @@
+"""The books of a run and the figures of merit that follow from them.
+
+Idleness, waste, share violation and monotony are defined as in Kondo et al. 2007, section 4, with the
+formulas of the simulator of that year; amounts are FLOPs of peak speed (on a host without GPUs: CPU time
+times the CPU's speed), so that GPUs can be counted together with CPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from cobblestone.simulator.scenario import Scenario
+from cobblestone.simulator.task import Task
+
+
+@dataclass(slots=True)
+class ProjectBook:
+    """What one project got."""
+
+    used: float = 0.0  #: FLOPs of jobs reported in time
+    late: float = 0.0  #: FLOPs of jobs reported late
+    failed: float = 0.0  #: FLOPs of jobs that failed
+    lost: float = 0.0  #: FLOPs lost since a checkpoint
+    unfinished: float = 0.0  #: FLOPs in jobs not reported by the end
+    unfinished_late: float = 0.0  #: of those, in jobs whose deadline had passed
+    rounding: float = 0.0  #: FLOPs between the end of a job and the end of its polling period
+    met: int = 0
+    missed: int = 0
+    errors: int = 0
+    sent: int = 0
+    rpcs: int = 0
+    refused: int = 0
+    turnaround: float = 0.0  #: sum of seconds from sending to report
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything that is counted while a run goes on."""
+
+    scenario: Scenario
+    projects: list[ProjectBook] = field(default_factory=list[ProjectBook])
+    busy: list[float] = field(
+        default_factory=list[float]
+    )  #: wall seconds of running tasks per project, since the client last looked
+    peak: float = 0.0  #: FLOP/s of all devices
+    available: float = 0.0  #: seconds
+    delivered: float = 0.0
+    idle: float = 0.0
+    _running: list[int] = field(default_factory=list[int])
+    _idle_since: list[float] = field(default_factory=list[float])
+    _idle_squares: list[float] = field(default_factory=list[float])
+
+    def __post_init__(self) -> None:
+        count = len(self.scenario.projects)
+        host = self.scenario.host
+        self.projects = [ProjectBook() for _ in range(count)]
+        self.busy = [0.0] * count
+        self.peak = host.ncpus * host.flops + sum(g.count * g.flops for g in host.gpus)
+        self._running = [0] * count
+        self._idle_since = [0.0] * count
+        self._idle_squares = [0.0] * count
+
+    def pass_time(self, seconds: float, used_peak: float) -> None:
+        """Count available time in which devices of ``used_peak`` FLOP/s computed."""
+        self.available += seconds
+        self.delivered += seconds * used_peak
+        if used_peak < self.peak:
+            self.idle += seconds * (self.peak - used_peak)
+
+    def project_runs(self, project: int, clock: float) -> None:
+        """A task of the project starts."""
+        self._running[project] = 1
+        since = self._idle_since[project]
+        if since >= 0.0:
+            self._idle_squares[project] += _sum_of_squares(clock - since, self.scenario.compatibility.quantum)
+            self._idle_since[project] = -1.0
+
+    def project_stops(self, project: int, clock: float) -> None:
+        """The last running task of the project stops."""
+        self._running[project] = 0
+        self._idle_since[project] = clock
+
+    def report(self, task: Task, now: float) -> None:
+        """A finished job is reported."""
+        book = self.projects[task.project]
+        flops = task.done * task.peak
+        if task.done > task.limit:
+            book.rounding += (task.done - task.limit) * task.peak
+            flops = task.limit * task.peak
+        book.lost += task.lost * task.peak
+        book.turnaround += now - task.received
+        if task.failed:
+            book.failed += flops
+            book.errors += 1
+        elif now > task.report_deadline:
+            book.late += flops
+            book.missed += 1
+        else:
+            book.used += flops
+            book.met += 1
+
+    def leave(self, task: Task, now: float) -> None:
+        """A job is not reported when the run ends."""
+        book = self.projects[task.project]
+        book.lost += task.lost * task.peak
+        done = min(task.done, task.limit) * task.peak
+        book.rounding += task.done * task.peak - done
+        book.unfinished += done
+        if now > task.report_deadline:
+            book.unfinished_late += done
+
+    def close(self, clock: float) -> None:
+        """Count the last idle spells."""
+        for i, since in enumerate(self._idle_since):
+            if since >= 0.0:
+                self._idle_squares[i] += _sum_of_squares(clock - since, self.scenario.compatibility.quantum)
+
+    def imbalance(self) -> float:
+        """Return by which part of the delivered FLOPs the books fail to balance; 0 but for rounding."""
+        sides = (
+            sum(p.used + p.late + p.failed + p.lost + p.unfinished + p.rounding for p in self.projects),
+            self.peak * self.available - self.idle,
+        )
+        scale = max(self.peak * self.available, 1.0)
+        return max(abs(self.delivered - side) for side in sides) / scale
+
+    def monotony(self) -> float:
+        """Return 1 - 1/(1 + X); X compares the mean waiting of projects with n time slices."""
+        if self.available <= 0.0:
+            return 0.0
+        n = len(self.projects)
+        waiting = sum(math.sqrt(s / self.available) for s in self._idle_squares)
+        x = waiting / (n * self.scenario.preferences.slice_seconds * n)
+        return 1.0 - 1.0 / (x + 1.0)
+
+
+def _sum_of_squares(seconds: float, quantum: float) -> float:
+    """Integral of the squared waiting time over a spell; with polling, the sum over the polls."""
+    if quantum <= 0.0:
+        return seconds**3 / 3.0
+    n = round(seconds / quantum)
+    return quantum**3 * (n * (n + 1) * (2 * n + 1) / 6.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Figures of merit of one run.  All are 0 at best, except RPCs per job, turnaround and throughput."""
+
+    idleness: float  #: idle / (used + wasted + idle)
+    waste: float  #: FLOPs of late, failed and lost work / (used + wasted + idle)
+    share_violation: float  #: sum of |what a project got - its share| / total; 0 to 2
+    monotony: float
+    share_violation_normalised: float  #: half of the share violation; 0 to 1
+    rpcs_per_job: float
+    missed: float  #: part of the reported jobs that came late
+    turnaround: float  #: mean seconds from sending to report
+    unfinished: float  #: part of the delivered FLOPs in jobs not reported at the end
+    waste_with_tail: float  #: waste, counting unreported jobs past their deadline
+    jobs: float  #: jobs reported in time
+
+
+def compute_metrics(books: Books) -> Metrics:
+    """Work the figures of merit out of the books."""
+    projects = books.projects
+    used = sum(p.used for p in projects)
+    wasted = sum(p.late + p.failed + p.lost for p in projects)
+    total = used + wasted + books.idle
+    got = [p.used + p.late for p in projects]
+    everything = sum(got)
+    shares = [p.share for p in books.scenario.projects]
+    share_sum = sum(shares)
+    violation = 0.0
+    if everything > 0.0:
+        violation = (
+            sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True)) / everything
+        )
+    met = sum(p.met for p in projects)
+    missed = sum(p.missed for p in projects)
+    reported = met + missed + sum(p.errors for p in projects)
+    tail = sum(p.unfinished_late for p in projects)
+    return Metrics(
+        idleness=books.idle / total if total > 0 else 0.0,
+        waste=wasted / total if total > 0 else 0.0,
+        share_violation=violation,
+        monotony=books.monotony(),
+        share_violation_normalised=violation / 2.0,
+        rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
+        missed=missed / max(1, met + missed),
+        turnaround=sum(p.turnaround for p in projects) / max(1, reported),
+        unfinished=sum(p.unfinished for p in projects) / books.delivered if books.delivered > 0 else 0.0,
+        waste_with_tail=(wasted + tail) / (total + tail) if total + tail > 0 else 0.0,
+        jobs=float(met),
+    )

@@ -1,0 +1,98 @@
+"""Contacts and transfers of a simulated host.
+
+Files go one after another in each direction at the host's rate and only while the host is available;
+contacts keep the connection interval and fail while the project's server is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cobblestone.simulator.engine import NEVER, Availability, HostRun
+from cobblestone.simulator.server import ProjectServer
+from cobblestone.simulator.streams import Streams
+from cobblestone.simulator.task import Task
+
+
+class Network:
+    """What lies between a host and its projects."""
+
+    def __init__(self, host: HostRun, servers: list[ProjectServer], streams: Streams) -> None:
+        self.host = host
+        self.servers = servers
+        self.names = [s.model.name for s in servers]
+        self._interval = host.host.connection_interval
+        self._last = 0.0 if host.scenario.compatibility.quantum else -NEVER
+        self._down_rate = host.host.download_rate
+        self._up_rate = host.host.upload_rate
+        self._down_free = 0.0
+        self._up_free = 0.0
+        self._downloads: list[tuple[float, Task]] = []
+        self._uploads: dict[int, float] = {}
+        self._up = [
+            Availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False)
+            for s in servers
+        ]
+
+    # -- contacts -----------------------------------------------------------------------------------------------------
+
+    def may_contact(self, now: float) -> bool:
+        """Tell whether the connection interval allows a contact; several at the same instant are one
+        connection.
+        """
+        return self._interval <= 0.0 or now == self._last or now - self._last >= self._interval
+
+    def next_contact(self, now: float) -> float:
+        """Return when the next contact is allowed."""
+        return now if self.may_contact(now) else self._last + self._interval
+
+    def contact(self, project: int, now: float) -> bool:
+        """Count a contact and tell whether the project's server answers."""
+        self._last = now
+        process = self._up[project]
+        while process.until <= now:
+            process.toggle()
+        return process.on
+
+    # -- transfers ----------------------------------------------------------------------------------------------------
+
+    def download(self, task: Task) -> None:
+        """Queue the input files of a task."""
+        if self._down_rate <= 0.0 or task.app.input_bytes <= 0.0:
+            return
+        clock = self.host.clock
+        self._down_free = max(self._down_free, clock) + task.app.input_bytes / self._down_rate
+        task.arrived = False
+        self._downloads.append((self._down_free, task))
+
+    def progress(self, arrived: Callable[[Task], None]) -> None:
+        """Hand over the tasks whose files have come."""
+        while self._downloads and self._downloads[0][0] <= self.host.clock + 1e-9:
+            task = self._downloads.pop(0)[1]
+            task.arrived = True
+            arrived(task)
+
+    def next_arrival(self) -> float:
+        """Return the wall time of the next arrival if the host stays on."""
+        if not self._downloads:
+            return NEVER
+        return self.host.now + self._downloads[0][0] - self.host.clock
+
+    def upload(self, task: Task, *, not_before: float) -> float:
+        """Queue the output files; return the wall time from which the report is due, if the host stays on."""
+        if self._up_rate <= 0.0 or task.app.output_bytes <= 0.0:
+            return not_before
+        clock = self.host.clock
+        self._up_free = max(self._up_free, clock) + task.app.output_bytes / self._up_rate
+        self._uploads[id(task)] = self._up_free
+        return max(not_before, self.host.now + self._up_free - clock)
+
+    def uploaded(self, task: Task, now: float) -> bool:
+        """Tell whether the output files have gone, so that the job may be reported."""
+        done = self._uploads.get(id(task))
+        if done is None:
+            return True
+        if self.host.clock + 1e-9 < done:
+            return False
+        del self._uploads[id(task)]
+        return True

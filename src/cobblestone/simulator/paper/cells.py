@@ -1,0 +1,195 @@
+"""The runs behind each figure, as plain values that can travel to another process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator import presets
+from cobblestone.simulator.metrics import compute_metrics
+from cobblestone.simulator.run import simulate
+from cobblestone.simulator.scenario import Compatibility, Scenario
+
+Mode = Literal["corrected", "compatible", "literal"]
+"""``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
+``literal``: draw by draw.
+"""
+
+MIXES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20)
+SLACKS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 60.0)
+BUFFER_SLACKS = (1.0, 2.0, 3.0, 4.0, 5.0)
+BUFFERS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.4)
+STDEVS = (1.0, 3.0, 10.0, 100.0, 1000.0)
+ERRORS = (1.0, 2.0, 3.0, 4.0, 5.0)
+
+_PRESETS: dict[str, Callable[..., Scenario]] = {
+    "mix": presets.mix,
+    "slack": presets.slack,
+    "buffer": presets.buffer,
+    "variance": presets.variance,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of one curve."""
+
+    preset: str
+    values: tuple[tuple[str, float], ...]  #: arguments of the preset
+    policy: str
+    mode: Mode
+
+    @property
+    def key(self) -> str:
+        """A text that names the cell in the file of results."""
+        return json.dumps([self.preset, dict(self.values), self.policy, self.mode], sort_keys=True)
+
+    def scenario(self) -> Scenario:
+        """Make the scenario."""
+        arguments: dict[str, Any] = dict(self.values)
+        if "count" in arguments:
+            arguments["count"] = int(arguments["count"])
+        compatibility = (
+            None if self.mode == "corrected" else Compatibility.year_2007(literal=self.mode == "literal")
+        )
+        return _PRESETS[self.preset](**arguments, compatibility=compatibility)
+
+
+def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
+    """Run a cell for all its seeds; returns the metrics of each run."""
+    cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
+    scenario = cell.scenario()
+    policy = PolicyChoice.parse(cell.policy)
+    return [asdict(compute_metrics(simulate(scenario, policy, seed=seed).books)) for seed in task["seeds"]]
+
+
+def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
+    """Return the argument of :func:`run_cell`; the literal mode has one seed, that of the C library."""
+    numbers = [1] if cell.mode == "literal" else list(range(1, seeds + 1))
+    return {
+        "preset": cell.preset,
+        "values": [list(v) for v in cell.values],
+        "policy": cell.policy,
+        "mode": cell.mode,
+        "seeds": numbers,
+    }
+
+
+def other_mode(cell: Cell, mode: Mode) -> Cell:
+    """Return the same cell in another mode."""
+    return Cell(cell.preset, cell.values, cell.policy, mode)
+
+
+def mix_cell(count: int, policy: str, mode: Mode, *, tight: bool) -> Cell:
+    """Mix of ``count`` projects with the tight or the printed base bound."""
+    bound = presets.TIGHT_BOUND if tight else presets.PRINTED_BOUND
+    return Cell("mix", (("bound", bound), ("count", float(count))), policy, mode)
+
+
+def slack_cell(value: float, policy: str, mode: Mode, *, error: float = 1.0) -> Cell:
+    """One project with a slack and an estimation error."""
+    return Cell("slack", (("value", value), ("error", error)), policy, mode)
+
+
+def buffer_cell(value: float, hours: float, policy: str, mode: Mode) -> Cell:
+    """One project with a slack and a buffer size."""
+    return Cell("buffer", (("value", value), ("hours", hours)), policy, mode)
+
+
+def variance_cell(stdev: float, policy: str, mode: Mode) -> Cell:
+    """Two projects with varying job sizes and rare contacts."""
+    return Cell("variance", (("stdev", stdev),), policy, mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A curve of a figure: label, points (x, cell)."""
+
+    label: str
+    points: tuple[tuple[float, Cell], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of the paper."""
+
+    number: int
+    title: str
+    x_label: str
+    metrics: tuple[str, ...]
+    curves: tuple[Curve, ...]
+    log_x: bool = False
+
+
+BASE = "CS2_WF2_WS2_JC2"
+
+
+def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
+    """Return the six figures in one mode; ``tight`` chooses the base bound of Figures 1 and 4."""
+
+    def over_mix(policy: str) -> Curve:
+        return Curve(policy, tuple((float(m), mix_cell(m, policy, mode, tight=tight)) for m in MIXES))
+
+    preset = "base slack 5" if tight else "printed base bound, 9 days"
+    all_metrics = ("waste", "idleness", "share_violation", "monotony")
+    return (
+        Figure(
+            1,
+            f"CPU scheduling, {preset}",
+            "number of projects",
+            all_metrics,
+            (over_mix("CS1_WF2_WS2_JC2"), over_mix(BASE)),
+        ),
+        Figure(
+            2,
+            "Deadline slack",
+            "slack",
+            ("waste",),
+            tuple(
+                Curve(policy, tuple((s, slack_cell(s, policy, mode)) for s in SLACKS))
+                for policy in (BASE, "CS2_WF2_WS1_JC2")
+            ),
+            log_x=True,
+        ),
+        Figure(
+            3,
+            "Size of the work buffer",
+            "buffer, hours",
+            ("waste",),
+            tuple(
+                Curve(f"slack {s:g}", tuple((h, buffer_cell(s, h, BASE, mode)) for h in BUFFERS))
+                for s in BUFFER_SLACKS
+            ),
+        ),
+        Figure(
+            4,
+            f"Work fetch, {preset}",
+            "number of projects",
+            all_metrics,
+            (over_mix("CS2_WF1_WS2_JC2"), over_mix(BASE)),
+        ),
+        Figure(
+            5,
+            "Work send",
+            "standard deviation of job size / mean",
+            all_metrics,
+            tuple(
+                Curve(policy, tuple((s, variance_cell(s, policy, mode)) for s in STDEVS))
+                for policy in ("CS2_WF2_WS1_JC2", BASE)
+            ),
+            log_x=True,
+        ),
+        Figure(
+            6,
+            "Completion estimates, slack 4",
+            "true size / estimate",
+            ("waste",),
+            tuple(
+                Curve(policy, tuple((f, slack_cell(4.0, policy, mode, error=f)) for f in ERRORS))
+                for policy in ("CS2_WF2_WS2_JC1", BASE)
+            ),
+        ),
+    )

@@ -1,0 +1,75 @@
+"""Run everything behind the paper's figures and write the results into a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cobblestone.simulator.paper.cells import Cell, Figure, Mode, as_task, figures, run_cell
+from cobblestone.simulator.paper.draw import draw_figure, write_csv
+from cobblestone.simulator.paper.golden import golden
+from cobblestone.simulator.paper.report import write_report
+from cobblestone.sweep.backends import open_backend
+from cobblestone.sweep.grid import run_grid
+
+NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
+
+
+def shown_figures() -> list[tuple[Figure, Mode, str]]:
+    """Return the figures of the report with mode and file name, the tight mix and (Figures 1 and 4) the
+    printed one.
+    """
+    modes: tuple[Mode, ...] = ("compatible", "corrected")
+    found: list[tuple[Figure, Mode, str]] = [
+        (f, mode, f"figure{f.number}-{mode}") for mode in modes for f in figures(mode)
+    ]
+    printed = [f for f in figures("compatible", tight=False) if f.number in (1, 4)]
+    found.extend((f, modes[0], f"figure{f.number}-printed-bound") for f in printed)
+    return sorted(found, key=lambda item: (item[0].number, item[2]))
+
+
+def reproduce(
+    folder: Path,
+    *,
+    seeds: int = 10,
+    scheduler: str = "",
+    workers: int | None = None,
+    literal: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run has left in ``folder`` is
+    used.
+
+    ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shown = shown_figures()
+    cells: dict[str, Cell] = {}
+    for figure, _, _ in shown:
+        for curve in figure.curves:
+            cells.update((cell.key, cell) for _, cell in curve.points)
+    known = golden() if literal else ()
+    cells.update((item.cell.key, item.cell) for item in known)
+    # long runs first, so that no core waits at the end
+    tasks = {
+        f"{key} x{seeds}": as_task(cells[key], seeds) for key in sorted(cells, key=lambda k: -_cost(cells[k]))
+    }
+    backend = open_backend(scheduler, workers=workers)
+    try:
+        kept = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
+    finally:
+        backend.close()
+    results = {key.rpartition(" x")[0]: runs for key, runs in kept.items()}
+    pictures: list[tuple[Figure, str]] = []
+    for figure, mode, name in shown:
+        write_csv(figure, results, folder / f"{name}.csv")
+        draw_figure(figure, results, folder / f"{name}.png", subtitle=NAMES[mode])
+        pictures.append((figure, f"{name}.png"))
+    report = folder / "report.html"
+    write_report(report, results, known, pictures, seeds=seeds)
+    return report
+
+
+def _cost(cell: Cell) -> float:
+    values = dict(cell.values)
+    return values.get("count", 3.0) + (20.0 if cell.mode == "literal" else 0.0)

@@ -1,0 +1,185 @@
+"""Read a scenario from TOML.  Every error names file, key, value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import Faults2007
+from cobblestone.simulator.scenario import (
+    DAY,
+    HOUR,
+    AppModel,
+    Compatibility,
+    Gpus,
+    HostModel,
+    JobSizes,
+    OnOff,
+    Preferences,
+    ProjectModel,
+    Scenario,
+)
+from cobblestone.simulator.traces import read_trace
+
+Value = TypeVar("Value")
+MAX_FILE_BYTES = 4 * 1024 * 1024
+_UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": HOUR, "d": DAY}
+#: keys whose values are times: a number of seconds, or a text such as "9 d", "8.4 h", "10 min"
+_TIMES = {
+    "duration", "mean_on", "trace_length", "latency_bound", "checkpoint_period", "connection_interval", "slice_seconds",
+    "buffer_min", "buffer_additional", "rec_half_life", "quantum",
+}  # fmt: skip
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read and check a scenario file.  Raises :class:`ConfigError`."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; this is not a scenario")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
+    try:
+        return parse_scenario(data, folder=path.parent)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenario:
+    """Make a scenario of the tables of a TOML file.  Raises :class:`ConfigError`."""
+    table = dict(data)
+    host = _host(dict(_table(table.pop("host", {}), "host")), folder)
+    preferences = _make(Preferences, _table(table.pop("preferences", {}), "preferences"), "preferences")
+    compat = dict(_table(table.pop("compatibility", {}), "compatibility"))
+    faults = _make(
+        Faults2007, _table(compat.pop("faults", {}), "compatibility.faults"), "compatibility.faults"
+    )
+    compatibility = _make(Compatibility, compat, "compatibility", faults=faults)
+    projects: list[ProjectModel] = []
+    for number, item in enumerate(_list(table.pop("project", []), "project")):
+        projects.append(
+            _project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder)
+        )
+    if not projects:
+        raise ConfigError("project: a scenario needs at least one [[project]]")
+    scenario = _make(
+        Scenario,
+        table,
+        "scenario",
+        host=host,
+        preferences=preferences,
+        projects=tuple(projects),
+        compatibility=compatibility,
+    )
+    return scenario.check()
+
+
+def _host(table: dict[str, Any], folder: Path) -> HostModel:
+    availability = _on_off(
+        table.pop("availability", {"fraction": 0.8, "mean_on": 1000.0}), "host.availability", folder
+    )
+    gpus = tuple(
+        _make(Gpus, _table(item, "host.gpu"), "host.gpu") for item in _list(table.pop("gpu", []), "host.gpu")
+    )
+    return _make(HostModel, table, "host", availability=availability, gpus=gpus)
+
+
+def _project(table: dict[str, Any], where: str, folder: Path) -> ProjectModel:
+    downtime = _on_off(table.pop("downtime", {}), f"{where}.downtime", folder)
+    apps = [
+        _app(dict(_table(item, f"{where}.app")), f"{where}.app")
+        for item in _list(table.pop("app", [{}]), f"{where}.app")
+    ]
+    return _make(ProjectModel, table, where, downtime=downtime, apps=tuple(apps))
+
+
+def _app(table: dict[str, Any], where: str) -> AppModel:
+    sizes = {
+        key.removeprefix("flops_"): table.pop(key)
+        for key in list(table)
+        if key.startswith("flops_") and key != "flops_estimate"
+    }
+    if "mean" not in sizes and "flops_estimate" in table and "values" not in sizes:
+        sizes["mean"] = table["flops_estimate"]
+    return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, f"{where}.flops"))
+
+
+def _on_off(value: Any, where: str, folder: Path) -> OnOff:
+    table = dict(_table(value, where))
+    name = table.pop("trace_file", None)
+    if name is None:
+        return _make(OnOff, table, where)
+    node = table.pop("trace_node", None)
+    trace, length = read_trace(folder / str(name), node=None if node is None else str(node))
+    return _make(OnOff, {"trace_length": length, **table}, where, trace=trace)
+
+
+def _table(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} = {value!r}: must be a table")
+    return value  # type: ignore[no-any-return]  # tomllib's tables have text keys
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} = {value!r}: must be a list of tables, written [[{where}]]")
+    return value  # type: ignore[no-any-return]  # of whatever tomllib read
+
+
+def _make(kind: type[Value], table: Mapping[str, Any], where: str, **given: Any) -> Value:
+    """Make a dataclass of a table: unknown keys, wrong types and non-finite numbers are errors."""
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]  # every kind is a dataclass
+    allowed = sorted(set(known) - set(given))
+    values: dict[str, Any] = dict(given)
+    for key, value in table.items():
+        if key not in known or key in given:
+            raise ConfigError(f"{where}: unknown key {key!r} = {value!r}; allowed: {', '.join(allowed)}")
+        values[key] = _convert(value, str(known[key].type), f"{where}.{key}", key)
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ConfigError(f"{where}: a key is missing ({error}); allowed: {', '.join(allowed)}") from error
+
+
+def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
+    if key in _TIMES and isinstance(value, str):
+        return _seconds(value, where)
+    if wanted.startswith("tuple") and isinstance(value, list):
+        return tuple(_number(v, where) for v in value)  # type: ignore[misc]  # checked one by one
+    if isinstance(value, bool):
+        if wanted != "bool":
+            raise ConfigError(f"{where} = {value!r}: must be {wanted}")
+        return value
+    if wanted == "int":
+        if not isinstance(value, int):
+            raise ConfigError(f"{where} = {value!r}: must be a whole number")
+        return value
+    if wanted == "float" or (isinstance(value, int | float) and "float" in wanted):
+        return _number(value, where)
+    if wanted == "bool" or not isinstance(value, str):
+        raise ConfigError(f"{where} = {value!r}: must be {wanted}")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{where} = {value!r}: must be a finite number")
+    return float(value)
+
+
+def _seconds(text: str, where: str) -> float:
+    number, _, unit = text.strip().partition(" ")
+    try:
+        value = float(number) * _UNITS[unit.strip()]
+    except (ValueError, KeyError):
+        raise ConfigError(
+            f"{where} = {text!r}: a time is a number of seconds or a text such as '9 d', '8.4 h', '10 min'"
+        ) from None
+    return _number(value, where)

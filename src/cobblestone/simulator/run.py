@@ -1,0 +1,79 @@
+"""Run one scenario with one policy and one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.classic import ClassicClient
+from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
+from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
+from cobblestone.simulator.modern import ModernClient
+from cobblestone.simulator.network import Network
+from cobblestone.simulator.scenario import Scenario
+from cobblestone.simulator.server import ProjectServer
+from cobblestone.simulator.streams import CLibraryRandom, Streams
+
+#: Largest part of the delivered FLOPs by which the books may fail to balance (rounding of sums).
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What came out of a run."""
+
+    scenario: Scenario
+    policy: PolicyChoice
+    seed: int
+    metrics: Metrics
+    books: Books
+
+
+def simulate(
+    scenario: Scenario, policy: PolicyChoice, *, seed: int = 1, recorder: Recorder | None = None
+) -> RunResult:
+    """Simulate; same arguments, same result.
+
+    Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
+    balance.
+    """
+    scenario.check()
+    if policy.cpu_scheduling != 4 and any(a.gpu for p in scenario.projects for a in p.apps):
+        raise ConfigError(
+            f"{policy}: the published policies know CPUs only, and the scenario has GPU jobs; use CS4_WF4"
+        )
+    if policy.cpu_scheduling == 4 and scenario.compatibility.quantum:
+        raise ConfigError(
+            f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out"
+        )
+    # the order of projects in a file must not matter, so they are put in the order of their names
+    scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
+    streams = Streams(seed)
+    shared = CLibraryRandom(seed) if scenario.compatibility.c_library_random else None
+    host = HostRun(scenario, streams, shared, recorder)
+    servers = [
+        ProjectServer(
+            model,
+            i,
+            scenario.host,
+            shared if shared is not None else streams.stream("jobs", model.name),
+            inversion=shared is not None,
+        )
+        for i, model in enumerate(scenario.projects)
+    ]
+    network = Network(host, servers, streams)
+    kind = ModernClient if policy.cpu_scheduling == 4 else ClassicClient
+    client = kind(host, network, policy, shared if shared is not None else streams.stream("backoff"))
+    host.run(client)
+    for task in client.jobs + client.finished:
+        host.books.leave(task, scenario.duration)
+    off = host.books.imbalance()
+    if off > TOLERANCE:
+        raise SimulationFault(
+            f"scenario {scenario.name!r}, {policy}, seed {seed}: the books are out of balance by {off:.3g} of what was delivered;"
+            " please report this with the scenario file"
+        )
+    return RunResult(
+        scenario=scenario, policy=policy, seed=seed, metrics=compute_metrics(host.books), books=host.books
+    )

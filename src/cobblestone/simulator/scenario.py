@@ -1,0 +1,342 @@
+"""What is simulated: a host, its preferences, and projects with their apps.  Plain values, checked when
+they are made.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import Faults2007
+from cobblestone.simulator.streams import exponential
+
+DAY = 86400.0
+HOUR = 3600.0
+
+
+def require(condition: bool, where: str, key: str, value: object, allowed: str) -> None:
+    """Raise :class:`ConfigError` naming place, key, value and the allowed range unless ``condition`` holds."""
+    if not condition:
+        raise ConfigError(f"{where}: {key} = {value!r} is not possible; allowed: {allowed}")
+
+
+def _finite(where: str, key: str, value: float, low: float, high: float) -> None:
+    require(math.isfinite(value) and low <= value <= high, where, key, value, f"{low:g} to {high:g}")
+
+
+PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnOff:
+    """An on-off process: the host's availability, or a project's.
+
+    ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs
+    of start and end of on-periods, in seconds) replaces both and is repeated when it ends.
+    """
+
+    fraction: float = 1.0
+    mean_on: float = 3600.0
+    kind: PeriodKind = "exponential"
+    shape: float = 1.0  #: gamma and Weibull: shape; lognormal: sigma of the logarithm
+    trace: tuple[tuple[float, float], ...] = ()
+    trace_length: float = 0.0  #: seconds after which the trace repeats; 0 = its last end
+
+    def check(self, where: str) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        require(0.0 < self.fraction <= 1.0, where, "fraction", self.fraction, "above 0, up to 1")
+        _finite(where, "mean_on", self.mean_on, 1.0, 1e10)
+        require(self.kind in ("exponential", "gamma", "weibull", "lognormal"), where, "kind", self.kind,
+                "exponential, gamma, weibull, lognormal")  # fmt: skip
+        _finite(where, "shape", self.shape, 0.05, 100.0)
+        last = 0.0
+        for start, end in self.trace:
+            require(
+                last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
+            )
+            last = end
+
+    def period(self, rng: random.Random, *, on: bool) -> float:
+        """Draw the length of one on- or off-period."""
+        mean = self.mean_on if on else self.mean_on * (1.0 - self.fraction) / self.fraction
+        if self.kind == "exponential":
+            return exponential(rng, mean)
+        if self.kind == "gamma":
+            return rng.gammavariate(self.shape, mean / self.shape)
+        if self.kind == "weibull":
+            return rng.weibullvariate(mean / math.gamma(1.0 + 1.0 / self.shape), self.shape)
+        return rng.lognormvariate(math.log(mean) - self.shape * self.shape / 2.0, self.shape)
+
+
+SizeKind = Literal["normal", "lognormal", "empirical"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSizes:
+    """Distribution of the true FLOPs of a job: normal cut at 0, log-normal (same mean and standard
+    deviation), or given values.
+    """
+
+    mean: float = 1.3e13
+    stdev: float = 0.0
+    kind: SizeKind = "normal"
+    values: tuple[float, ...] = ()  #: empirical: drawn with equal probability
+
+    def check(self, where: str) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        _finite(where, "flops_mean", self.mean, 1.0, 1e24)
+        _finite(where, "flops_stdev", self.stdev, 0.0, 1e27)
+        require(
+            self.kind in ("normal", "lognormal", "empirical"),
+            where,
+            "flops_kind",
+            self.kind,
+            "normal, lognormal, empirical",
+        )
+        require(
+            self.kind != "empirical" or bool(self.values),
+            where,
+            "flops_values",
+            self.values,
+            "at least one value",
+        )
+        for value in self.values:
+            _finite(where, "flops_values", value, 0.0, 1e24)
+
+    def draw(self, rng: random.Random) -> float:
+        """Draw one size in FLOPs, never negative."""
+        if self.kind == "empirical":
+            return self.values[int(rng.random() * len(self.values)) % len(self.values)]
+        if self.stdev == 0.0:
+            return self.mean
+        if self.kind == "normal":
+            return max(0.0, rng.gauss(self.mean, self.stdev))
+        spread = math.log1p((self.stdev / self.mean) ** 2)
+        return rng.lognormvariate(math.log(self.mean) - spread / 2.0, math.sqrt(spread))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppModel:
+    """One kind of job of a project."""
+
+    name: str = "app"
+    latency_bound: float = 9 * DAY
+    flops_estimate: float = 1.3e13
+    sizes: JobSizes = field(default_factory=JobSizes)
+    weight: float = 1.0
+    cpus: float = 1.0  #: CPUs used by a job, may be a fraction
+    gpu: str = ""  #: GPU type used, empty = none
+    gpus: float = 0.0  #: instances used, may be a fraction
+    efficiency: float = 1.0  #: part of the devices' peak speed that a job achieves
+    checkpoint_period: float = 0.0  #: seconds between checkpoints; 0 = all the time
+    input_bytes: float = 0.0
+    output_bytes: float = 0.0
+    error_rate: float = 0.0  #: part of the jobs that fail, at a uniformly distributed point
+    early_exit_rate: float = (
+        0.0  #: part of the jobs that succeed at a uniformly distributed point of their size
+    )
+    max_concurrent: int = 0  #: 0 = no limit
+
+    def check(self, where: str) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        _finite(where, "latency_bound", self.latency_bound, 1.0, 1e10)
+        _finite(where, "flops_estimate", self.flops_estimate, 1.0, 1e24)
+        _finite(where, "weight", self.weight, 0.0, 1e9)
+        _finite(where, "cpus", self.cpus, 0.0, 1024)
+        _finite(where, "gpus", self.gpus, 0.0, 64)
+        _finite(where, "efficiency", self.efficiency, 0.001, 1.0)
+        require(
+            bool(self.gpu) == (self.gpus > 0), where, "gpus", self.gpus, "above 0 exactly if gpu names a type"
+        )
+        require(self.cpus > 0 or self.gpus > 0, where, "cpus", self.cpus, "above 0 unless a GPU is used")
+        _finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
+        _finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
+        _finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
+        _finite(where, "error_rate", self.error_rate, 0.0, 1.0)
+        _finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
+        require(
+            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
+        )
+        self.sizes.check(where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectModel:
+    """A project as the host sees it."""
+
+    name: str
+    share: float = 100.0
+    apps: tuple[AppModel, ...] = (AppModel(),)
+    downtime: OnOff = field(default_factory=OnOff)  #: on = the project's server answers
+    max_infeasible: int = 0  #: refused candidates after which the server stops looking
+    max_concurrent: int = 0
+
+    def check(self) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        where = f"project {self.name!r}"
+        require(0 < len(self.name) <= 200, where, "name", self.name, "1 to 200 characters")
+        _finite(where, "share", self.share, 0.0, 1e9)
+        require(0 < len(self.apps) <= 100, where, "apps", len(self.apps), "1 to 100 apps")
+        require(0 <= self.max_infeasible <= 1000, where, "max_infeasible", self.max_infeasible, "0 to 1000")
+        require(
+            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
+        )
+        self.downtime.check(f"{where}, downtime")
+        for app in self.apps:
+            app.check(f"{where}, app {app.name!r}")
+        require(
+            sum(a.weight for a in self.apps) > 0, where, "weight", 0, "at least one app with a weight above 0"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """GPUs of one type."""
+
+    type: str
+    count: int = 1
+    flops: float = 1e12  #: peak of one instance
+
+    def check(self) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        require(bool(self.type), "host, gpu", "type", self.type, "a name such as NVIDIA")
+        require(1 <= self.count <= 64, f"host, gpu {self.type}", "count", self.count, "1 to 64")
+        _finite(f"host, gpu {self.type}", "flops", self.flops, 1.0, 1e18)
+
+
+Belief = Literal["efficiency", "statistics", "true"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostModel:
+    """A computer."""
+
+    ncpus: int = 2
+    flops: float = 1e9  #: of one CPU
+    gpus: tuple[Gpus, ...] = ()
+    availability: OnOff = field(default_factory=lambda: OnOff(fraction=0.8, mean_on=1000.0))
+    believed_availability: Belief | float = "statistics"
+    """What the client takes its availability to be: the CPU efficiency of 2007, today's statistics, the
+    truth, or a number.
+    """
+    connection_interval: float = 0.0
+    download_rate: float = 0.0  #: bytes per second; 0 = at once
+    upload_rate: float = 0.0
+    leave_in_memory: bool = True  #: preempted tasks keep what they did since their checkpoint
+
+    def check(self) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        require(1 <= self.ncpus <= 1024, "host", "ncpus", self.ncpus, "1 to 1024")
+        _finite("host", "flops", self.flops, 1.0, 1e18)
+        _finite("host", "connection_interval", self.connection_interval, 0.0, 1e8)
+        _finite("host", "download_rate", self.download_rate, 0.0, 1e12)
+        _finite("host", "upload_rate", self.upload_rate, 0.0, 1e12)
+        self.availability.check("host, availability")
+        belief = self.believed_availability
+        if isinstance(belief, str):
+            require(belief in ("efficiency", "statistics", "true"), "host", "believed_availability", belief,
+                    "efficiency, statistics, true or a number")  # fmt: skip
+        else:
+            _finite("host", "believed_availability", belief, 0.01, 1.0)
+        for gpu in self.gpus:
+            gpu.check()
+        require(
+            len({g.type for g in self.gpus}) == len(self.gpus),
+            "host",
+            "gpu",
+            [g.type for g in self.gpus],
+            "each type once",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """The volunteer's preferences."""
+
+    slice_seconds: float = 3600.0
+    buffer_min: float = 0.1 * DAY
+    buffer_additional: float = 0.25 * DAY
+    rec_half_life: float = 10 * DAY
+
+    def check(self) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        _finite("preferences", "slice_seconds", self.slice_seconds, 60.0, 1e7)
+        _finite("preferences", "buffer_min", self.buffer_min, 0.0, 1e8)
+        _finite("preferences", "buffer_additional", self.buffer_additional, 0.0, 1e8)
+        _finite("preferences", "rec_half_life", self.rec_half_life, 60.0, 1e9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatibility:
+    """Ways of older simulators.  The default is none of them."""
+
+    quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
+    c_library_random: bool = False  #: one stream from the C library's generator for everything
+    one_contact_reports_all: bool = False  #: a contact with any project reports the finished jobs of all
+    every_poll: bool = (
+        False  #: look at work fetch at every poll, needed or not (slow; the same to the last draw)
+    )
+    faults: Faults2007 = field(default_factory=Faults2007)
+
+    @classmethod
+    def year_2007(cls, *, literal: bool = False) -> Compatibility:
+        """Everything as the simulator of 2007 did it; ``literal`` follows it draw by draw."""
+        return cls(
+            quantum=60.0,
+            one_contact_reports_all=True,
+            faults=Faults2007.all(),
+            c_library_random=literal,
+            every_poll=literal,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that a run depends on, but for policy and seed."""
+
+    name: str = "scenario"
+    duration: float = 100 * DAY
+    host: HostModel = field(default_factory=HostModel)
+    preferences: Preferences = field(default_factory=Preferences)
+    projects: tuple[ProjectModel, ...] = (ProjectModel(name="P1"),)
+    compatibility: Compatibility = field(default_factory=Compatibility)
+
+    def check(self) -> Scenario:
+        """Return self.  Raises :class:`ConfigError` naming what is impossible."""
+        _finite("scenario", "duration", self.duration, 60.0, 1e10)
+        require(
+            0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
+        )
+        names = [p.name for p in self.projects]
+        require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
+        self.host.check()
+        self.preferences.check()
+        require(
+            0.0 <= self.compatibility.quantum <= 3600.0,
+            "compatibility",
+            "quantum",
+            self.compatibility.quantum,
+            "0 to 3600",
+        )
+        types = {g.type for g in self.host.gpus}
+        for project in self.projects:
+            project.check()
+            for app in project.apps:
+                require(not app.gpu or app.gpu in types, f"project {project.name!r}, app {app.name!r}", "gpu", app.gpu,
+                        f"one of the host's types {sorted(types)}")  # fmt: skip
+        require(sum(p.share for p in self.projects) > 0, "scenario", "share", 0, "at least one share above 0")
+        return self
+
+
+def pick_weighted(weights: tuple[float, ...], u: float) -> int:
+    """Return the index that ``u`` (0 ... 1) falls on."""
+    total = 0.0
+    ends: list[float] = []
+    for weight in weights:
+        total += weight
+        ends.append(total)
+    return min(bisect_left(ends, u * total), len(weights) - 1)

@@ -1,0 +1,182 @@
+"""The project's side of a contact: jobs with a true size, sent by WS1 or WS2."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+
+from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.device_work_fetch import DeviceRequest
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pick_weighted
+from cobblestone.simulator.streams import normal_by_inversion
+from cobblestone.simulator.task import Task
+
+MAX_JOBS_PER_REPLY = 1000
+
+
+class ProjectServer:
+    """Hands out the jobs of one project to one host.
+
+    The k-th job that is made has the same size under every policy.
+    """
+
+    def __init__(
+        self, model: ProjectModel, index: int, host: HostModel, rng: random.Random, *, inversion: bool = False
+    ) -> None:
+        self.model = model
+        self.index = index
+        self.host = host
+        self.rng = rng
+        self.inversion = inversion
+        self.made = 0
+        self.sent = 0
+        self._weights = tuple(a.weight for a in model.apps)
+        self._speeds = [_speed(app, host) for app in model.apps]
+        self._peaks = [_peak(app, host) for app in model.apps]
+        self._kept: Task | None = None
+
+    def make_job(self, now: float, *, gpu: str | None = None) -> Task:
+        """Make the next job, as if it were sent now; of an app for this device type, if one is named (empty
+        = CPU).
+        """
+        weights = self._weights
+        if gpu is not None:
+            weights = tuple(a.weight if a.gpu == gpu else 0.0 for a in self.model.apps)
+        number = 0
+        if self.inversion or len(weights) > 1:
+            number = pick_weighted(weights, self.rng.random())
+        app = self.model.apps[number]
+        sizes = app.sizes
+        flops = (
+            sizes.draw(self.rng)
+            if not self.inversion
+            else sizes.mean + sizes.stdev * normal_by_inversion(self.rng)
+        )
+        flops = max(0.0, flops)
+        speed = self._speeds[number]
+        task = Task(
+            project=self.index,
+            app=app,
+            number=self.made,
+            raw=app.flops_estimate / speed,
+            size=flops / speed,
+            received=now,
+            peak=self._peaks[number],
+        )
+        self.made += 1
+        if app.error_rate and self.rng.random() < app.error_rate:
+            task.failed = True
+            task.limit = task.size * self.rng.random()
+        if app.early_exit_rate and self.rng.random() < app.early_exit_rate:
+            task.size = task.limit = task.limit * self.rng.random()
+        return task
+
+    def answer(
+        self,
+        seconds: float,
+        *,
+        now: float,
+        dcf: float,
+        workload: Iterable[Task] | None,
+        buffer_min: float,
+        faults: Faults2007,
+    ) -> tuple[list[Task], bool]:
+        """Return the jobs sent for a request of ``seconds``, and whether a candidate was refused.
+
+        ``workload`` is the host's list of jobs in progress (WS2) or None (WS1).
+        """
+        sent: list[Task] = []
+        refused = 0
+        origin = 0.0 if faults.absolute_admission_deadlines else now
+        known: Workload | None = None
+        if workload is not None:
+            booked = [
+                BookedJob(t.report_deadline - buffer_min - origin, t.remaining)
+                for t in workload
+                if t.remaining > 0.0
+            ]
+            known = Workload(booked, ncpus=self.host.ncpus)
+        while seconds > 0.0:
+            task = self._next(now)
+            if known is not None:
+                needs = task.size if faults.true_size_in_admission else dcf * task.raw
+                candidate = BookedJob(task.report_deadline - origin, needs)
+                if not known.admits(candidate):
+                    if not faults.true_size_in_admission:
+                        self._kept = task  # not sent, so it stays at the head of the project's queue
+                    refused += 1
+                    if refused > self.model.max_infeasible:
+                        break
+                    if len(self.model.apps) > 1 or faults.true_size_in_admission:
+                        self._kept = None
+                        continue
+                    break
+                known.add(candidate)
+            sent.append(task)
+            seconds -= dcf * task.raw
+        self.sent += len(sent)
+        return sent, refused > self.model.max_infeasible
+
+    def answer_devices(
+        self,
+        requests: Mapping[str, DeviceRequest],
+        *,
+        now: float,
+        dcf: float,
+        delays: Mapping[str, float],
+        fraction: float,
+        workload: Iterable[Task] | None,
+    ) -> list[Task]:
+        """Return the jobs sent for a request of today's clients.
+
+        A job is sent if the device's delay and its own run time (stretched by the available ``fraction`` of
+        time) fit into the latency bound, and with a ``workload`` (WS2) if the deadline check admits it.
+        """
+        known: Workload | None = None
+        if workload is not None:
+            booked = [
+                BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload if not t.gpu
+            ]
+            known = Workload(booked, ncpus=self.host.ncpus)
+        sent: list[Task] = []
+        for kind, wanted in requests.items():
+            if not any(a.gpu == kind and a.weight > 0 for a in self.model.apps):
+                continue
+            seconds, instances, delay = wanted.seconds, wanted.instances, delays.get(kind, 0.0)
+            while (seconds > 0.0 or instances > 0.0) and len(sent) < MAX_JOBS_PER_REPLY:
+                task = self.make_job(now, gpu=kind)
+                duration = dcf * task.raw / fraction
+                use = task.gpus if kind else task.cpus
+                if delay + duration > task.app.latency_bound:
+                    break
+                if known is not None and not kind:
+                    job = BookedJob(task.report_deadline - now, duration)
+                    if not known.admits(job):
+                        break
+                    known.add(job)
+                sent.append(task)
+                seconds -= duration * use
+                instances -= use
+        self.sent += len(sent)
+        return sent
+
+    def _next(self, now: float) -> Task:
+        task = self._kept
+        if task is None:
+            return self.make_job(now)
+        self._kept = None
+        task.received = now
+        task.report_deadline = task.cutoff = now + task.app.latency_bound
+        return task
+
+
+def _speed(app: AppModel, host: HostModel) -> float:
+    """FLOP/s of a job on its devices."""
+    gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
+    return (gpu + app.cpus * host.flops) * app.efficiency
+
+
+def _peak(app: AppModel, host: HostModel) -> float:
+    gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
+    return gpu + app.cpus * host.flops

@@ -1,0 +1,87 @@
+"""Make a scenario of a real client's state file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cobblestone.domain.errors import ConfigError, RemoteProtocolError
+from cobblestone.simulator.scenario import (
+    AppModel,
+    Gpus,
+    HostModel,
+    JobSizes,
+    OnOff,
+    ProjectModel,
+    Scenario,
+)
+from cobblestone.wire.client_state import ClientStateSummary, StateApp, StateProject, read_client_state
+
+#: Used where the file says nothing, as BOINC's emulator does.
+DEFAULT_LATENCY_BOUND = 864000.0
+DEFAULT_FPOPS_EST = 3.6e14
+
+
+def scenario_from_state(path: Path) -> Scenario:
+    """Read ``client_state.xml``.  Raises :class:`ConfigError` naming file and value."""
+    try:
+        summary = read_client_state(path.read_bytes())
+        return scenario_of(summary, name=path.stem).check()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (RemoteProtocolError, ConfigError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
+    """Make a scenario: the host as it is, each project with the apps that compute."""
+    types = {g.type for g in summary.gpus}
+    projects: list[ProjectModel] = []
+    for project in summary.projects:
+        apps = tuple(
+            _app(a, summary, types) for a in project.apps if not a.ignore and not a.non_cpu_intensive
+        )
+        if apps:
+            projects.append(_project(project, apps, {p.name for p in projects}))
+    if not projects:
+        raise ConfigError(
+            "no project of the state file has an app to simulate; attach a project and let it send its apps"
+        )
+    fraction = max(0.001, summary.on_frac * summary.active_frac)
+    return Scenario(
+        name=name,
+        host=HostModel(
+            ncpus=summary.p_ncpus,
+            flops=summary.p_fpops,
+            gpus=tuple(Gpus(type=g.type, count=g.count, flops=g.peak_flops) for g in summary.gpus),
+            availability=OnOff(fraction=min(1.0, fraction), mean_on=summary.on_lambda),
+        ),
+        projects=tuple(projects),
+    )
+
+
+def _project(project: StateProject, apps: tuple[AppModel, ...], taken: set[str]) -> ProjectModel:
+    name = project.name[:150] or "project"
+    if name in taken:
+        name = f"{name} ({project.url[:40]})"
+    downtime = OnOff(fraction=project.available_frac, mean_on=project.available_lambda)
+    return ProjectModel(name=name, share=project.resource_share, apps=apps, downtime=downtime)
+
+
+def _app(app: StateApp, summary: ClientStateSummary, types: set[str]) -> AppModel:
+    estimate = app.fpops_est or DEFAULT_FPOPS_EST
+    gpu = app.gpu_type if app.gpu_type in types and app.gpu_usage > 0 else ""
+    usage = app.gpu_usage if gpu else 0.0
+    cpus = app.avg_ncpus if app.avg_ncpus > 0 or gpu else 1.0
+    peak = cpus * summary.p_fpops + sum(g.peak_flops for g in summary.gpus if g.type == gpu) * usage
+    efficiency = min(1.0, max(0.001, app.flops / peak)) if app.flops else 1.0
+    return AppModel(
+        name=app.name or "app",
+        latency_bound=app.latency_bound or DEFAULT_LATENCY_BOUND,
+        flops_estimate=estimate,
+        sizes=JobSizes(mean=app.fpops_mean or estimate, stdev=app.fpops_stdev or 0.0),
+        weight=app.weight,
+        cpus=cpus,
+        gpu=gpu,
+        gpus=usage,
+        efficiency=efficiency,
+    )

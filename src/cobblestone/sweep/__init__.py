@@ -1,0 +1,1 @@
+"""Many independent runs: on a process pool, or on a Dask cluster where one machine is not enough."""

@@ -1,0 +1,82 @@
+"""Where tasks run.  A backend is three functions: ``submit``, ``as_completed`` and ``close``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import as_completed as futures_as_completed
+from typing import Any, Protocol
+
+from cobblestone.domain.errors import ConfigError
+
+
+class Backend(Protocol):
+    """Runs functions somewhere else."""
+
+    def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]: ...
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]: ...
+    def close(self) -> None: ...
+
+
+class ProcessPool:
+    """All cores of this machine."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._pool = ProcessPoolExecutor(max_workers=workers or os.cpu_count() or 1)
+
+    def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]:
+        """Queue one call."""
+        return self._pool.submit(function, argument)
+
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+        """Yield futures as they finish."""
+        return futures_as_completed(futures)
+
+    def close(self) -> None:
+        """Drop what is queued and stop."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class DaskCluster:
+    """A Dask cluster (needs the extra ``sweep``); ``dask://local`` starts one on this machine."""
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        try:
+            from dask.distributed import Client, as_completed
+        except ImportError as error:
+            raise ConfigError("a Dask scheduler needs the extra: pip install 'cobblestone[sweep]'") from error
+        self._as_completed: Any = as_completed
+        where = address.removeprefix("dask://")
+        if where in ("", "local"):
+            self._client: Any = Client(
+                n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None
+            )
+        else:
+            self._client = Client(f"tcp://{where}", timeout="20s")
+
+    def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]:
+        """Queue one call; Dask would otherwise answer equal calls from memory."""
+        return self._client.submit(function, argument, pure=False)
+
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+        """Yield futures as they finish."""
+        yield from self._as_completed(list(futures))
+
+    def close(self) -> None:
+        """Leave the cluster, and stop it if it is our own."""
+        self._client.close()
+
+
+def open_backend(scheduler: str = "", *, workers: int | None = None) -> Backend:
+    """Return the backend for ``""`` (process pool) or ``dask://host:port`` / ``dask://local``.
+
+    Raises :class:`ConfigError` for anything else.
+    """
+    if not scheduler:
+        return ProcessPool(workers)
+    if scheduler.startswith("dask://"):
+        return DaskCluster(scheduler, workers)
+    raise ConfigError(
+        f"scheduler = {scheduler!r}: leave it out for all cores here, or write dask://host:port or dask://local"
+    )

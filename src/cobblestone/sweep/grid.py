@@ -1,0 +1,71 @@
+"""Run a grid of tasks, keep each result as soon as it is there, and go on where an interrupted run stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cobblestone.sweep.backends import Backend
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Return the kept results by key; a last line cut off by an interruption is ignored."""
+    found: dict[str, Any] = {}
+    if not path.exists():
+        return found
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+            found[str(entry["key"])] = entry["result"]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def run_grid(
+    function: Callable[[Any], Any],
+    tasks: Mapping[str, Any],
+    *,
+    backend: Backend,
+    keep: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Return ``function(task)`` for every task by key.
+
+    Results (JSON-ready) are appended to ``keep`` as they arrive; keys found there already are not run
+    again.
+    """
+    results = (
+        {key: value for key, value in read_results(keep).items() if key in tasks} if keep is not None else {}
+    )
+    missing = [key for key in tasks if key not in results]
+    done = len(results)
+    if progress is not None:
+        progress(done, len(tasks))
+    futures = {backend.submit(function, tasks[key]): key for key in missing}
+    log = keep.open("a", encoding="utf-8") if keep is not None else None
+    try:
+        if (
+            log is not None
+            and keep is not None
+            and keep.stat().st_size
+            and not keep.read_bytes().endswith(b"\n")
+        ):
+            log.write("\n")
+        for future in backend.as_completed(futures):
+            key = futures[future]
+            results[key] = future.result()
+            if log is not None:
+                log.write(json.dumps({"key": key, "result": results[key]}) + "\n")
+                log.flush()
+                os.fsync(log.fileno())
+            done += 1
+            if progress is not None:
+                progress(done, len(tasks))
+    finally:
+        if log is not None:
+            log.close()
+    return results

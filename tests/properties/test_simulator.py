@@ -1,0 +1,218 @@
+"""What must hold in every simulation."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator import presets
+from cobblestone.simulator.run import RunResult, simulate
+from cobblestone.simulator.scenario import (
+    DAY,
+    AppModel,
+    Compatibility,
+    Gpus,
+    HostModel,
+    JobSizes,
+    OnOff,
+    Preferences,
+    ProjectModel,
+    Scenario,
+)
+
+BASE = PolicyChoice()
+ALWAYS_ON = OnOff()
+POLICIES = [
+    PolicyChoice.parse(t)
+    for t in ("CS1_WF1_WS1_JC1", "CS2_WF2_WS2_JC2", "CS2_WF1_WS2_JC2", "CS4_WF4_WS1_JC2", "CS4_WF4_WS2_JC2")
+]
+
+
+def always_on(scenario: Scenario) -> Scenario:
+    return replace(scenario, host=replace(scenario.host, availability=ALWAYS_ON))
+
+
+def run(scenario: Scenario, policy: PolicyChoice = BASE, seed: int = 1) -> RunResult:
+    return simulate(scenario, policy, seed=seed)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    """Small worlds with everything in them: off-time, errors, checkpoints, transfers, downtime, GPUs."""
+    number = draw(st.integers(1, 4))
+    gpu = draw(st.booleans())
+    projects: list[ProjectModel] = []
+    for i in range(number):
+        size = draw(st.floats(2e12, 3e13))
+        app = AppModel(
+            latency_bound=draw(st.floats(3600.0, 5 * DAY)),
+            flops_estimate=size / draw(st.sampled_from([0.5, 1.0, 3.0])),
+            sizes=JobSizes(
+                mean=size,
+                stdev=size * draw(st.sampled_from([0.0, 0.3, 5.0])),
+                kind=draw(st.sampled_from(["normal", "lognormal"])),
+            ),
+            checkpoint_period=draw(st.sampled_from([0.0, 600.0])),
+            error_rate=draw(st.sampled_from([0.0, 0.2])),
+            early_exit_rate=draw(st.sampled_from([0.0, 0.1])),
+            input_bytes=draw(st.sampled_from([0.0, 1e6])),
+            output_bytes=draw(st.sampled_from([0.0, 1e6])),
+        )
+        apps = [app]
+        if gpu and i == 0:
+            apps.append(
+                replace(
+                    app,
+                    name="gpu",
+                    gpu="NVIDIA",
+                    gpus=draw(st.sampled_from([0.5, 1.0])),
+                    cpus=0.2,
+                    flops_estimate=size * 100,
+                    sizes=JobSizes(mean=size * 100),
+                )
+            )
+        down = OnOff(fraction=draw(st.sampled_from([1.0, 0.7])), mean_on=20_000.0)
+        projects.append(
+            ProjectModel(
+                name=f"p{i}",
+                share=draw(st.sampled_from([0.0, 50.0, 100.0])) if i else 100.0,
+                apps=tuple(apps),
+                downtime=down,
+            )
+        )
+    host = HostModel(
+        ncpus=draw(st.integers(1, 4)),
+        gpus=(Gpus(type="NVIDIA", count=1, flops=1e11),) if gpu else (),
+        availability=OnOff(
+            fraction=draw(st.sampled_from([1.0, 0.6])),
+            mean_on=5000.0,
+            kind=draw(st.sampled_from(["exponential", "weibull", "gamma", "lognormal"])),
+        ),
+        connection_interval=draw(st.sampled_from([0.0, 20_000.0])),
+        download_rate=draw(st.sampled_from([0.0, 1e4])),
+        upload_rate=draw(st.sampled_from([0.0, 1e4])),
+        leave_in_memory=draw(st.booleans()),
+    )
+    return Scenario(duration=2 * DAY, host=host, projects=tuple(projects))
+
+
+@settings(max_examples=15, deadline=None)
+@given(scenarios(), st.sampled_from(POLICIES), st.integers(0, 1000))
+def test_the_books_balance_and_metrics_stay_in_range(
+    scenario: Scenario, policy: PolicyChoice, seed: int
+) -> None:
+    if any(a.gpu for p in scenario.projects for a in p.apps) and policy.cpu_scheduling != 4:
+        policy = PolicyChoice(4, 4, policy.work_send, policy.job_completion)
+    result = run(scenario, policy, seed)
+    metrics = result.metrics
+    assert result.books.imbalance() < 1e-6
+    for value in (
+        metrics.idleness,
+        metrics.waste,
+        metrics.monotony,
+        metrics.share_violation_normalised,
+        metrics.missed,
+    ):
+        assert -1e-9 <= value <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_the_same_seed_gives_the_same_run(policy: PolicyChoice) -> None:
+    scenario = replace(presets.mix(4, bound=presets.TIGHT_BOUND), duration=20 * DAY)
+    assert run(scenario, policy).metrics == run(scenario, policy).metrics
+    assert run(scenario, policy).metrics != run(scenario, policy, seed=2).metrics
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_the_order_of_projects_in_the_file_does_not_matter(policy: PolicyChoice) -> None:
+    scenario = replace(presets.mix(5, bound=presets.TIGHT_BOUND), duration=20 * DAY)
+    shuffled = list(scenario.projects)
+    random.Random(3).shuffle(shuffled)
+    assert run(replace(scenario, projects=tuple(shuffled)), policy).metrics == run(scenario, policy).metrics
+
+
+def test_two_policies_meet_the_same_world() -> None:
+    scenario = presets.variance(3.0)
+    one = run(scenario, PolicyChoice(2, 2, 1, 2))
+    two = run(scenario, PolicyChoice(1, 1, 1, 1))
+    assert one.books.available == two.books.available
+
+
+# -- closed forms ---------------------------------------------------------------------------------------------------
+
+
+def test_one_project_without_off_time_is_never_idle_and_wastes_nothing() -> None:
+    result = run(always_on(presets.slack(6)))
+    assert result.metrics.idleness == 0.0
+    assert result.metrics.waste == 0.0
+    jobs = 100 * DAY * 2 / 13000.0
+    assert result.metrics.jobs + 2 == pytest.approx(jobs, abs=3)
+
+
+def test_at_slack_one_everything_is_late_because_the_host_is_off_now_and_then() -> None:
+    assert run(presets.slack(1)).metrics.waste == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("policy", [PolicyChoice(), PolicyChoice(4, 4, 1, 2)], ids=str)
+def test_projects_that_always_have_work_get_their_shares(policy: PolicyChoice) -> None:
+    projects = tuple(presets.project(f"P{i}", flops=2e12, share=100.0 * i) for i in (1, 2, 3))
+    result = run(replace(always_on(presets.base()), projects=projects), policy)
+    total = sum(b.used for b in result.books.projects)
+    assert [b.used / total for b in result.books.projects] == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.02)
+
+
+@pytest.mark.parametrize("error", [1.0, 0.5, 3.0])
+def test_the_correction_factor_settles_at_the_error_of_the_estimates(error: float) -> None:
+    from cobblestone.policy.client.estimates import update_dcf
+
+    dcf = 1.0
+    for _ in range(100):
+        dcf = update_dcf(dcf, actual=13000.0, raw_estimate=13000.0 / error)
+    assert dcf == pytest.approx(error, rel=1e-3)
+    late = run(presets.slack(12, error=error)).metrics
+    assert late.waste == 0.0
+
+
+def test_a_buffer_bridges_the_time_between_connections() -> None:
+    # deterministic service, one connection a day: with more than a day of work no processor waits,
+    # with half a day of it half the time is lost
+    def idleness(days: float) -> float:
+        scenario = always_on(presets.base())
+        scenario = replace(
+            scenario,
+            host=replace(scenario.host, connection_interval=DAY),
+            preferences=Preferences(buffer_min=days * DAY, buffer_additional=0.0),
+            projects=(presets.project("P", bound=20 * DAY, flops=1e12),),
+        )
+        return run(scenario).metrics.idleness
+
+    assert idleness(1.2) == pytest.approx(0.0, abs=0.005)
+    assert idleness(0.5) == pytest.approx(0.5, abs=0.02)
+
+
+def test_exact_events_and_fine_polling_agree() -> None:
+    exact = presets.slack(3)
+    polled = replace(exact, compatibility=Compatibility(quantum=10.0))
+    assert run(exact).metrics.waste == pytest.approx(run(polled).metrics.waste, abs=0.02)
+
+
+def test_lost_work_is_wasted_and_errors_count() -> None:
+    app = AppModel(checkpoint_period=5000.0, error_rate=0.5)
+    scenario = replace(presets.base(), projects=(ProjectModel(name="P", apps=(app,)),), duration=30 * DAY)
+    scenario = replace(scenario, host=replace(scenario.host, leave_in_memory=False))
+    book = run(scenario).books.projects[0]
+    assert book.lost > 0.0
+    assert book.errors / (book.errors + book.met) == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("slack", [2, 3])
+def test_asking_only_for_jobs_that_will_be_in_time_wastes_next_to_nothing(slack: int) -> None:
+    scenario = replace(presets.slack(slack), duration=40 * DAY)
+    cautious = run(scenario, PolicyChoice(2, 3, 2, 2)).metrics
+    assert cautious.waste < 0.02 < run(scenario).metrics.waste
+    assert cautious.idleness < 0.01

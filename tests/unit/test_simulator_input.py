@@ -1,0 +1,189 @@
+"""Scenario files, traces and state files: good ones are read, bad ones get one clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cobblestone.cli import paper, simulate
+from cobblestone.domain.errors import ConfigError
+from cobblestone.simulator.reading import read_scenario
+from cobblestone.simulator.scenario import DAY
+from cobblestone.simulator.state_import import scenario_from_state
+from cobblestone.simulator.streams import CLibraryRandom
+from cobblestone.simulator.traces import read_trace
+
+GOOD = """
+name = "two"
+duration = "2 d"
+[host]
+ncpus = 2
+[host.availability]
+fraction = 0.5
+mean_on = "1 h"
+[[project]]
+name = "a"
+[[project.app]]
+latency_bound = "1 d"
+flops_estimate = 1e12
+[[project]]
+name = "b"
+share = 50
+"""
+
+STATE = """<client_state><host_info><p_ncpus>8</p_ncpus><p_fpops>4e9</p_fpops>
+<coprocs><coproc_cuda><count>1</count><peak_flops>8e12</peak_flops></coproc_cuda></coprocs></host_info>
+<time_stats><on_frac>0.5</on_frac><active_frac>0.8</active_frac></time_stats>
+<project><master_url>http://a/</master_url><project_name>A</project_name><resource_share>70</resource_share></project>
+<app><name>fold</name></app>
+<app_version><app_name>fold</app_name><flops>2e12</flops><avg_ncpus>0.5</avg_ncpus>
+<coproc><type>NVIDIA</type><count>1</count></coproc></app_version>
+<workunit><name>w</name><app_name>fold</app_name><rsc_fpops_est>7e15</rsc_fpops_est></workunit>
+<result><wu_name>w</wu_name><report_deadline>1000000</report_deadline><received_time>400000</received_time></result>
+<project><master_url>http://b/</master_url><project_name>B</project_name></project></client_state>"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
+    scenario = read_scenario(write(tmp_path, GOOD))
+    assert scenario.duration == 2 * DAY
+    assert scenario.host.availability.mean_on == 3600.0
+    assert [p.name for p in scenario.projects] == ["a", "b"]
+    assert scenario.projects[0].apps[0].sizes.mean == 1e12
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("ncpus = 2", "ncpus = 0", "ncpus = 0 is not possible; allowed: 1 to 1024"),
+        ("fraction = 0.5", "fraction = 1.5", "fraction = 1.5"),
+        ("fraction = 0.5", "fraction = nan", "finite"),
+        ("flops_estimate = 1e12", "flops_estimate = -1", "= -1.0 is not possible"),
+        ("share = 50", "shear = 50", "unknown key 'shear' = 50; allowed:"),
+        ('name = "b"', 'name = "a"', "different names"),
+        ('"1 d"', '"1 fortnight"', "'1 fortnight'"),
+        ("ncpus = 2", 'ncpus = "two"', "must be a whole number"),
+        ("[[project]]", "[[project", "is not TOML"),
+        ("share = 50", "share = true", "must be float"),
+    ],
+)
+def test_a_bad_scenario_gets_one_error_that_names_file_key_value_and_range(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    path = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        read_scenario(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_trace_gives_the_periods_of_one_node(tmp_path: Path) -> None:
+    path = tmp_path / "trace.tab"
+    rows = [("n1", 1, 100, 200), ("n1", 0, 200, 250), ("n1", 1, 250, 400), ("n2", 1, 0, 50)]
+    path.write_text(
+        "# comment\n" + "".join(f"{i}\t0\t{n}\t0\tx\t{k}\t{a}\t{b}\n" for i, (n, k, a, b) in enumerate(rows)),
+        encoding="utf-8",
+    )
+    assert read_trace(path) == (((0.0, 100.0), (150.0, 300.0)), 300.0)
+    assert read_trace(path, node="n2")[0] == ((0.0, 50.0),)
+    with pytest.raises(ConfigError, match="no event of node 'n9'"):
+        read_trace(path, node="n9")
+
+
+@pytest.mark.parametrize("line", ["1\t2\t3", "1\t0\tn\t0\tx\t1\tabc\t5", "1\t0\tn\t0\tx\t1\t9\t5"])
+def test_a_broken_trace_names_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "trace.tab"
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="line 1"):
+        read_trace(path)
+
+
+def test_a_state_file_becomes_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "client_state.xml"
+    path.write_text(STATE, encoding="utf-8")
+    scenario = scenario_from_state(path)
+    (project,) = scenario.projects
+    (app,) = project.apps
+    assert (scenario.host.ncpus, scenario.host.gpus[0].flops, project.share) == (8, 8e12, 70.0)
+    assert scenario.host.availability.fraction == pytest.approx(0.4)
+    assert (app.gpu, app.cpus, app.latency_bound, app.flops_estimate) == ("NVIDIA", 0.5, 600_000.0, 7e15)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("<p_ncpus>8", "<p_ncpus>zero", "p_ncpus"),
+        ("</client_state>", "", "well-formed"),
+        ("<app><name>fold</name></app>", "", "no project"),
+    ],
+)
+def test_a_broken_state_file_gets_one_error(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = tmp_path / "client_state.xml"
+    path.write_text(STATE.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        scenario_from_state(path)
+
+
+def test_the_c_library_generator_gives_its_well_known_numbers() -> None:
+    rng = CLibraryRandom(1)
+    assert [round(rng.random() * 2147483647) for _ in range(3)] == [1804289383, 846930886, 1681692777]
+
+
+def _program() -> typer.Typer:
+    app = typer.Typer()
+    simulate.register(app)
+    paper.register(app)
+    return app
+
+
+def test_the_command_prints_a_table_json_and_reasons(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    table = CliRunner().invoke(
+        _program(), ["simulate", str(path), "--policy", "CS1_WF2_WS2_JC2", "--seeds", "2"]
+    )
+    assert table.exit_code == 0
+    assert "CS1_WF2_WS2_JC2" in table.output
+    out = CliRunner().invoke(_program(), ["simulate", str(path), "--json"])
+    assert '"waste"' in out.output
+    why = CliRunner().invoke(_program(), ["simulate", str(path), "--explain", "1"])
+    assert "last scheduling decision" in why.output
+    assert "last look at work fetch" in why.output
+
+
+def test_the_command_writes_a_picture_and_a_log(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    picture, log = tmp_path / "t.svg", tmp_path / "t.log"
+    result = CliRunner().invoke(
+        _program(), ["simulate", str(path), "--picture", str(picture), "--log", str(log)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "<svg" in picture.read_text(encoding="utf-8")
+    assert "host off" in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--window", "3:1"], ["--explain", "99"]])
+def test_a_wrong_command_line_is_an_error_with_exit_code_2(tmp_path: Path, arguments: list[str]) -> None:
+    path = [str(write(tmp_path, GOOD))] if arguments else []
+    extra = ["--picture", str(tmp_path / "x.svg")] if "--window" in arguments else []
+    result = CliRunner().invoke(_program(), ["simulate", *path, *arguments, *extra])
+    assert result.exit_code == 2
+
+
+def test_many_hosts_show_the_projects_view(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.csv"
+    hosts.write_text("ncpus,flops,fraction,mean_on\n2,1e9,0.9,3600\n4,2e9,1,3600\n", encoding="utf-8")
+    result = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), "--hosts", str(hosts)])
+    assert result.exit_code == 0, result.output
+    assert "2 hosts" in result.output
+    hosts.write_text("ncpus,flops,fraction,mean_on\n2,-1,0.9,3600\n", encoding="utf-8")
+    bad = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), "--hosts", str(hosts)])
+    assert bad.exit_code == 2
+    assert "line 2" in bad.stderr

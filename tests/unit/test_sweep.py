@@ -1,0 +1,70 @@
+"""Grids of runs: complete, resumable, the same on every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.simulator.statistics import estimate
+from cobblestone.sweep.backends import open_backend
+from cobblestone.sweep.grid import read_results, run_grid
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def fail(number: int) -> int:
+    if number == 3:
+        raise ValueError("three")
+    return number
+
+
+def test_every_task_is_run_and_kept(tmp_path: Path) -> None:
+    keep = tmp_path / "runs.jsonl"
+    backend = open_backend(workers=1)
+    try:
+        found = run_grid(double, {str(i): i for i in range(5)}, backend=backend, keep=keep)
+    finally:
+        backend.close()
+    assert found == {str(i): 2 * i for i in range(5)} == read_results(keep)
+
+
+def test_an_interrupted_sweep_keeps_what_it_has_and_goes_on(tmp_path: Path) -> None:
+    keep = tmp_path / "runs.jsonl"
+    keep.write_text('{"key": "1", "result": 77}\n{"key": "2", "resu', encoding="utf-8")
+    seen: list[tuple[int, int]] = []
+    backend = open_backend(workers=1)
+    try:
+        found = run_grid(
+            double, {"1": 1, "2": 2}, backend=backend, keep=keep, progress=lambda a, b: seen.append((a, b))
+        )
+    finally:
+        backend.close()
+    assert found == {"1": 77, "2": 4}
+    assert seen == [(1, 2), (2, 2)]
+    assert read_results(keep) == {"1": 77, "2": 4}
+
+
+def test_results_before_a_failure_are_kept(tmp_path: Path) -> None:
+    keep = tmp_path / "runs.jsonl"
+    backend = open_backend(workers=1)
+    try:
+        with pytest.raises(ValueError, match="three"):
+            run_grid(fail, {str(i): i for i in range(1, 4)}, backend=backend, keep=keep)
+    finally:
+        backend.close()
+    assert set(read_results(keep)) <= {"1", "2"}
+
+
+def test_an_unknown_scheduler_is_refused() -> None:
+    with pytest.raises(ConfigError, match="dask://"):
+        open_backend("slurm://here")
+
+
+def test_the_interval_is_students() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert (found.mean, found.half_width) == (pytest.approx(2.0), pytest.approx(4.303 / 3**0.5, rel=1e-3))
+    assert estimate([5.0]).half_width == 0.0
