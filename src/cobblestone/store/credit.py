@@ -189,8 +189,8 @@ def _add(
             by_row.setdefault(row_id, []).append(entry)
     statements = _statements(tx, table, sorted(by_row))
     for row_id, statement in statements.items():
-        shares = [(entry.granted, entry.work_start) for entry in by_row[row_id]]
-        statements[row_id] = credited_together(statement, shares, now=now)
+        amounts = [(entry.granted, entry.work_start) for entry in by_row[row_id]]
+        statements[row_id] = credited_together(statement, amounts, now=now)
     _save_statements(tx, table, statements)
 
 
