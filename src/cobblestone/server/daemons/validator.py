@@ -31,7 +31,7 @@ from cobblestone.store.uploads import StoredOutput, outputs_of_results
 
 log = structlog.get_logger(__name__)
 
-BATCH = 100
+BATCH = 200
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
 
