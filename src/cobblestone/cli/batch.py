@@ -176,8 +176,10 @@ def _report(
     lines += [f"  {error}" for error in errors[:20]]
     if len(errors) > 20:
         lines.append(f"  … and {len(errors) - 20} more: cobblestone batch jobs {batch.id}")
-    if to is not None:
-        lines.append(f"Wrote {len(saved)} files to {to}.")
+    if status.state == "retired":
+        lines.append("The batch is retired: its outputs are deleted.")
+    elif to is not None:
+        lines.append(f"Wrote {len(saved)} {'file' if len(saved) == 1 else 'files'} to {to}.")
     elif status.n_success:
         lines.append(f"Write the outputs to a folder: cobblestone batch results {batch.id} --to DIR")
     out.show(

@@ -313,6 +313,18 @@ def count_running(db: Database, batch_id: int) -> int:
     )
 
 
+def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
+    """How many unfinished jobs of a batch failed on a host already, and the newest such result."""
+    row = db.one(
+        "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
+        " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
+        (batch_id, int(Outcome.CLIENT_ERROR)),
+    )
+    if row is None or row[1] is None:
+        return 0, None
+    return int(row[0]), ResultId(row[1])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedResult:
     """The last result of a failed job that ended with an error."""

@@ -308,6 +308,19 @@ def test_a_failed_job_says_why(api: ApiClient, world: World):
     assert (status["state"], status["done"], status["failed"]) == ("complete", 0, 1)
 
 
+def test_a_job_that_failed_once_and_waits_for_another_computer_says_why(api: ApiClient, world: World):
+    api.add_app(rules={"max_error_results": 3})
+    batch = submit(api, api.job(name="bad"))
+    host = world.host(world.user("u"))
+    host.rpc(ask=100)
+    host.rpc(reports=[failed(name, exit_status=7, stderr="Traceback\nboom") for name in host.held])
+    world.settle()
+    status = api.get(f"/batches/{batch['id']}")
+    assert (status["finished"], len(status["notes"])) == (False, 1)
+    assert "1 unfinished jobs failed on a computer" in status["notes"][0]
+    assert status["notes"][0].endswith("boom")
+
+
 def test_cancelling_keeps_what_is_done(api: ApiClient, world: World):
     api.add_app()
     batch = submit(api, api.job(), open=True)

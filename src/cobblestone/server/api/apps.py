@@ -68,7 +68,14 @@ class _VersionAdder:
             stored=files.files_by_name(tx, [file.file for file in body.files]),
             plan_classes=self._plan_classes,
         )
-        signed = sign_version(version, current=keys.current_key(tx), private_key=self._private_key)
+        known = {
+            file.name: file.signature
+            for each in apps.list_versions(tx, deprecated=True)
+            for file in each.files
+        }
+        signed = sign_version(
+            version, current=keys.current_key(tx), private_key=self._private_key, known=known
+        )
         return apps.add_version(tx, signed, now=self._now)
 
 

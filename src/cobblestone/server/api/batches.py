@@ -33,6 +33,7 @@ from cobblestone.store import apps, batches, files
 from cobblestone.store.batches import Batch
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.tokens import Scope
+from cobblestone.store.work import result_text
 
 
 def _notes(db: Database, app: App) -> list[str]:
@@ -51,13 +52,25 @@ def _notes(db: Database, app: App) -> list[str]:
     return []
 
 
+def _failure_notes(db: Database, batch: Batch) -> list[str]:
+    """What failed on some computers, though other computers may still try it."""
+    n_jobs, newest = batches.failed_so_far(db, batch.id)
+    if newest is None:
+        return []
+    # The launcher's own last line only tells the exit status: the program's word stands before it.
+    last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
+    return [
+        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {last or 'no error output'}"
+    ]
+
+
 def _describe(db: Database, batch: Batch) -> BatchReply:
     app = apps.app_by_id(db, batch.app_id)
     return batch_reply(
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
-        notes=[] if batch.finished else _notes(db, app),
+        notes=[] if batch.finished else _notes(db, app) + _failure_notes(db, batch),
     )
 
 

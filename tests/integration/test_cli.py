@@ -1,0 +1,444 @@
+"""Commands as a scientist and an operator type them, on a project that does not run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobblestone.cli import run_command
+from cobblestone.server.project import ProjectFolder
+from cobblestone.store.database import Store
+from cobblestone.store.lifecycle import mark_assimilated, views
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str, *more: str, status: int = 0) -> Outcome:
+        capfd.readouterr()
+        exit_status = run_command([*shlex.split(line), *more])
+        printed = capfd.readouterr()
+        outcome = Outcome(exit_status, printed.out, printed.err)
+        assert outcome.status == status, outcome
+        assert "Traceback" not in outcome.err
+        return outcome
+
+    return run
+
+
+@pytest.fixture
+def sky(cli: Cli, tmp_path: Path) -> Path:
+    """A project with an app; the current folder holds a program and inputs."""
+    cli("project create sky --port 18999")
+    Path("period.py").write_text("print(1)\n")
+    Path("inputs").mkdir()
+    for name in ("low", "high"):
+        Path("inputs", f"{name}.json").write_text(f'"{name}"')
+    cli(CREATE_PERIOD)
+    return tmp_path / "sky"
+
+
+CREATE_PERIOD = (
+    'app create period -p sky --command "python3 period.py {input} {output}" --files period.py --quorum 2'
+)
+
+
+# -- project --------------------------------------------------------------------------------------------------
+
+
+def test_a_project_is_made_with_all_that_it_needs(cli: Cli, tmp_path: Path):
+    said = cli("project create sky --name 'The sky' --port 18998").out
+    assert "cobblestone run sky" in said
+    folder = ProjectFolder(tmp_path / "sky")
+    settings = folder.settings()
+    assert (settings.project.name, settings.project.url) == ("The sky", "http://127.0.0.1:18998/")
+    assert folder.admin_token_file.read_text().startswith("cob_")
+    for secret in (folder.admin_token_file, folder.code_sign_private, folder.secret_file):
+        assert secret.stat().st_mode & 0o077 == 0
+    assert "# " in (folder.root / "cobblestone.toml").read_text()
+    assert cli("status -p sky").out.startswith("The sky at http://127.0.0.1:18998/: not running")
+
+
+@pytest.mark.parametrize(
+    ("line", "mentions"),
+    [
+        ("project create full", "not an empty folder"),
+        ("project create p --url ftp://x.org/", "project.url"),
+        ("project create p --url http://localhost/", "dot"),
+        ("project create p --offline-key gone.pub", "gone.pub cannot be read"),
+        ("project create p --offline-key full/file", "public key"),
+    ],
+)
+def test_a_project_that_cannot_be_made_leaves_nothing(cli: Cli, line: str, mentions: str):
+    Path("full").mkdir()
+    Path("full/file").write_text("nonsense")
+    assert mentions in cli(line, status=1).err
+    assert not Path("p").exists()
+    assert [path.name for path in Path("full").iterdir()] == ["file"]
+
+
+def test_a_taken_port_is_avoided_and_said(cli: Cli, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("cobblestone.server.creation.DEFAULT_PORT", port)
+        assert f"Port {port} is taken" in cli("project create sky").err
+        assert "listens on port" in cli(f"project create other --port {port}").err
+
+
+def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path):
+    with ProjectFolder(sky).lock():
+        assert "already open in" in cli("app list -p sky", status=1).err
+        assert "already open in" in cli("run sky", status=1).err
+
+
+def test_a_broken_settings_file_is_explained(cli: Cli, sky: Path):
+    path = sky / "cobblestone.toml"
+    path.write_text(path.read_text().replace("port = 18999", "prot = 18999"))
+    for line in ("config check -p sky", "app list -p sky", "run sky"):
+        assert "Did you mean 'port'?" in cli(line, status=1).err
+    path.write_text("[server\n")
+    assert "not valid TOML" in cli("config check -p sky", status=1).err
+
+
+def test_settings_are_shown_with_their_origin(cli: Cli, sky: Path, monkeypatch):
+    monkeypatch.setenv("COBBLESTONE_LOG__LEVEL", "debug")
+    (sky / "cobblestone.toml").write_text("[server]\nport = 18999\n")
+    found = {each["key"]: each for each in cli("config show --origin -p sky --json").json}
+    assert found["server.port"] == {
+        "key": "server.port",
+        "value": 18999,
+        "origin": str(sky / "cobblestone.toml"),
+    }
+    assert found["log.level"]["origin"] == "COBBLESTONE_LOG__LEVEL"
+    assert found["server.host"]["origin"] == "default"
+    assert "server.port" in cli("config show -p sky").out
+
+
+def test_a_folder_that_is_no_project_is_refused(cli: Cli):
+    assert "No project here" in cli("app list", status=1).err
+    Path("plain").mkdir()
+    assert "project create plain" in cli("app list -p plain", status=1).err.replace(str(Path.cwd()) + "/", "")
+    assert "not its address" in cli("config check -p http://example.org/", status=1).err
+    assert "token is needed" in cli("app list -p http://example.org/", status=1).err
+
+
+# -- apps and jobs ----------------------------------------------------------------------------------------------
+
+
+def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
+    assert "period  period  ready  any 1.00  2" in cli("app list -p sky").out
+    assert "python3 period.py {input} {output}" in cli("app show period -p sky").out
+    said = cli("app update period -p sky --files period.py --title Periods --compare numeric:rtol=1e-3").out
+    assert "Version 1.01" in said
+    app = cli("app show period -p sky --json").json
+    assert (app["title"], app["comparison"]["kind"], app["rules"]["min_quorum"]) == ("Periods", "numeric", 2)
+    cli("app deprecate period -p sky")
+    assert "deprecated" in cli("submit period inputs/low.json -p sky", status=1).err
+    cli("app update period --no-deprecated -p sky")
+    cli("submit period inputs/low.json -p sky")
+    assert "nothing to change" in cli("app update period -p sky", status=2).err
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "mentions"),
+    [
+        ("app create x --command 'cat {inptu}' --stdout o", 1, "{input}"),
+        ("app create x --command 'python3 gone.py {output}' --files gone.py", 1, "gone.py does not exist"),
+        ("app create x --command 'cat {input}'", 1, "--stdout"),
+        ("app create period --command 'cat {input}' --stdout o", 1, "already an app called period"),
+        ("app create 'a b' --command 'cat {input}' --stdout o", 1, "letters, digits"),
+        ("app create x --command 'cat {input}' --stdout o --compare fuzzy", 1, "fuzzy"),
+        ("app create x --command 'cat {input}' --stdout o --memory lots", 1, "500MB"),
+        ("app create x --command 'cat {input}' --stdout o --assimilate gone.py:f", 1, "no file gone.py"),
+        ("app create x --command 'cat {input}' --stdout o --platform windows_x86_64", 1, "app version add"),
+        ("app create x --command 'cat {input}' --stdout o --input a", 2, "{input:NAME}"),
+        ("app create x --command 'cat {input}' --stdout o --input-template a", 2, "native"),
+        ("app create x --files period.py --output o", 2, "--command"),
+        ("app create x", 1, "at least one output"),
+        ("app create x --output-template gone.xml", 1, "gone.xml"),
+        ("app create", 2, "NAME"),
+        ("app create x --files", 2, "--files"),
+        ("app version add period --platform x86_64-pc-linux-gnu --main period.py", 1, "app update"),
+        ("app version add period --platform any --main gone", 1, "has a command"),
+        ("app version list nope", 1, "Known: period"),
+        ("app version deprecate 99", 1, "version 99"),
+        ("app show nope", 1, "Known: period"),
+        ("submit nope inputs/low.json", 1, "Known: period"),
+        ("submit period inputs/gone.json", 1, "inputs/gone.json does not exist"),
+        ("submit period inputs", 1, "is a folder"),
+        ("submit period", 1, "inputs/*"),
+        ("submit period inputs/low.json --arg k", 2, "NAME=VALUE"),
+        ("submit period inputs/low.json --arg k=1 --arg k=2", 2, "twice"),
+        ("submit period inputs/low.json --jobs jobs.csv", 2, "not both"),
+        ("submit period --jobs gone.csv", 1, "gone.csv"),
+        ("submit period inputs/low.json inputs/high.json --together", 1, "2 inputs"),
+        ("batch status 99", 1, "batch list"),
+        ("batch status one", 2, "one"),
+        ("batch results 99", 1, "no batch 99"),
+        ("token revoke 99", 1, "token list"),
+        ("token create x --days 1 --forever", 2, "not both"),
+        ("token create x --scope all", 2, "all"),
+        ("user create nonsense Name", 1, "e-mail"),
+        ("team create Reds 99", 1, "user list"),
+        ("team join Reds 1", 1, "Known: none"),
+        ("key import gone", 1, "key sign"),
+        ("nonsense", 2, "nonsense"),
+        ("batch nonsense", 2, "nonsense"),
+    ],
+)
+def test_a_mistake_gets_one_clear_message(cli: Cli, sky: Path, line: str, status: int, mentions: str):
+    words = line.split()
+    project = (
+        []
+        if words[0] == "nonsense" or line == "batch nonsense" or line.endswith("--files")
+        else ["-p", "sky"]
+    )
+    outcome = cli(line, *project, status=status)
+    assert mentions in outcome.err
+    assert outcome.out == ""
+    assert cli("batch list -p sky -q").out == ""
+
+
+def test_jobs_are_submitted_and_told(cli: Cli, sky: Path):
+    said = cli("submit period inputs/low.json inputs/high.json -p sky --name first")
+    assert "Submitted batch 1: 2 jobs" in said.out
+    assert "not running" in said.out
+    assert "first" in cli("batch list -p sky").out
+    assert "0 done, 0 failed or cancelled, 0 on computers now, 2 waiting" in cli("batch status 1 -p sky").out
+    assert [job["name"] for job in cli("batch jobs 1 -p sky --json").json] == ["low", "high"]
+    assert cli("submit period inputs/low.json -p sky -q").out == "2\n"
+    status = cli("batch cancel 1 -p sky --json").json
+    assert (status["state"], status["njobs"]) == ("cancelled", 2)
+    assert "batch cancel 2" in cli("batch retire 2 -p sky", status=1).err
+
+
+def test_waiting_for_a_project_that_does_not_run_is_refused(cli: Cli, sky: Path):
+    assert "cobblestone run" in cli("submit period inputs/low.json -p sky --wait", status=1).err
+    assert "cobblestone run" in cli("batch results 1 --wait -p sky", status=1).err
+
+
+def test_the_environment_and_the_current_folder_name_the_project(cli: Cli, sky: Path, monkeypatch):
+    from cobblestone.ops.connection import connection_defaults
+
+    assert "period" in cli("app list").out  # the only project here
+    monkeypatch.chdir(sky / "results")
+    assert "period" in cli("app list").out
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("COBBLESTONE_PROJECT", str(sky))
+    connection_defaults.cache_clear()
+    assert "period" in cli("app list").out
+    connection_defaults.cache_clear()
+
+
+def test_tables_of_jobs_are_submitted(cli: Cli, sky: Path):
+    cli("app create climate -p sky --command 'cat {input:table} {input:grid} {arg:k}' --stdout out")
+    Path("jobs.csv").write_text("name,table,grid,k\nn,inputs/low.json,inputs/high.json,3\n")
+    cli("submit climate --jobs jobs.csv -p sky")
+    assert "ambiguous" in cli("submit climate inputs/low.json -p sky", status=1).err
+    assert "{arg:k}" in cli("submit climate inputs/low.json inputs/high.json --together -p sky", status=1).err
+    cli("submit climate inputs/low.json inputs/high.json --together --arg k=1 -p sky")
+    Path("empty.jsonl").write_text("")
+    assert "no jobs" in cli("submit climate --jobs empty.jsonl -p sky", status=1).err
+    store = Store(sky / "project.sqlite", readers=1)
+    lines = [row[0] for row in store.read(lambda db: db.query("SELECT command_line FROM workunit"))]
+    store.close()
+    assert lines == [
+        "--input table=table.json --input grid=grid.json --output out=out --arg k=3",
+        "--input table=table.json --input grid=grid.json --output out=out --arg k=1",
+    ]
+
+
+def test_a_job_may_have_no_input(cli: Cli, sky: Path):
+    cli("app create dice -p sky --command 'echo {arg:seed}' --stdout out")
+    cli("submit dice --arg seed=1 -p sky")
+    Path("seeds.csv").write_text("seed\n1\n2\n")
+    assert "2 jobs" in cli("submit dice --jobs seeds.csv -p sky").out
+
+
+def answer(sky: Path, workunit_id: int, content: bytes) -> None:
+    """What volunteers and daemons do in the end."""
+    store = Store(sky / "project.sqlite", readers=1)
+
+    def write(tx: Any) -> None:
+        result = tx.insert(
+            "INSERT INTO result (name, workunit_id, app_id, server_state, outcome, validate_state) VALUES (?, ?, 1, 5, 1, 1)",
+            (f"result_{workunit_id}", workunit_id),
+        )
+        tx.execute(
+            "INSERT INTO upload (name, result_id, nbytes, md5, data, time) VALUES (?, ?, ?, '', ?, 0)",
+            (f"result_{workunit_id}_0", result, len(content), content),
+        )
+        tx.execute(
+            "UPDATE workunit SET canonical_result_id = ?, assimilate_state = 1 WHERE id = ?",
+            (result, workunit_id),
+        )
+        mark_assimilated(tx, views(tx, [workunit_id]), now=1.0)
+
+    store.write(write)
+    store.close()
+
+
+def test_answers_are_written_to_a_folder(cli: Cli, sky: Path):
+    cli("submit period inputs/low.json inputs/high.json -p sky")
+    answer(sky, 1, b"low answer")
+    said = cli("batch results 1 --to answers -p sky").out
+    assert "Wrote 1 file to answers" in said
+    answer(sky, 2, b"high answer")
+    assert cli("batch results 1 --to answers -p sky -q").out.split() == [
+        "answers/low/output",
+        "answers/high/output",
+    ]
+    assert Path("answers/high/output").read_bytes() == b"high answer"
+    assert "complete, 100%" in cli("batch results 1 --wait -p sky").out
+    assert cli("batch retire 1 -p sky -q").out == "retired\n"
+
+
+def test_failed_jobs_show_in_the_exit_status(cli: Cli, sky: Path):
+    cli("submit period inputs/low.json -p sky")
+    cli("batch cancel 1 -p sky")
+    store = Store(sky / "project.sqlite", readers=1)
+    store.write(lambda tx: tx.execute("UPDATE workunit SET assimilate_state = 1"))
+    store.write(lambda tx: mark_assimilated(tx, views(tx, [1]), now=1.0))
+    store.close()
+    assert "The job was cancelled" in cli("batch results 1 -p sky", status=3).out
+    assert cli("batch results 1 --wait -p sky --json", status=3).json["batch"]["failed"] == 1
+
+
+def test_native_versions_are_added(cli: Cli, sky: Path):
+    Path("gaps").write_bytes(b"\x7fELF")
+    cli("app create gaps -p sky --output output --input input")
+    outcome = cli("app version add gaps -p sky --platform x86_64-pc-linux-gnu --main gaps")
+    assert "Added version 1.00 of gaps for x86_64-pc-linux-gnu." in outcome.out
+    outcome = cli("app version add gaps -p sky --platform x86_64-linux-gnu --main gaps")
+    assert "did you mean x86_64-pc-linux-gnu?" in outcome.err
+    assert cli("app version list gaps -p sky -q").out == "2\n3\n"
+    cli("app version deprecate 3 -p sky")
+    assert "deprecated" in cli("app version list gaps -p sky").out
+    assert (
+        "plan_classes.toml"
+        in cli(
+            "app version add gaps -p sky --platform x86_64-pc-linux-gnu --main gaps --plan-class avx",
+            status=1,
+        ).err
+    )
+    (sky / "plan_classes.toml").write_text('[avx]\ncpu_features = ["avx"]\n')
+    cli("app version add gaps -p sky --platform x86_64-pc-linux-gnu --main gaps --plan-class avx")
+    assert "would match 0 of 0 hosts" in cli("app plan-classes -p sky").out
+
+
+def test_the_runtime_is_printed_as_it_is_sent(capfdbinary):
+    from cobblestone.launcher import launcher_bytes
+
+    assert run_command(["app", "runtime"]) == 0
+    assert capfdbinary.readouterr().out == launcher_bytes()
+
+
+# -- keys, tokens, people --------------------------------------------------------------------------------------
+
+
+def test_a_project_with_an_offline_key(cli: Cli):
+    cli("key create my.key")
+    assert Path("my.key").stat().st_mode & 0o077 == 0
+    assert "exists already" in cli("key create my.key", status=1).err
+    cli("project create sky --offline-key my.key.pub --port 18997")
+    Path("period.py").write_text("print(1)\n")
+    said = cli(CREATE_PERIOD).out
+    assert "unsigned" in said
+    for command in ("key manifest", "key sign", "key import"):
+        assert command in said
+    assert "unsigned" in cli("app list -p sky").out
+    Path("low.json").write_text("1")
+    assert "signed yet" in cli("submit period low.json -p sky").out
+    assert "key create" in cli("key rotate -p sky", status=1).err
+    cli("key manifest m -p sky")
+    assert "not empty" in cli("key manifest m -p sky", status=1).err
+    cli("key create other.key")
+    assert "--old-key" in cli("key sign m --key other.key", status=1).err
+    assert "period.py" in cli("key sign m --key my.key").out
+    assert "Everything is signed." in cli("key import m -p sky").out
+    assert "ready" in cli("app list -p sky").out
+    assert "Everything is signed already" in cli("key manifest m2 -p sky").out
+    # and another key
+    cli("key manifest m3 --all -p sky")
+    cli("key sign m3 --key other.key --old-key my.key")
+    cli("key import m3 -p sky")
+    shown = cli("key show -p sky --json").json
+    assert [(key["current"], key["has_successor_signature"]) for key in shown["keys"]] == [
+        (True, False),
+        (False, True),
+    ]
+    assert shown["unsigned"] == []
+
+
+def test_a_key_in_the_folder_is_rotated(cli: Cli, sky: Path):
+    before = (sky / "keys" / "code_sign_private").read_text()
+    assert "1 app versions were signed anew" in cli("key rotate -p sky").out
+    assert (sky / "keys" / "code_sign_private").read_text() != before
+    assert [path.read_text() for path in (sky / "keys" / "retired").iterdir()] == [before]
+    assert "retired" in cli("key show -p sky").out
+
+
+def test_tokens_are_made_listed_and_revoked(cli: Cli, sky: Path):
+    token = cli("token create bob --scope read --days 3 -p sky -q").out.strip()
+    assert token.startswith("cob_")
+    listed = {each["name"]: each for each in cli("token list -p sky --json").json}
+    assert listed["bob"]["scopes"] == ["read"]
+    assert listed["admin"]["expires"] is None
+    assert "lacks the scope" in cli(f"token list -p sky --token {token}", status=1).err
+    cli("token revoke 2 -p sky")
+    assert "revoked" in cli(f"app list -p sky --token {token}", status=1).err
+    cli("token create eve --scope manage --forever -p sky")
+
+
+def test_people_are_managed(cli: Cli, sky: Path):
+    assert (
+        "boinccmd --project_attach http://127.0.0.1:18999/"
+        in cli("user create a@example.org Alice -p sky").out
+    )
+    cli("team create Reds 1 -p sky")
+    cli("team join Reds 1 -p sky")
+    assert "Alice" in cli("user list -p sky").out
+    assert "Reds" in cli("team list -p sky").out
+    assert "published" in cli("news add Hello World -p sky").out
+
+
+def test_help_is_there_for_every_command(cli: Cli):
+    for line in (
+        "",
+        "--help",
+        "app --help",
+        "app create --help",
+        "batch results -h",
+        "key --help",
+        "submit --help",
+    ):
+        outcome = Outcome(run_command(shlex.split(line)), "", "")
+        assert outcome.status in (0, 2)
+    assert cli("--version").out.startswith("cobblestone 0.")

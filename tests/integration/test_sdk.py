@@ -1,0 +1,427 @@
+"""The Python package against a whole project."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.project_world import World
+from tests.helpers.served_world import LoopThread, Volunteers, connect
+
+from cobblestone.domain.errors import Conflict, JobError, NotFound
+from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused
+from cobblestone.wire.signatures import decode_private_key, encode_public_key, verify_md5
+
+
+@pytest.fixture
+def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """A project with an app that takes one input and one argument."""
+    monkeypatch.chdir(tmp_path)
+    Path("period.py").write_text("print(1)\n")
+    with LoopThread(world), connect(world) as project:
+        project.create_app("period", "python3 period.py {input} {output}", ["period.py"])
+        yield project
+
+
+@pytest.fixture
+def volunteers(world: World, project: Project) -> Volunteers:
+    """One host."""
+    return Volunteers(world)
+
+
+@pytest.fixture
+def busy_volunteers(world: World, volunteers: Volunteers) -> Iterator[Volunteers]:
+    """One host that works in the background."""
+    enough = threading.Event()
+    thread = threading.Thread(target=volunteers.work_until, args=[enough])
+    thread.start()
+    yield volunteers
+    enough.set()
+    thread.join()
+
+
+def test_an_app_of_a_command_consists_of_launcher_description_and_files(project: Project, world: World):
+    app = project.app("period")
+    (version,) = app.versions
+    assert [file.open_name for file in version.files] == [
+        "cobblestone_launcher.py",
+        "cobblestone_app.json",
+        "period.py",
+    ]
+    assert [file.main_program for file in version.files] == [True, False, False]
+    assert [file.copy_file for file in version.files] == [False, True, True]
+    assert version.signed
+    assert all(file.file not in ("period.py", "cobblestone_launcher.py") for file in version.files)
+
+
+def test_jobs_go_out_and_results_come_back(project: Project, volunteers: Volunteers, tmp_path: Path):
+    for name in ("low", "high"):
+        Path(f"{name}.json").write_text(f'"{name}"')
+    batch = project.submit("period", ["low.json", Path("high.json"), {"a": 1}, b"[2]"], name="mixed")
+    assert (batch.status().njobs, batch.status().fraction_done) == (4, 0)
+    volunteers.work()
+    results = list(batch.results(timeout=20))
+    assert [result.json() for result in results] == [
+        {"got": "low"},
+        {"got": "high"},
+        {"got": {"a": 1}},
+        {"got": [2]},
+    ]
+    assert [result.name for result in results[:2]] == ["low", "high"]
+    assert results[2].name == f"period_{batch.id}_2"
+    assert results[0].text() == '{"got":"low"}'
+    assert dict(results[0].outputs) == {"output": b'{"got":"low"}'}
+    (path,) = results[0].save(tmp_path / "answers")
+    assert path == tmp_path / "answers" / "low" / "output"
+    assert path.read_bytes() == b'{"got":"low"}'
+    status = batch.wait()
+    assert (status.state, status.n_success, status.n_error, status.finished) == ("complete", 4, 0, True)
+    assert project.batch(batch.id).status() == status
+    assert [each.id for each in project.batches()] == [batch.id]
+
+
+def test_results_come_while_others_are_computed(project: Project, busy_volunteers: Volunteers):
+    batch = project.submit("period", [{"n": n} for n in range(20)])
+    assert sorted(result.json()["got"]["n"] for result in batch.results(timeout=60)) == list(range(20))
+
+
+def test_a_batch_is_saved_and_retired(project: Project, volunteers: Volunteers, tmp_path: Path):
+    batch = project.submit("period", [Job(inputs=[b"1"], name="a"), Job(inputs=[b"2"], name="..")])
+    volunteers.work()
+    paths = batch.save(tmp_path / "answers", timeout=20)
+    assert {path.relative_to(tmp_path / "answers").as_posix() for path in paths} == {
+        "a/output",
+        "job_2/output",
+    }
+    assert batch.retire().state == "retired"
+
+
+def test_names_of_jobs_cannot_lead_out_of_the_folder(project: Project):
+    with pytest.raises(RequestRefused, match="name"):
+        project.submit("period", [Job(inputs=[b"1"], name="../../etc/x")])
+
+
+def test_a_failed_job_tells_why(project: Project, volunteers: Volunteers):
+    project.change_app("period", {"rules": {"max_error_results": 0}})
+    volunteers.failing = {"bad"}
+    batch = project.submit("period", [Job(inputs=[b"1"], name="bad"), Job(inputs=[b"2"], name="good")])
+    while volunteers.work():
+        pass
+    results = {result.name: result for result in batch.results(timeout=20)}
+    bad = results["bad"]
+    assert (bad.succeeded, bad.exit_status, len(bad.outputs)) == (False, 1, 0)
+    assert "too many computers" in bad.error
+    assert "it broke" in bad.stderr
+    with pytest.raises(JobFailed, match="bad"):
+        bad.json()
+    assert results["good"].succeeded
+    assert "failed" in repr(bad)
+
+
+def test_waiting_has_an_end(project: Project):
+    batch = project.submit("period", [1])
+    with pytest.raises(TimeoutError, match="did not finish"):
+        list(batch.results(timeout=0.05))
+    with pytest.raises(TimeoutError):
+        batch.wait(timeout=0.05, progress=True)
+
+
+def test_a_cancelled_batch_ends(project: Project, world: World):
+    batch = project.submit("period", [1, 2])
+    assert batch.cancel().state == "cancelled"
+    world.settle()
+    assert [result.error for result in batch.results(timeout=20)] == ["The job was cancelled."] * 2
+
+
+def test_more_jobs_than_a_request_takes_become_one_batch(project: Project, world: World):
+    told: list[int] = []
+    batch = project.submit("period", (Job(inputs=[b"same"]) for _ in range(2500)), progress=told.append)
+    status = batch.status()
+    assert (status.njobs, status.state, told) == (2500, "running", [1000, 2000, 2500])
+    assert world.value("SELECT COUNT(*) FROM file WHERE name LIKE 'jf_%'") == 1
+    assert len(list(batch.jobs())) == 2500
+
+
+def test_a_mistake_in_a_later_request_cancels_the_batch(project: Project):
+    jobs = [Job(inputs=[b"x"]) for _ in range(1500)]
+    jobs[1234] = Job(inputs={"unknown": b"x"})
+    with pytest.raises(RequestRefused, match="Job 1234") as raised:
+        project.submit("period", jobs)
+    assert "has been cancelled" in raised.value.__notes__[0]
+    assert [each.state for each in project.batches()] == ["cancelled"]
+
+
+def test_a_mistake_in_the_first_request_leaves_nothing(project: Project):
+    for wrong in (
+        ["gone.json"],
+        [Job(inputs={"unknown": b"x"})],
+        [object()],
+        [Job(inputs=[b"x"], args={"k": [1]})],
+    ):
+        with pytest.raises((JobError, RequestRefused)):
+            project.submit("period", [b"fine", *wrong])
+    assert project.batches() == []
+
+
+def test_files_are_uploaded_once(project: Project, world: World, monkeypatch):
+    project.submit("period", [b"one", b"two"])
+    uploads: list[str] = []
+    put = project.connection.put_file
+    monkeypatch.setattr(
+        project.connection, "put_file", lambda path, *a, **k: uploads.append(path) or put(path, *a, **k)
+    )
+    project.submit("period", [b"one", b"three"])
+    assert len(uploads) == 1
+
+
+def test_map_keeps_the_order(project: Project, busy_volunteers: Volunteers):
+    assert [result.json()["got"] for result in project.map("period", [3, 1, 2])] == [3, 1, 2]
+
+
+def test_the_executor_runs_jobs_on_volunteers_computers(project: Project, busy_volunteers: Volunteers):
+    with project.executor("period", name="loop") as pool:
+        futures = {pool.submit(n): n for n in range(10)}
+        for future in concurrent.futures.as_completed(futures, timeout=60):
+            assert future.result().json() == {"got": futures[future]}
+    status = pool.batch.status()
+    assert (status.name, status.state, status.njobs) == ("loop", "complete", 10)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(1)
+
+
+def test_the_executor_maps_in_order(project: Project, busy_volunteers: Volunteers):
+    with project.executor("period") as pool:
+        assert [result.json()["got"] for result in pool.map([3, 1, 2], timeout=60)] == [3, 1, 2]
+
+
+def test_one_wrong_job_does_not_harm_the_others_of_an_executor(project: Project, busy_volunteers: Volunteers):
+    project.change_app("period", {"rules": {"max_error_results": 0}})
+    busy_volunteers.failing = {"bad"}
+    with project.executor("period") as pool:
+        good, wrong, missing, bad = (
+            pool.submit(b"1"),
+            pool.submit(Job(inputs={"unknown": b"2"})),
+            pool.submit("gone.json"),
+            pool.submit(Job(inputs=[b"3"], name="bad")),
+        )
+        assert good.result(60).bytes() == b'{"got":1}'
+        with pytest.raises(RequestRefused, match="unknown"):
+            wrong.result(60)
+        with pytest.raises(JobError, match=r"gone\.json"):
+            missing.result(60)
+        with pytest.raises(JobFailed):
+            bad.result(60)
+
+
+def test_an_executor_can_be_left_at_once(project: Project, world: World):
+    with project.executor("period") as pool:
+        future = pool.submit(1)
+        closer = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True})
+        closer.start()
+        while not future.done():
+            world.settle()
+        closer.join()
+    assert isinstance(future.exception(), JobFailed)
+
+
+def test_functions_are_not_inputs(project: Project):
+    with project.executor("period") as pool:
+        with pytest.raises(TypeError, match="one input"):
+            pool.submit(print, 3)
+        pool.shutdown(cancel_futures=True)
+
+
+def test_a_project_that_does_not_run_says_so_instead_of_waiting(world: World, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with LoopThread(world), connect(world, running=False) as project:
+        project.create_app("plain", "cat {input}", stdout="out")
+        batch = project.submit("plain", [1])
+        with pytest.raises(NotRunning, match="cobblestone run"):
+            batch.wait()
+        with pytest.raises(NotRunning):
+            project.executor("plain")
+
+
+# -- apps ----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_version_has_one_number_more_and_keeps_the_rest(project: Project):
+    Path("period.py").write_text("print(2)\n")
+    assert project.update_app("period", ["period.py"]).number == "1.01"
+    app = project.app("period")
+    assert app.command == ["python3", "period.py", "{input}", "{output}"]
+    assert [spec.name for spec in app.outputs] == ["output"]
+    assert [version.number for version in project.versions("period")] == ["1.00", "1.01"]
+    added = project.update_app(
+        "period", ["period.py"], command="python3 period.py {input:table}", stdout="log.txt"
+    )
+    assert added.number == "1.02"
+    assert [slot.name for slot in project.app("period").inputs] == ["table"]
+    assert [spec.name for spec in project.app("period").outputs] == ["output", "log.txt"]
+
+
+def test_an_app_is_not_made_twice(project: Project):
+    with pytest.raises(Conflict, match="app update"):
+        project.create_app("period", "cat {input}", stdout="out")
+
+
+def test_a_taken_name_does_not_overwrite_the_app_s_functions(project: Project, world: World):
+    Path("merge.py").write_text("def take(w): ...\n")
+    target = world.ctx.folder.root / "functions" / "period" / "merge.py"
+    with pytest.raises(Conflict):
+        project.create_app("period", "cat {input}", stdout="out", assimilate="merge.py:take")
+    assert not target.exists()
+
+
+def test_functions_travel_into_the_project(project: Project, world: World, volunteers: Volunteers):
+    Path("merge.py").write_text(
+        "def take(workunit):\n    (workunit.folder / workunit.label).write_bytes(workunit.outputs['out'].read_bytes())\n"
+    )
+    project.create_app("merged", "cat {input}", stdout="out", assimilate="merge.py:take")
+    assert project.app("merged").assimilator == "functions/merged/merge.py:take"
+    project.submit("merged", [Job(inputs=[b"7"], name="seven")])
+    volunteers.work()
+    assert (world.ctx.folder.results / "merged" / "seven").read_bytes() == b'{"got":7}'
+
+
+def test_a_native_app_gets_a_version_for_each_platform(project: Project):
+    Path("gaps").write_bytes(b"\x7fELF")
+    Path("gaps.exe").write_bytes(b"MZ")
+    Path("table.dat").write_bytes(b"1")
+    project.create_native_app("gaps", inputs=["in.txt"], outputs=["out.txt"], quorum=2)
+    linux = project.add_native_version(
+        "gaps", platform="x86_64-pc-linux-gnu", main="gaps", files=["table.dat"]
+    )
+    windows = project.add_native_version(
+        "gaps", platform="windows_x86_64", main="gaps.exe", command_line="-w"
+    )
+    assert [file.open_name for file in linux.files] == ["gaps", "table.dat"]
+    assert [file.executable for file in linux.files] == [True, False]
+    assert windows.files[0].file.endswith(".exe")
+    assert windows.command_line == "-w"
+    assert {each.platform for each in project.app("gaps").versions} == {
+        "x86_64-pc-linux-gnu",
+        "windows_x86_64",
+    }
+    assert project.deprecate_version(linux.id).deprecated
+    with pytest.raises(JobError, match="app update"):
+        project.add_native_version("period", platform="x86_64-pc-linux-gnu", main="gaps")
+    with pytest.raises(JobError, match="app version add"):
+        project.update_app("gaps", [])
+    with pytest.raises(JobError, match="one platform"):
+        project.add_native_version("gaps", platform="any", main="gaps")
+    with pytest.raises(JobError, match="at least one output"):
+        project.create_native_app("empty")
+
+
+def test_unknown_things_are_not_found(project: Project):
+    for look in (lambda: project.app("nope"), lambda: project.batch(77), lambda: project.app("a/b?c")):
+        with pytest.raises(NotFound):
+            look()
+
+
+# -- administration ------------------------------------------------------------------------------------------
+
+
+def test_the_operator_s_part(project: Project):
+    admin = project.admin
+    token = admin.create_token("bob", ["read"], days=1)
+    assert token.token.startswith("cob_")
+    assert not admin.revoke_token(token.id).usable
+    assert {each.name for each in admin.tokens()} == {"bob", "sdk"}
+    user = admin.create_user("a@example.org", "A", password="long enough")
+    assert len(user.authenticator) == 32
+    team = admin.create_team("Reds", user.id)
+    other = admin.create_user("b@example.org", "B")
+    assert admin.join_team("reds", other.id).id == team.id
+    with pytest.raises(NotFound, match="Known: Reds"):
+        admin.join_team("blues", other.id)
+    assert [each.team_id for each in admin.users()] == [team.id, team.id]
+    assert admin.add_news("Hello", "World").id == 1
+    assert project.status().counts.users == 2
+
+
+def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: World):
+    from cobblestone.sdk.key_rotation import rotate_key
+    from cobblestone.sdk.models import KeyList
+
+    keys = world.ctx.folder.keys
+    first = (keys / "code_sign_private").read_text()
+    rotated = rotate_key(project.connection, world.ctx.folder.root)
+    assert rotated.versions_changed == 1
+    private = decode_private_key((keys / "code_sign_private").read_text())
+    assert encode_public_key(private.public_key()).strip() == rotated.public_key.strip()
+    assert (keys / "code_sign_public").read_text().strip() == rotated.public_key.strip()
+    assert (keys / "retired" / "code_sign_private_1").read_text() == first
+    import msgspec
+
+    for file in msgspec.json.decode(world.value("SELECT files FROM app_version")):
+        assert verify_md5(private.public_key(), file["md5"], file["signature"])
+    rotate_key(project.connection, world.ctx.folder.root)
+    found = project.connection.get("/keys", KeyList).keys
+    assert [(key.current, key.has_successor_signature) for key in found] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+
+
+def test_an_interrupted_rotation_is_finished(project: Project, world: World, monkeypatch):
+    from cobblestone.sdk import key_rotation
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    root, keys = world.ctx.folder.root, world.ctx.folder.keys
+    with monkeypatch.context() as patch:
+        patch.setattr(key_rotation, "_put_in_place", killed)
+        with pytest.raises(KeyboardInterrupt):
+            key_rotation.rotate_key(project.connection, root)
+    fresh = (keys / "code_sign_private.new").read_text()
+    key_rotation.rotate_key(project.connection, root)
+    assert (keys / "code_sign_private").read_text() == fresh
+    assert not (keys / "code_sign_private.new").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(project.connection, "post", killed)
+        with pytest.raises(KeyboardInterrupt):
+            key_rotation.rotate_key(project.connection, root)
+    key_rotation.rotate_key(project.connection, root)
+    assert world.value("SELECT COUNT(*) FROM code_sign_key") == 3
+
+
+def test_signing_on_another_machine(project: Project, world: World, tmp_path: Path):
+    from cobblestone.sdk import signing
+    from cobblestone.sdk.key_files import read_private_key, write_key_pair
+
+    private_file = world.ctx.folder.code_sign_private
+    offline = tmp_path / "offline.key"
+    private_file.rename(offline)
+    project.update_app("period", ["period.py"], command="python3 period.py {input} {output:o}", outputs=["o"])
+    assert not project.app("period").versions[-1].signed
+    stick = tmp_path / "stick"
+    assert len(signing.export_manifest(project.connection, stick, everything=False).files) == 1
+    signing.sign_manifest(stick, read_private_key(offline))
+    assert signing.import_signatures(project.connection, signing.read_signatures(stick)).still_unsigned == []
+    assert project.app("period").versions[-1].signed
+
+    # another key: everything is signed anew, and the old key vouches for it
+    new = write_key_pair(tmp_path / "new.key", tmp_path / "new.key.pub")
+    all_files = tmp_path / "all"
+    signing.export_manifest(project.connection, all_files, everything=True)
+    with pytest.raises(Exception, match="--old-key"):
+        signing.sign_manifest(all_files, new)
+    signing.sign_manifest(all_files, new, [read_private_key(offline)])
+    reply = signing.import_signatures(project.connection, signing.read_signatures(all_files))
+    assert (reply.versions_changed, reply.still_unsigned) == (2, [])
+
+
+def test_a_changed_file_is_not_signed(project: Project, world: World, tmp_path: Path):
+    from cobblestone.sdk import signing
+
+    manifest = signing.export_manifest(project.connection, tmp_path / "m", everything=True)
+    (tmp_path / "m" / "files" / manifest.files[0].file).write_bytes(b"evil")
+    with pytest.raises(JobError, match="not the file that the manifest describes"):
+        signing.sign_manifest(tmp_path / "m", world.key)
