@@ -163,6 +163,11 @@ class _Server(uvicorn.Server):
         yield
 
 
+def _stop(ctx: ServerContext, server: uvicorn.Server, number: signal.Signals) -> None:
+    ctx.bell.close()
+    server.handle_exit(number, None)
+
+
 async def _serve(
     ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
 ) -> None:
@@ -180,7 +185,7 @@ async def _serve(
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.handle_exit, number, None)
+        loop.add_signal_handler(number, _stop, ctx, server, number)
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
