@@ -11,6 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -19,7 +20,8 @@ from tests.helpers.project_world import SimHost, World
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.policy.lifecycle.states import check_invariants
-from cobblestone.store import lifecycle
+from cobblestone.server.recompute import recompute
+from cobblestone.store import apps, lifecycle
 from cobblestone.store.database import Store
 
 ROUNDS = 12
@@ -82,6 +84,7 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
     )
     world.now = time.time()
     app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
+    world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="creditnew-deployed")))
     (world.ctx.folder.root / "merge.py").write_text(
         "def assimilate(workunit):\n"
         "    (workunit.folder / str(workunit.id)).write_bytes(workunit.outputs['out'].read_bytes())\n"
@@ -148,6 +151,9 @@ def check(database: Store, root: Path, acknowledged: set[str]) -> None:
     valid = database.read(lambda db: db.query("SELECT id FROM result WHERE validate_state = 1 ORDER BY id"))
     credited = database.read(lambda db: db.query("SELECT result_id FROM credit_entry ORDER BY result_id"))
     assert valid == credited
+    assert database.read(recompute).differences == []
+    samples = database.read(lambda db: db.value("SELECT SUM(pfc_n) FROM host_app_version"))
+    assert samples == database.read(lambda db: db.value("SELECT pfc_n FROM app_version")) == len(valid)
     total = database.read(lambda db: db.value("SELECT SUM(granted) FROM credit_entry"))
     for table in ("host", "user_account", "app_version"):
         summed = database.read(lambda db, table=table: db.value(f"SELECT SUM(total_credit) FROM {table}"))

@@ -16,6 +16,7 @@ from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.states import Outcome, ServerState, ValidateState
 from cobblestone.server.web.wording import task_state
 from cobblestone.store import apps, hosts, pages, people, work
+from cobblestone.store.credit_history import CreditOwner, ledger_marks
 from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner, TaskState
 
@@ -193,6 +194,11 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
         ("/show_user.php?userid=7", 404),
         ("/show_host_detail.php?hostid=7", 404),
         ("/team_display.php?teamid=7", 404),
+        ("/credit.csv?teamid=7", 404),
+        ("/credit.csv", 404),
+        ("/credit.csv?userid=1&hostid=1", 404),
+        ("/credit.csv?userid=1&days=367", 404),
+        ("/credit.csv?userid=1&days=366", 200),
         ("/news.php?id=7", 404),
         ("/results.php?userid=1&page=401", 404),
         ("/results.php?userid=1&page=400", 200),
@@ -343,11 +349,12 @@ def cost(world: World) -> dict[str, int]:
     }
     for name, owner in (("user's", ada), ("host's", host)):
         reads[f"{name} counts"] = lambda db, owner=owner: pages.count_tasks(db, owner)
-        reads[f"{name} credit"] = lambda db, owner=owner: pages.credit_by_day(db, owner, since=0.0)
         for state in (None, *TaskState):
             reads[f"{name} {state}"] = lambda db, owner=owner, state=state: pages.list_tasks(
                 db, owner, state=state, page=1
             )
+    for owner in (CreditOwner("user", 1), CreditOwner("host", 1), CreditOwner("team", 1)):
+        reads[f"credit of {owner}"] = lambda db, owner=owner: ledger_marks(db, owner, since=0.0)
     found: dict[str, int] = {}
     for name, read in reads.items():
         found[name] = world.ctx.store.read(lambda db, read=read: count_steps(db, read))
@@ -389,8 +396,8 @@ def test_no_page_gets_slower_with_the_work_of_others(world: World) -> None:
     )
     world.write(
         lambda tx: tx.execute_many(
-            "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, kind, granted)"
-            " VALUES (?, ?, ?, 2, 2, 'grant', 1.0)",
+            "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, team_id, kind, granted)"
+            " VALUES (?, ?, ?, 2, 2, 2, 'grant', 1.0)",
             [(world.now - 5 * 86400, n, n) for n in numbers],
         )
     )

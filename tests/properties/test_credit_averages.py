@@ -21,7 +21,14 @@ from cobblestone.policy.credit.combine import (
     pegged_average,
     without_extremes,
 )
-from cobblestone.policy.credit.rac import HALF_LIFE, LARGEST, credited, decayed, update_average
+from cobblestone.policy.credit.rac import (
+    HALF_LIFE,
+    LARGEST,
+    credited,
+    credited_together,
+    decayed,
+    update_average,
+)
 
 START = 1_700_000_000.0
 DAY = 86400.0
@@ -144,3 +151,19 @@ def test_one_inflated_claim_among_three_gains_little(honest: float, inflation: f
     assert math.isclose(without_extremes(claims), honest)
     assert pegged_average(claims, honest) <= 1.06 * honest  # at most 1 / 20 more
     assert low_average(claims) <= 2.0 * honest + 1e-9
+
+
+@given(
+    st.floats(0, 1e12),
+    st.floats(0, 1e12),
+    st.lists(st.tuples(st.floats(allow_nan=True), st.floats(0, 2e9)), max_size=8),
+    st.sampled_from([0.0, 1.7e9, 1.7e9 - 5e5]),
+)
+def test_grants_of_one_moment_come_out_as_one_by_one(
+    total: float, value: float, shares: list[tuple[float, float]], time: float
+) -> None:
+    statement = CreditStatement(total, RecentAverage(value, time))
+    one_by_one = statement
+    for credit, work_start in shares:
+        one_by_one = credited(one_by_one, credit=credit, work_start=work_start, now=1.7e9)
+    assert credited_together(statement, shares, now=1.7e9) == one_by_one

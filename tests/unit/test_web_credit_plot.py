@@ -6,58 +6,76 @@ import random
 
 import pytest
 
-from cobblestone.domain.statistics import RecentAverage
-from cobblestone.policy.credit.rac import decayed, update_average
+from cobblestone.policy.credit.history import CreditDay
 from cobblestone.server.web.credit_plot import (
+    BOTTOM,
+    DAYS_NEEDED,
     DAYS_SHOWN,
     HEIGHT,
     LEFT,
+    RIGHT,
     TOP,
     WIDTH,
+    CreditPlot,
     credit_plot,
-    first_day_read,
 )
-from cobblestone.store.pages import DayCredit
 
 DAY = 86400.0
 TODAY = 20_833
 NOW = TODAY * DAY + 43_200.0
 
 
+def days(granted: dict[int, float], averages: dict[int, float] | None = None) -> list[CreditDay]:
+    """A month, by how many days ago."""
+    return [
+        CreditDay(
+            day=TODAY - ago,
+            granted=granted.get(ago, 0.0),
+            n_results=1,
+            average=(averages or {}).get(ago, 0.0),
+        )
+        for ago in range(DAYS_NEEDED - 1, -1, -1)
+    ]
+
+
+def drawn(*args: dict[int, float]) -> CreditPlot:
+    plot = credit_plot(days(*args), now=NOW)
+    assert plot is not None
+    return plot
+
+
+def points(plot: CreditPlot) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in (point.split(",") for point in plot.line.split())]
+
+
 def test_without_credit_there_is_no_drawing() -> None:
-    assert credit_plot([], now=NOW) is None
+    assert credit_plot(days({}), now=NOW) is None
+    assert credit_plot(days({}, {0: 1e-9}), now=NOW) is None
 
 
 def test_a_day_is_a_bar_and_the_highest_reaches_no_further_than_the_top() -> None:
-    days = [DayCredit(TODAY - 1, 250.0, 5), DayCredit(TODAY, 125.0, 2)]
-    plot = credit_plot(days, now=NOW)
-    assert plot is not None
+    plot = drawn({1: 250.0, 0: 125.0})
     assert len(plot.bars) == DAYS_SHOWN
     assert [bar.granted for bar in plot.bars[-2:]] == [250.0, 125.0]
     assert plot.bars[-2].height == pytest.approx(2 * plot.bars[-1].height, abs=0.2)
     assert TOP <= plot.bars[-2].y < HEIGHT
 
 
-def test_the_line_is_the_published_average() -> None:
-    plot = credit_plot([DayCredit(TODAY - 3, 700.0, 1)], now=NOW)
-    assert plot is not None
-    start = RecentAverage(0.0, first_day_read(NOW))
-    one_day = update_average(
-        RecentAverage(0.0, (TODAY - 3) * DAY),
-        credit=700.0,
-        work_start=(TODAY - 3) * DAY,
-        now=(TODAY - 2) * DAY,
-    )
-    assert start.time == (TODAY - 71) * DAY
-    assert plot.bars[-4].average == pytest.approx(one_day.value)
-    assert plot.bars[-1].average == pytest.approx(decayed(one_day, NOW))
+def test_the_line_goes_through_the_averages_at_the_ends_of_days_and_ends_now() -> None:
+    plot = drawn({}, {DAYS_SHOWN: 40.0, 1: 20.0, 0: 10.0})
+    line = points(plot)
+    assert len(line) == DAYS_SHOWN + 1
+    assert line[0][0] == LEFT
+    assert line[-2][0] > plot.bars[-2].x + plot.bars[-2].width  # behind the bar of its day
+    assert line[-1][0] == pytest.approx(WIDTH - RIGHT - (WIDTH - LEFT - RIGHT) / DAYS_SHOWN / 2, abs=0.1)
+    floor = HEIGHT - BOTTOM
+    assert floor - line[0][1] == pytest.approx(2 * (floor - line[-2][1]), abs=0.2)
+    assert floor - line[-2][1] == pytest.approx(2 * (floor - line[-1][1]), abs=0.2)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 0.3, 1.0, 47.0, 1e4, 3e9, 1e30])
+@pytest.mark.parametrize("scale", [0.1, 0.3, 1.0, 47.0, 1e4, 3e9, 1e30])
 def test_any_size_of_credit_has_round_levels_within_the_drawing(scale: float, rng: random.Random) -> None:
-    days = [DayCredit(TODAY - n, scale * rng.random(), 1) for n in range(40, -1, -1)]
-    plot = credit_plot(days, now=NOW)
-    assert plot is not None
+    plot = drawn({ago: scale * (0.1 + rng.random()) for ago in range(31)})
     assert 3 <= len(plot.levels) <= 6
     assert plot.levels[0].label == "0"
     assert len({tick.label for tick in plot.levels}) == len(plot.levels)
@@ -67,6 +85,4 @@ def test_any_size_of_credit_has_round_levels_within_the_drawing(scale: float, rn
 
 
 def test_a_correction_below_nothing_draws_no_bar_upside_down() -> None:
-    plot = credit_plot([DayCredit(TODAY - 1, 90.0, 1), DayCredit(TODAY, -40.0, 1)], now=NOW)
-    assert plot is not None
-    assert plot.bars[-1].height == 0
+    assert drawn({1: 90.0, 0: -40.0}).bars[-1].height == 0

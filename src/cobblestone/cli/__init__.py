@@ -19,10 +19,12 @@ from cobblestone.cli import (
     archive,
     batch,
     config,
+    credit,
     key,
     news,
     project,
     run,
+    scales,
     status,
     submit,
     team,
@@ -37,7 +39,24 @@ from cobblestone.domain.errors import CobblestoneError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-NOUNS = (project, run, app, submit, batch, status, token, key, user, team, news, trickle, archive, config)
+NOUNS = (
+    project,
+    run,
+    app,
+    submit,
+    batch,
+    status,
+    token,
+    key,
+    user,
+    team,
+    news,
+    credit,
+    scales,
+    trickle,
+    archive,
+    config,
+)
 # Further commands come with parts that may be absent; each has a function ``register``.
 OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
 

@@ -58,6 +58,10 @@ def create(
     memory: o.MemoryOption = None,
     disk: o.DiskOption = None,
     delay_bound: o.DelayBoundOption = None,
+    credit: o.CreditOption = None,
+    credit_per_job: o.CreditPerJobOption = None,
+    partial_credit: o.PartialCreditOption = None,
+    host_scale_check: o.HostScaleCheckOption = None,
     input_template: o.InputTemplateOption = None,
     output_template: o.OutputTemplateOption = None,
     project: ProjectOption = None,
@@ -94,6 +98,7 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
+                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
             )
         else:
             o.refuse_with_command(inputs, input_template, output_template)
@@ -112,6 +117,7 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
+                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
             )
     show_created(output(json, quiet), created, command is not None)
 
@@ -173,6 +179,10 @@ def update(
     memory: o.MemoryOption = None,
     disk: o.DiskOption = None,
     delay_bound: o.DelayBoundOption = None,
+    credit: o.CreditOption = None,
+    credit_per_job: o.CreditPerJobOption = None,
+    partial_credit: o.PartialCreditOption = None,
+    host_scale_check: o.HostScaleCheckOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -190,6 +200,7 @@ def update(
             deprecated=deprecated,
             limits=o.limits(flops_est, flops_bound, memory, disk, delay_bound),
             functions=connected.functions(name, function_files or []),
+            credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
         )
         lines: list[str] = []
         if files or command or outputs or stdout is not None:
@@ -259,6 +270,7 @@ def show(
         f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
         f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
+        f"  credit       {app.credit.system}",
         f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, ended beyond {limits.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"

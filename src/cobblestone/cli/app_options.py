@@ -96,6 +96,35 @@ DelayBoundOption = Annotated[
         metavar="TIME", help="Time until a job must come back, e.g. 36h. Default 7d.", show_default=False
     ),
 ]
+CreditOption = Annotated[
+    str | None,
+    typer.Option(
+        "--credit",
+        metavar="SYSTEM",
+        help="Credit system; see `cobblestone credit systems`. Default benchmark.",
+        show_default=False,
+    ),
+]
+CreditPerJobOption = Annotated[
+    float | None,
+    typer.Option(min=0, help="With --credit fixed: credit of each job.", show_default=False),
+]
+PartialCreditOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--partial-credit/--no-partial-credit",
+        help="Trickle messages of running jobs bring provisional credit.",
+        show_default=False,
+    ),
+]
+HostScaleCheckOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--host-scale-check/--no-host-scale-check",
+        help="Use credit scales of proven hosts only (against cherry picking).",
+        show_default=False,
+    ),
+]
 InputTemplateOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE.xml", help="BOINC input template of a native program.", show_default=False),
@@ -125,6 +154,19 @@ def limits(
     )
 
 
+def credit(
+    system: str | None, per_job: float | None, partial: bool | None, host_scale_check: bool | None
+) -> dict[str, object]:
+    """What the options say of credit, as the API takes it."""
+    given: dict[str, object | None] = {
+        "system": system,
+        "per_job": per_job,
+        "partial": partial,
+        "host_scale_check": host_scale_check,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
 def changes(
     *,
     title: str | None,
@@ -135,6 +177,7 @@ def changes(
     deprecated: bool | None,
     limits: Limits,
     functions: ProjectFunctions,
+    credit: dict[str, object],
 ) -> dict[str, object]:
     """What of an app shall be different, as the API takes it; raises ConfigError."""
     if function_files and not (compare or assimilate):
@@ -148,6 +191,8 @@ def changes(
         found["assimilator"] = functions.assimilator(assimilate)
     if limits.body():
         found["limits"] = limits.body()
+    if credit:
+        found["credit"] = credit
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -11,6 +11,29 @@ from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 ANY_PLATFORM = "any"
 """Pseudo platform of versions that run wherever their interpreter does; sent as the host's own platform."""
 
+GENERALISED = 1_000_000
+"""Generalised ids begin here: they stand for all of a volunteer's own versions of an app on one kind of processor."""
+
+_KINDS = {"CPU": 2, "NVIDIA": 3, "ATI": 4, "intel_gpu": 5, "apple_gpu": 6}
+
+
+def generalised_version_id(app_id: AppId, processor: str) -> AppVersionId:
+    """The id under which statistics of a volunteer's own versions are kept: app id x 1 000 000 + kind.
+
+    ``processor`` is ``CPU`` or a GPU type.  Source: BOINC's ``host_app_version`` (anonymous platform).
+    """
+    return AppVersionId(app_id * GENERALISED + _KINDS.get(processor, 3))
+
+
+def is_generalised(version_id: AppVersionId) -> bool:
+    """Whether the id stands for a volunteer's own versions (anonymous platform)."""
+    return version_id >= GENERALISED
+
+
+def generalised_on_gpu(version_id: AppVersionId) -> bool:
+    """Whether a generalised id stands for a kind of GPU."""
+    return version_id % GENERALISED > _KINDS["CPU"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRule:
@@ -37,6 +60,10 @@ class App:
         ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
     )
     credit_system: str = "benchmark"
+    fixed_credit: float = 0.0  #: of a job that names no amount, under the system ``fixed``
+    host_scale_check: bool = False  #: credit scales of hosts only when proven
+    partial_credit: bool = False  #: trickle messages of running jobs bring provisional credit
+    credit_per_cpu_second: float = 0.0  #: second system, for what cannot count; 0: from the app's own sums
     limits: JobLimits = JobLimits()
     rules: ReplicationRules = ReplicationRules()
     output_specs: tuple[OutputSpec, ...] = (OutputSpec(open_name="output"),)

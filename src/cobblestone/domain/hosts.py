@@ -77,15 +77,29 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAppVersion:
-    """Record of one app version on one host: quota and reliability."""
+    """Record of one app version on one host: quota, reliability, speed.
+
+    Of each running mean (see `RunningAverage`) the fields are its number of samples ``n``, mean, variance and ``q``.
+    """
 
     host_id: HostId
-    app_version_id: AppVersionId
+    app_version_id: AppVersionId  #: anonymous platform: the generalised id, see `cobblestone.domain.apps`
     max_jobs_per_day: int = 0  #: 0 = not initialised
     n_jobs_today: int = 0
     quota_day: int = 0  #: day number that ``n_jobs_today`` belongs to
     consecutive_valid: int = 0
     et_n: int = 0  #: samples of elapsed time / rsc_fpops_est
     et_avg: float = 0.0  #: seconds per FLOP, mean
+    et_var: float = 0.0
+    et_q: float = 0.0
     turnaround_n: int = 0
     turnaround_avg: float = 0.0  #: seconds from sending to receipt, mean
+    turnaround_var: float = 0.0
+    turnaround_q: float = 0.0
+    pfc_n: int = 0  #: samples of peak FLOP count / rsc_fpops_est
+    pfc_avg: float = 0.0
+    pfc_var: float = 0.0
+    pfc_q: float = 0.0
+    error_rate: float = 0.1  #: each result weighs 0.05
+    scale_probation: bool = True  #: the host scale is not trusted yet
+    host_scale_time: float = 0.0  #: no host scale before, Unix seconds

@@ -94,6 +94,7 @@ class Workunit:
     need_validate: bool = False
     canonical_result_id: ResultId | None = None
     canonical_credit: float = 0.0
+    fixed_credit: float = 0.0  #: what the job is worth, for apps with credit fixed per job
     transition_time: float | None = None  #: when to look again; None = never
     error_mask: WorkunitError = WorkunitError.NONE
     assimilate_state: AssimilateState = AssimilateState.INIT
@@ -129,6 +130,9 @@ class Result:
     claimed_credit: float = 0.0
     granted_credit: float = 0.0
     peak_flops: float = 0.0  #: peak FLOPS of the devices used
+    fpops_counted: float = 0.0  #: floating-point operations as counted by the program
+    intops_counted: float = 0.0
+    outlier: bool = False  #: its run time is kept out of statistics
 
 
 def output_file_name(result_name: str, index: int) -> str:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
 
 
+class _StandardError:
+    """Standard error as it is at the moment of writing: tests and shells replace it."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
 def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO | None = None) -> None:
     """Send structured logs to ``stream`` (standard error by default): coloured lines on a terminal, or JSON."""
-    target = stream or sys.stderr
     renderer = (
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=28)
+        else structlog.dev.ConsoleRenderer(colors=(stream or sys.stderr).isatty(), pad_event_to=28)
     )
     structlog.configure(
         processors=[
@@ -26,6 +35,6 @@ def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        logger_factory=structlog.PrintLoggerFactory(stream or cast("TextIO", _StandardError())),
         cache_logger_on_first_use=False,
     )

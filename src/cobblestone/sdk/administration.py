@@ -1,12 +1,19 @@
-"""What operators do: tokens, accounts, teams, news."""
+"""What operators do: tokens, accounts, teams, news, credit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.models import (
+    AppliedScales,
+    CreditExplanation,
+    CreditProof,
+    CreditSystemList,
+    CreditSystemSummary,
+    LedgerEntry,
     News,
     SentTrickle,
     Team,
@@ -20,6 +27,7 @@ from cobblestone.sdk.models import (
 )
 
 PAGE = 1000
+PROOF_SECONDS = 3600.0
 
 
 class Administration:
@@ -76,6 +84,23 @@ class Administration:
         """Publish a piece of news: clients show it as a notice."""
         return self._connection.post("/news", {"title": title, "text": text}, News)
 
+    def explain_credit(self, result: str) -> CreditExplanation:
+        """How the credit of a result (id or name) was computed.  Raises NotFound."""
+        return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
+
+    def prove_credit(self) -> CreditProof:
+        """Compute every grant, total and average again from the ledger."""
+        return self._connection.get("/credit/proof", CreditProof, timeout=PROOF_SECONDS)
+
+    def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
+        """Correct the credit of a result by a further entry; negative takes it back.  Raises NotFound, Conflict."""
+        body = {"result": result, "amount": amount, "reason": reason}
+        return self._connection.post("/credit/corrections", body, LedgerEntry)
+
+    def credit_systems(self) -> list[CreditSystemSummary]:
+        """The credit systems that an app can choose."""
+        return self._connection.get("/credit/systems", CreditSystemList).systems
+
     def trickles(self, *, after: int = 0) -> list[Trickle]:
         """What running jobs have sent, oldest first; ``after``: only those behind this number."""
         found: list[Trickle] = []
@@ -88,3 +113,8 @@ class Administration:
     def send_trickle(self, result: str, text: str) -> SentTrickle:
         """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
         return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)
+
+    def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
+        """Set the scales of GPU-only apps' versions from published ones, by plan class; or only say what would change."""
+        body = {"scales": dict(scales), "dry_run": dry_run}
+        return self._connection.post("/scales", body, AppliedScales)

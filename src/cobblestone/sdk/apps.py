@@ -66,11 +66,13 @@ class AppMethods:
         limits: Limits | None = None,
         max_output_bytes: int = 50_000_000,
         gzip_outputs: bool = False,
+        credit: Mapping[str, object] | None = None,
     ) -> App:
         """Make an app of a command, with its first version.
 
         ``command`` has placeholders: ``"python3 period.py {input} {output}"``.  ``files`` are sent along.  ``compare``
-        and ``assimilate`` are as on the command line: ``numeric:rtol=1e-6``, ``FILE.py:function``.
+        and ``assimilate`` are as on the command line: ``numeric:rtol=1e-6``, ``FILE.py:function``.  ``credit`` chooses the
+        credit system and its options: ``{"system": "fixed", "per_job": 20}``.
 
         Raises:
             JobError, ConfigError: the command, a file, a comparison … is wrong; the text says what to do.
@@ -90,6 +92,7 @@ class AppMethods:
             "assimilator": functions.assimilator(assimilate),
             "limits": (limits or Limits()).body(),
             "rules": {"min_quorum": quorum},
+            "credit": dict(credit or {}),
             "version": command_version(self.connection, package),
         }
         return self.connection.post("/apps", body, App)
@@ -153,6 +156,7 @@ class AppMethods:
         limits: Limits | None = None,
         max_output_bytes: int = 50_000_000,
         gzip_outputs: bool = False,
+        credit: Mapping[str, object] | None = None,
     ) -> App:
         """Make an app of a native program; add its executables with :meth:`add_native_version`.
 
@@ -190,6 +194,7 @@ class AppMethods:
                 for names, optional in ((outputs, False), (optional_outputs, True))
                 for each in names
             ]
+        body["credit"] = dict(credit or {})
         body["limits"] = {**_part(from_templates, "limits"), **(limits or Limits()).body()}
         body["rules"] = _part(from_templates, "rules") if quorum is None else {"min_quorum": quorum}
         return self.connection.post("/apps", body, App)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -95,6 +97,16 @@ class Version(msgspec.Struct, frozen=True):
         return f"{self.version_num / 100:.2f}"
 
 
+class AppCredit(msgspec.Struct, frozen=True):
+    """How an app's results are credited."""
+
+    system: str
+    per_job: float = 0.0
+    host_scale_check: bool = False
+    partial: bool = False
+    per_cpu_second: float = 0.0
+
+
 class App(msgspec.Struct, frozen=True):
     """An app and its versions in use."""
 
@@ -113,6 +125,7 @@ class App(msgspec.Struct, frozen=True):
     rules: Rules
     created: float
     versions: list[Version]
+    credit: AppCredit = AppCredit(system="benchmark")
 
 
 class AppList(msgspec.Struct, frozen=True):
@@ -357,3 +370,94 @@ class PlanClassList(msgspec.Struct, frozen=True):
     """All plan classes."""
 
     plan_classes: list[PlanClass]
+
+
+class VersionScaleChange(msgspec.Struct, frozen=True):
+    """What applying published scales meant for a version of an app that has GPU versions only."""
+
+    app: str
+    credit_system: str
+    version_num: int
+    platform: str
+    plan_class: str
+    old_scale: float | None  #: None: it had none
+    new_scale: float | None  #: None: nothing is published for its plan class
+    changed: bool
+
+
+class AppliedScales(msgspec.Struct, frozen=True):
+    """What was done, or would be."""
+
+    versions: list[VersionScaleChange]
+    n_other_versions: int  #: of apps with CPU versions
+    dry_run: bool
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """A ledger entry with what it was computed from."""
+
+    id: int
+    time: float
+    kind: str
+    provisional: bool
+    result_id: int
+    workunit_id: int
+    host_id: int
+    user_id: int
+    team_id: int | None
+    app_version_id: int | None
+    system: str
+    claimed: float
+    granted: float
+    unit: float
+    work_start: float
+    reasons: list[dict[str, Any]]
+    facts: dict[str, Any]
+
+
+class CreditExplanation(msgspec.Struct, frozen=True):
+    """All that is known of the credit of a result."""
+
+    result_id: int
+    name: str
+    state: str
+    granted: float
+    claimed: float
+    report: list[dict[str, Any]]
+    entries: list[LedgerEntry]
+
+
+class CreditDifference(msgspec.Struct, frozen=True):
+    """A figure that is not what the ledger makes of it."""
+
+    table: str
+    id: int
+    figure: str
+    stored: float | None
+    computed: float | None
+    note: str
+
+
+class CreditProof(msgspec.Struct, frozen=True):
+    """What a recomputation of the whole ledger found."""
+
+    agrees: bool
+    entries: int
+    grants: int
+    corrections: int
+    rows: dict[str, int]
+    differences: list[CreditDifference]
+    more: int
+
+
+class CreditSystemSummary(msgspec.Struct, frozen=True):
+    """A credit system."""
+
+    name: str
+    summary: str
+
+
+class CreditSystemList(msgspec.Struct, frozen=True):
+    """All credit systems."""
+
+    systems: list[CreditSystemSummary]

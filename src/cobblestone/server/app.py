@@ -17,6 +17,7 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.download import DownloadHandler
 from cobblestone.server.feeds import Feeds
 from cobblestone.server.job_blocks import UPLOAD_PATH
+from cobblestone.server.scales import ScaleExport
 from cobblestone.server.scheduler_rpc import SchedulerRpc
 from cobblestone.server.upload_handler import UploadHandler
 from cobblestone.server.web import web_routes
@@ -39,6 +40,7 @@ def create_app(ctx: ServerContext) -> Starlette:
         Route("/lookup_account.php", rpc.lookup_account),
         Route("/am_get_info.php", rpc.am_get_info),
         Route("/rss_main.php", Feeds(ctx).news),
+        *ScaleExport(ctx).routes(),
         Route("/healthz", _health),
         *api_routes(ctx),
         *web_routes(ctx, accounts),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from cobblestone.domain.apps import PlanClass
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.key_exchange import RetiredKey
-from cobblestone.store import apps, keys
+from cobblestone.policy.estimate.speed import PeakFlopCount
+from cobblestone.store import apps, credit_statistics, keys
 from cobblestone.store.database import Database
 
 
@@ -41,12 +42,19 @@ class OfferCache:
     def _load(self, db: Database) -> Offer:
         found = apps.list_apps(db)
         signing = keys.list_keys(db)
+        versions = {app.id: tuple(apps.list_versions(db, app.id)) for app in found}
+        statistics = credit_statistics.version_statistics(
+            db, [version.id for of_app in versions.values() for version in of_app]
+        )
         current = next((key.public_key for key in signing if key.is_current), "")
         return Offer(
             catalogue=Catalogue(
                 apps={app.id: app for app in found},
-                versions={app.id: tuple(apps.list_versions(db, app.id)) for app in found},
+                versions=versions,
                 plan_classes=self._plan_classes(),
+                peak_flop_counts={
+                    id_: PeakFlopCount(n=known.pfc.n, avg=known.pfc.mean) for id_, known in statistics.items()
+                },
             ),
             code_sign_key=current,
             retired_keys=tuple(

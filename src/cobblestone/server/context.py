@@ -21,6 +21,7 @@ class Bell:
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Rings from other threads are delivered to ``loop``."""
@@ -46,6 +47,11 @@ class Bell:
             return False
         event.clear()
         return True
+
+    def close(self) -> None:
+        """The server stops: whoever waits shall look once more and answer."""
+        self.closed = True
+        self.ring(*self._events)
 
     def _event(self, name: str) -> asyncio.Event:
         return self._events.setdefault(name, asyncio.Event())

@@ -27,8 +27,10 @@ from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, j
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import computing_preferences, describe_host
+from cobblestone.server.host_description import computing_preferences, describe_host, own_versions
+from cobblestone.server.host_quality import record_after_report, records_after_sending
 from cobblestone.server.job_blocks import add_jobs
+from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
@@ -194,23 +196,19 @@ class Exchange:
             twice = twice or decision.resend_lost
             if decision.record is not None and key is not None:
                 records[key] = decision.record
+            if row is not None and key is not None and decision.accepted is not None:
+                records[key] = record_after_report(
+                    records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
+                )
             if row is not None and decision.accepted is not None:
                 dispatching.record_report(
                     self.tx,
                     row.result,
                     decision.accepted,
                     stderr=item.stderr,
-                    report={
-                        "client_message": item.error_message,
-                        "client_version": self.message.client_version_text,
-                        "reasons": [entry.as_json() for entry in decision.reasons],
-                        "peak_working_set_size": item.final_peak_working_set_size,
-                        "peak_disk_usage": item.final_peak_disk_usage,
-                        "fpops_cumulative": item.fpops_cumulative,
-                        "fpops_per_cpu_sec": item.fpops_per_cpu_sec,
-                        "intops_cumulative": item.intops_cumulative,
-                        "intops_per_cpu_sec": item.intops_per_cpu_sec,
-                    },
+                    fpops_counted=counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=counted_intops(item, decision.accepted.cpu_time),
+                    report=report_details(self.message, item, decision.reasons),
                     host_id=host.id,
                     now=self.now,
                 )
@@ -329,6 +327,7 @@ class Exchange:
             ram_bytes=capacity.ram_bytes,
             disk_bytes=capacity.disk_bytes,
             knows_plan_classes=message.client_cap_plan_class,
+            own_versions=own_versions(message),
             in_progress=held,
             in_progress_gpu=held_gpu,
             previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
@@ -412,7 +411,10 @@ class Exchange:
         )
         for assignment in decision.assignments:
             queue.remove(assignment.candidate.result_id)
-        hosts.save_records(tx, decision.records)
+        changed = records_after_sending(
+            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
+        )
+        hosts.save_records(tx, changed)
         self._add_jobs(claimed)
         if not claimed:
             self._explain(decision.refusals)

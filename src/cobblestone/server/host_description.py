@@ -1,11 +1,15 @@
-"""From a scheduler request to the description of a host and its volunteer's limits."""
+"""From a scheduler request to the description of a host, its volunteer's limits and own app versions."""
 
 from __future__ import annotations
 
 from cobblestone.domain.hosts import Coprocessor, HostDescription
 from cobblestone.policy.dispatch.capacity import ComputingPreferences
+from cobblestone.policy.dispatch.own_versions import OwnVersion
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
 from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_request import SchedulerRequest
+
+_GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
 
 
 def describe_host(message: SchedulerRequest) -> HostDescription:
@@ -52,6 +56,26 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
             )
             for gpu in message.coprocs
         ),
+    )
+
+
+def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
+    """The app versions that a client of the anonymous platform brings."""
+    if not message.platforms or message.platforms[0] != ANONYMOUS_PLATFORM:
+        return ()
+    return tuple(
+        OwnVersion(
+            app_name=each.app_name,
+            version_num=each.version_num,
+            platform=each.platform,
+            plan_class=each.plan_class,
+            avg_ncpus=each.avg_ncpus,
+            gpu_type=_GPU_TYPES.get(each.coproc_type, each.coproc_type) if each.coproc_count > 0 else "",
+            ngpus=each.coproc_count,
+            flops=each.flops,
+        )
+        for each in message.app_versions
+        if each.app_name
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cobblestone.domain.apps import AppFile, AppVersion
+from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
 from cobblestone.domain.work import InputFile, output_file_name
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import Assignment
@@ -47,9 +47,12 @@ def add_jobs(
         apps.setdefault(
             app.name, AppBlock(name=app.name, user_friendly_name=app.user_friendly_name or app.name)
         )
-        for app_file in version.files:
-            files.setdefault(app_file.name, _app_file(ctx, app_file))
-        versions.setdefault((version.id, assignment.platform), _version_block(app.name, version, assignment))
+        if not is_generalised(version.id):  # else the client has its own
+            for app_file in version.files:
+                files.setdefault(app_file.name, _app_file(ctx, app_file))
+            versions.setdefault(
+                (version.id, assignment.platform), _version_block(app.name, version, assignment)
+            )
         for input_file in candidate.input_files:
             files.setdefault(input_file.name, _input_file(ctx, input_file))
         workunits.append(_workunit_block(app.name, assignment))
@@ -118,11 +121,12 @@ def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -
 
 def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
     candidate = assignment.candidate
+    factor = assignment.usage.operations_factor
     return WorkunitBlock(
         name=candidate.workunit_name,
         app_name=app_name,
-        rsc_fpops_est=candidate.limits.rsc_fpops_est,
-        rsc_fpops_bound=candidate.limits.rsc_fpops_bound,
+        rsc_fpops_est=candidate.limits.rsc_fpops_est * factor,
+        rsc_fpops_bound=candidate.limits.rsc_fpops_bound * factor,
         rsc_memory_bound=candidate.limits.rsc_memory_bound,
         rsc_disk_bound=candidate.limits.rsc_disk_bound,
         command_line=candidate.command_line,

@@ -23,7 +23,7 @@ CATALOGUE_CHANGED = "catalogue"
 
 _APP_COLUMNS = (
     "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second"
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
@@ -57,6 +57,10 @@ def _app(row: Row) -> App:
         rules=_from_json(row[9], ReplicationRules),
         output_specs=_from_json(row[10], tuple[OutputSpec, ...]),
         create_time=row[11],
+        fixed_credit=row[12],
+        host_scale_check=bool(row[13]),
+        partial_credit=bool(row[14]),
+        credit_per_cpu_second=row[15],
     )
 
 
@@ -107,7 +111,8 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
         )
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
-        " limits, rules, output_specs, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
+        " command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
@@ -122,7 +127,8 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     """
     changed = tx.execute(
         "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
-        " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ? WHERE id = ?",
+        " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ? WHERE id = ?",
         (*_app_values(app), app.id),
     )
     if changed == 0:
@@ -145,6 +151,10 @@ def _app_values(app: App) -> tuple[object, ...]:
         to_json(app.limits),
         to_json(app.rules),
         to_json(app.output_specs),
+        app.fixed_credit,
+        int(app.host_scale_check),
+        int(app.partial_credit),
+        app.credit_per_cpu_second,
     )
 
 
@@ -255,6 +265,16 @@ def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated
     if version is None:
         raise NotFound(f"There is no app version {version_id}.")
     return version
+
+
+def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersionId, int]]:
+    """Id and number of the versions before ``version`` of the same app, platform and plan class."""
+    rows = db.query(
+        "SELECT id, version_num FROM app_version"
+        " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ?",
+        (version.app_id, version.platform, version.plan_class, version.version_num),
+    )
+    return [(AppVersionId(row[0]), row[1]) for row in rows]
 
 
 def deprecate_older_versions(tx: Transaction, version: AppVersion) -> int:

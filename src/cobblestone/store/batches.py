@@ -62,6 +62,7 @@ class NewJob:
     limits: JobLimits = JobLimits()
     rules: ReplicationRules = ReplicationRules()
     priority: int = 0
+    fixed_credit: float = 0.0  #: what it is worth, for apps with credit fixed per job
 
 
 # -- making -------------------------------------------------------------------------------------------
@@ -150,8 +151,8 @@ def add_jobs(tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob
         "INSERT INTO workunit (name, app_id, batch_id, label, create_time, priority, command_line,"
         " input_files, output_specs, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,"
         " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,"
-        " max_success_results, transition_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " max_success_results, transition_time, fixed_credit)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         _workunit_rows(batch, app_name, jobs, now),
     )
     tx.execute("UPDATE batch SET njobs = njobs + ? WHERE id = ?", (len(jobs), batch.id))
@@ -191,6 +192,7 @@ def _workunit_rows(
                 rules.max_total_results,
                 rules.max_success_results,
                 now,
+                job.fixed_credit,
             )
         )
     return rows

@@ -128,6 +128,7 @@ class ReportedRow:
     output_specs: tuple[OutputSpec, ...]
     outputs_present: frozenset[int]
     host_owner: UserId | None
+    delay_bound: float = 0.0  #: of its workunit, seconds
 
 
 def reported_rows(db: Database, names: Sequence[str]) -> dict[str, ReportedRow]:
@@ -135,8 +136,8 @@ def reported_rows(db: Database, names: Sequence[str]) -> dict[str, ReportedRow]:
     if not names:
         return {}
     rows = db.query_in(
-        f"SELECT {_JOINED_COLUMNS}, w.output_specs, h.user_id FROM result r JOIN workunit w ON w.id = r.workunit_id"
-        " LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
+        f"SELECT {_JOINED_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
         names,
     )
     present: dict[int, set[int]] = {}
@@ -150,6 +151,7 @@ def reported_rows(db: Database, names: Sequence[str]) -> dict[str, ReportedRow]:
             output_specs=decode_outputs(row[_N_RESULT_COLUMNS]),
             outputs_present=frozenset(present.get(row[0], ())),
             host_owner=None if row[-1] is None else UserId(row[-1]),
+            delay_bound=row[-2],
         )
         for row in rows
     }
@@ -162,13 +164,16 @@ def record_report(
     *,
     stderr: str,
     report: Mapping[str, object],
+    fpops_counted: float = 0.0,
+    intops_counted: float = 0.0,
     host_id: HostId,
     now: float,
 ) -> None:
     """Store an accepted report and let the transitioner look at its workunit."""
     tx.execute(
         "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
-        " cpu_time = ?, elapsed_time = ?, received_time = ?, host_id = ?, file_delete_state = 0 WHERE id = ?",
+        " cpu_time = ?, elapsed_time = ?, received_time = ?, fpops_counted = ?, intops_counted = ?, host_id = ?,"
+        " file_delete_state = 0 WHERE id = ?",
         (
             int(accepted.client_state),
             int(accepted.outcome),
@@ -177,6 +182,8 @@ def record_report(
             accepted.cpu_time,
             accepted.elapsed_time,
             accepted.received_time,
+            fpops_counted,
+            intops_counted,
             host_id,
             result.id,
         ),

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import msgspec
 
 from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.policy.credit.claims import HostVersionStatistics
 from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
     " total_credit, expavg_credit, expavg_time"
 )
-_RECORD_COLUMNS = (
-    "host_id, app_version_id, max_jobs_per_day, n_jobs_today, quota_day, consecutive_valid, et_n, et_avg,"
-    " turnaround_n, turnaround_avg"
+_RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
+_RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
+_SAVE_RECORD = (
+    f"INSERT INTO host_app_version ({_RECORD_COLUMNS}) VALUES ({', '.join('?' * len(_RECORD_FIELDS))})"
+    " ON CONFLICT (host_id, app_version_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _RECORD_FIELDS[2:])
 )
+_record_values = attrgetter(*_RECORD_FIELDS)
 _encode = msgspec.json.Encoder().encode
 _decode_description = msgspec.json.Decoder(HostDescription).decode
 
@@ -139,18 +146,9 @@ def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
 
 
 def _record(row: Row) -> HostAppVersion:
-    return HostAppVersion(
-        host_id=HostId(row[0]),
-        app_version_id=AppVersionId(row[1]),
-        max_jobs_per_day=row[2],
-        n_jobs_today=row[3],
-        quota_day=row[4],
-        consecutive_valid=row[5],
-        et_n=row[6],
-        et_avg=row[7],
-        turnaround_n=row[8],
-        turnaround_avg=row[9],
-    )
+    values = dict(zip(_RECORD_FIELDS, row, strict=True))
+    values["scale_probation"] = bool(values["scale_probation"])
+    return HostAppVersion(**values)
 
 
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
@@ -174,31 +172,108 @@ def records(
 
 def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
     """Store records."""
+    tx.execute_many(_SAVE_RECORD, map(_record_values, changed))
+
+
+@dataclass(slots=True)
+class Quality:
+    """The part of a record that validation changes: the unscaled daily quota, and what credit systems know."""
+
+    max_jobs_per_day: int = 0
+    statistics: HostVersionStatistics = HostVersionStatistics()
+
+
+_QUALITY_FIELDS = _RECORD_FIELDS[5:]
+_SELECT_QUALITY = (
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)} FROM host_app_version"
+    " WHERE host_id IN (??)"
+)
+_SAVE_QUALITY = (
+    f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
+    f" VALUES ({', '.join('?' * (3 + len(_QUALITY_FIELDS)))}) ON CONFLICT (host_id, app_version_id) DO UPDATE SET"
+    " max_jobs_per_day = excluded.max_jobs_per_day, "
+    + ", ".join(f"{name} = excluded.{name}" for name in _QUALITY_FIELDS)
+)
+
+
+def qualities(
+    db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
+) -> dict[tuple[HostId, AppVersionId], Quality]:
+    """What validation may change of several records; a missing one is a fresh one."""
+    found = {key: Quality() for key in keys}
+    for row in db.query_in(_SELECT_QUALITY, sorted({key[0] for key in found})):
+        record = found.get((row[0], row[1]))
+        if record is not None:
+            record.max_jobs_per_day = row[2]
+            record.statistics = HostVersionStatistics(
+                consecutive_valid=row[3],
+                elapsed=RunningAverage(row[4], row[5], row[6], row[7]),
+                turnaround=RunningAverage(row[8], row[9], row[10], row[11]),
+                pfc=RunningAverage(row[12], row[13], row[14], row[15]),
+                error_rate=row[16],
+                scale_probation=bool(row[17]),
+                host_scale_time=row[18],
+            )
+    return found
+
+
+def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
+    """Store what `qualities` reads."""
     tx.execute_many(
-        f"INSERT INTO host_app_version ({_RECORD_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (host_id, app_version_id) DO UPDATE SET max_jobs_per_day = excluded.max_jobs_per_day,"
-        " n_jobs_today = excluded.n_jobs_today, quota_day = excluded.quota_day,"
-        " consecutive_valid = excluded.consecutive_valid, et_n = excluded.et_n, et_avg = excluded.et_avg,"
-        " turnaround_n = excluded.turnaround_n, turnaround_avg = excluded.turnaround_avg",
+        _SAVE_QUALITY,
         [
             (
-                record.host_id,
-                record.app_version_id,
-                record.max_jobs_per_day,
-                record.n_jobs_today,
-                record.quota_day,
-                record.consecutive_valid,
-                record.et_n,
-                record.et_avg,
-                record.turnaround_n,
-                record.turnaround_avg,
+                *key,
+                quality.max_jobs_per_day,
+                now.consecutive_valid,
+                now.elapsed.n,
+                now.elapsed.mean,
+                now.elapsed.variance,
+                now.elapsed.q,
+                now.turnaround.n,
+                now.turnaround.mean,
+                now.turnaround.variance,
+                now.turnaround.q,
+                now.pfc.n,
+                now.pfc.mean,
+                now.pfc.variance,
+                now.pfc.q,
+                now.error_rate,
+                now.scale_probation,
+                now.host_scale_time,
             )
-            for record in changed
+            for key, quality in changed
+            for now in (quality.statistics,)
         ],
     )
 
 
-def descriptions(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, HostDescription]:
-    """What several hosts said of themselves."""
+def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:
+    """Forget a record: another version took it over."""
+    tx.execute("DELETE FROM host_app_version WHERE host_id = ? AND app_version_id = ?", (host_id, version_id))
+
+
+class Processors(msgspec.Struct, frozen=True):
+    """The part of a host's description that claims of credit rest on."""
+
+    p_ncpus: int = 1
+    p_fpops: float = 0.0
+    p_iops: float = 0.0
+
+
+_decode_processors = msgspec.json.Decoder(Processors).decode
+
+
+def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
+    """Number and speed of the processors of several hosts."""
     rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
-    return {HostId(row[0]): _decode_description(row[1]) for row in rows}
+    return {HostId(row[0]): _decode_processors(row[1]) for row in rows}
+
+
+def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
+    """Median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
+    rows = db.query("SELECT description FROM host ORDER BY rpc_time DESC LIMIT ?", (sample,))
+    speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
+    if not speeds:
+        return default, default
+    return speeds[len(speeds) // 2], speeds[min(int(len(speeds) * 0.95), len(speeds) - 1)]

@@ -46,14 +46,18 @@ def store_trickle(
 
 
 def trickles(
-    db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False
+    db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False, variety: str | None = None
 ) -> list[StoredTrickle]:
-    """Trickles in the order of arrival."""
+    """Trickles in the order of arrival, if wanted only those of one variety."""
     condition = " AND handled = 0" if unhandled else ""
+    parameters: list[object] = [after]
+    if variety is not None:
+        condition += " AND variety = ?"
+        parameters.append(variety)
     rows = db.query(
         "SELECT id, host_id, result_name, variety, time, text, receive_time, handled FROM msg_from_host"
         f" WHERE id > ?{condition} ORDER BY id LIMIT ?",
-        (after, limit),
+        [*parameters, limit],
     )
     return [
         StoredTrickle(row[0], HostId(row[1]), row[2], row[3], row[4], row[5], row[6], bool(row[7]))

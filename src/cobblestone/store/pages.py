@@ -239,29 +239,6 @@ def version_records(db: Database, host_id: HostId) -> list[VersionRecord]:
     ]
 
 
-# -- credit over time ----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class DayCredit:
-    """Credit granted on one day."""
-
-    day: int  #: days since 1970, UTC
-    granted: float
-    n_results: int
-
-
-def credit_by_day(db: Database, owner: TaskOwner, *, since: float) -> list[DayCredit]:
-    """Granted credit per day since a time, days without any left out."""
-    column = "host_id" if owner.host_id is not None else "user_id"
-    rows = db.query(
-        f"SELECT CAST(time / {SECONDS_PER_DAY:.1f} AS INTEGER), sum(granted), count(*) FROM credit_entry"
-        f" WHERE {column} = ? AND time >= ? GROUP BY 1 ORDER BY 1",
-        (owner.where()[1], since),
-    )
-    return [DayCredit(*row) for row in rows]
-
-
 # -- the project as a whole ----------------------------------------------------
 
 

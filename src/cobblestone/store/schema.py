@@ -50,6 +50,11 @@ def _credit() -> tuple[sa.Column[Any], ...]:
     return (_real("total_credit"), _real("expavg_credit"), _real("expavg_time"))
 
 
+def _average(name: str) -> tuple[sa.Column[Any], ...]:
+    """A running mean with its variance (see `cobblestone.domain.statistics.RunningAverage`)."""
+    return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
+
+
 meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
 
 user = _table(
@@ -115,6 +120,18 @@ app = _table(
     _text("comparison", "{}"),
     _text("assimilator"),
     _text("credit_system"),
+    _real("fixed_credit"),  # of a job that names no amount, under the system "fixed"
+    _int("host_scale_check"),
+    _int("partial_credit"),  # trickle messages bring provisional credit
+    _real(
+        "credit_per_cpu_second"
+    ),  # published average for programs that cannot count; 0: from the sums below
+    _real("min_avg_pfc", 1),
+    _real("flops_scale", 1),
+    _real("counted_benchmark_credit"),  # sums that flops_scale comes from
+    _real("counted_credit"),
+    _real("counted_cpu_seconds"),
+    _int("counted_jobs"),
     _text("limits", "{}"),
     _text("rules", "{}"),
     _text("output_specs", "[]"),
@@ -137,6 +154,8 @@ app_version = _table(
     _int("min_client_version"),
     _int("max_client_version"),
     _real("create_time"),
+    *_average("pfc"),
+    _real("pfc_scale"),  # 0: not known
     *_credit(),
     sa.UniqueConstraint("app_id", "platform", "version_num", "plan_class"),
 )
@@ -198,6 +217,7 @@ workunit = _table(
     _int("need_validate"),
     _maybe_int("canonical_result_id"),
     _real("canonical_credit"),
+    _real("fixed_credit"),
     _maybe_real("transition_time"),
     _int("error_mask"),
     _int("assimilate_state"),
@@ -268,6 +288,10 @@ result = _table(
     _real("claimed_credit"),
     _real("granted_credit"),
     _real("peak_flops"),
+    _real("fpops_counted"),
+    _real("intops_counted"),
+    _int("outlier"),  # the validator asks to keep its run time out of statistics
+    _real("trickle_seconds"),  # run time that trickle messages were credited for
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
     sa.Index(
         "result_unsent",
@@ -319,10 +343,12 @@ host_app_version = _table(
     _int("n_jobs_today"),
     _int("quota_day"),
     _int("consecutive_valid"),
-    _int("et_n"),
-    _real("et_avg"),
-    _int("turnaround_n"),
-    _real("turnaround_avg"),
+    *_average("pfc"),
+    *_average("et"),
+    *_average("turnaround"),
+    _real("error_rate", 0.1),
+    _int("scale_probation", 1),
+    _real("host_scale_time"),
 )
 
 credit_entry = _table(
@@ -335,16 +361,24 @@ credit_entry = _table(
     _int("user_id"),
     _maybe_int("team_id"),
     _maybe_int("app_version_id"),
-    _text("kind"),  # grant, correction
+    _text("kind"),  # grant, trickle (provisional), correction
     _text("system"),
     _real("claimed"),
     _real("granted"),
     _real("unit"),  # credit per GFLOPS-day
     _real("work_start"),
     _text("reasons", "[]"),
+    _text("facts", "{}"),  # JSON: what the amount was computed from
     sa.Index("credit_by_result", "result_id"),
     sa.Index("credit_by_host", "host_id", "time"),
     sa.Index("credit_by_user", "user_id", "time"),
+    sa.Index(
+        "credit_by_team",
+        "team_id",
+        "time",
+        sqlite_where=sa.text("team_id IS NOT NULL"),
+        postgresql_where=sa.text("team_id IS NOT NULL"),
+    ),
     # a result is granted exactly once; corrections are further entries
     sa.Index(
         "credit_once",
@@ -353,6 +387,17 @@ credit_entry = _table(
         sqlite_where=sa.text("kind = 'grant'"),
         postgresql_where=sa.text("kind = 'grant'"),
     ),
+)
+
+# When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.
+credit_decay = _table(
+    "credit_decay",
+    _id(),
+    _real("time"),
+    _text("table_name"),
+    _int("first_id"),
+    _int("last_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
 )
 
 msg_from_host = _table(

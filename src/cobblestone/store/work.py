@@ -27,12 +27,13 @@ WORKUNIT_COLUMNS = (
     "id, name, app_id, batch_id, create_time, priority, command_line, input_files, output_specs, rsc_fpops_est,"
     " rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, delay_bound, min_quorum, target_nresults, max_error_results,"
     " max_total_results, max_success_results, need_validate, canonical_result_id, canonical_credit, transition_time,"
-    " error_mask, assimilate_state, file_delete_state, hr_class, app_version_id"
+    " error_mask, assimilate_state, file_delete_state, hr_class, app_version_id, fixed_credit"
 )
 RESULT_COLUMNS = (
     "id, name, workunit_id, app_id, server_state, outcome, client_state, validate_state, file_delete_state, host_id,"
     " user_id, app_version_id, priority, create_time, sent_time, report_deadline, received_time, cpu_time,"
-    " elapsed_time, exit_status, claimed_credit, granted_credit, peak_flops"
+    " elapsed_time, exit_status, claimed_credit, granted_credit, peak_flops, fpops_counted,"
+    " intops_counted, outlier"
 )
 
 decode_inputs = msgspec.json.Decoder(tuple[InputFile, ...]).decode
@@ -86,6 +87,7 @@ def workunit_from(row: Row) -> Workunit:
         file_delete_state=_DELETE_STATES[row[25]],
         hr_class=row[26],
         app_version_id=None if row[27] is None else AppVersionId(row[27]),
+        fixed_credit=row[28],
     )
 
 
@@ -115,6 +117,9 @@ def result_from(row: Row) -> Result:
         claimed_credit=row[20],
         granted_credit=row[21],
         peak_flops=row[22],
+        fpops_counted=row[23],
+        intops_counted=row[24],
+        outlier=bool(row[25]),
     )
 
 

@@ -7,7 +7,7 @@ Everything is bounded and finite; what was forgiven on the way is in ``leniences
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from cobblestone.domain.errors import RemoteProtocolError
@@ -89,6 +89,9 @@ class ReportedResult:
     stderr: str = ""  #: the program's stderr, its last part
     error_message: str = ""  #: the client's own text, e.g. ``process exited with code 7 (0x7, -249)``
     files: tuple[ReportedFile, ...] = ()
+    leniences: tuple[Lenience, ...] = field(
+        default=(), compare=False
+    )  #: departures from the format that were found in this report
 
     @property
     def successful(self) -> bool:
@@ -339,12 +342,13 @@ def _results(
 
 def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResult:
     number, integer = reader.number, reader.integer
+    noted = len(reader.notes)
     stderr_out = reader.fields.get("stderr_out")
     stderr = read_stderr(stderr_out, reader.notes) if stderr_out else Stderr()
     exit_status = integer("exit_status", NO_EXIT_STATUS, -(2**31))
     if "exit_status" not in reader.fields:
         note(reader.notes, LenienceKind.MISSING, "result/exit_status", name)
-    return ReportedResult(
+    report = ReportedResult(
         name=name,
         final_cpu_time=number("final_cpu_time", high=MAX_TIME),
         final_elapsed_time=number("final_elapsed_time", high=MAX_TIME),
@@ -366,6 +370,7 @@ def _result(name: str, reader: FieldReader, files: list[Fields]) -> ReportedResu
         error_message=stderr.message,
         files=tuple(_reported_files(files, reader.notes)) if files else (),
     )
+    return replace(report, leniences=tuple(reader.notes[noted:])) if len(reader.notes) > noted else report
 
 
 def _reported_files(files: list[Fields], notes: list[Lenience]) -> Iterator[ReportedFile]:

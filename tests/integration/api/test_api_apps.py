@@ -112,7 +112,7 @@ WRONG_APPS = {
     ),
     "path out of the folder": (body(assimilator="../x.py:f"), "FILE.py:function"),
     "folder out of the project": (body(assimilator="folder:../x"), "folder"),
-    "unknown credit system": (body(credit_system="magic"), "magic"),
+    "unknown credit system": (body(credit={"system": "magic"}), "magic"),
     "outputs twice": (body(outputs=[{"name": "output"}, {"name": "output"}]), "twice"),
     "command and inputs": (body(inputs=[{"name": "a"}]), "exclude"),
     "bad name": (body(name="no spaces"), "name"),

@@ -78,7 +78,10 @@ def bounded_input(facts: ClaimInput, *, now: float) -> tuple[ClaimInput, tuple[R
     changes: dict[str, float] = {}
     reasons: list[Reason] = []
     for name, limit in _LIMITS.items():
-        value, why = bounded_number(name, getattr(facts, name), limit)
+        value = getattr(facts, name)
+        if 0.0 <= value <= limit:
+            continue
+        value, why = bounded_number(name, value, limit)
         if why is not None:
             changes[name] = value
             reasons.append(why)

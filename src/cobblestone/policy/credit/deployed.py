@@ -164,7 +164,7 @@ class DeployedSystem:
             )
             # its samples are still taken: the deployed server leaves out the claim, not the run time
             return replace(claim, amount=context.max_granted, mode=ClaimMode.REFUSED, reasons=(*reasons, why))
-        return replace(claim, amount=amount, reasons=reasons)
+        return Claim(amount=amount, mode=claim.mode, reasons=reasons, outlier=claim.outlier)
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """Pegged average around the job's estimate; the same amount for all."""

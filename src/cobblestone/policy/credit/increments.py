@@ -28,11 +28,14 @@ def host_version_after(
 ) -> HostVersionStatistics:
     """A host's record after samples, and after a suspicion that puts it on probation."""
     rule = increment.rule
-    learned = replace(
-        record,
+    learned = HostVersionStatistics(  # twice as fast as replace(), for every result comes here
         pfc=record.pfc.with_samples(increment.pfc, rule),
         elapsed=record.elapsed.with_samples(increment.elapsed, rule),
         turnaround=record.turnaround.with_samples(increment.turnaround, rule),
+        consecutive_valid=record.consecutive_valid,
+        error_rate=record.error_rate,
+        scale_probation=record.scale_probation,
+        host_scale_time=record.host_scale_time,
     )
     if not increment.on_probation:
         return learned
@@ -41,7 +44,8 @@ def host_version_after(
 
 def version_after(version: VersionStatistics, increment: VersionIncrement) -> VersionStatistics:
     """A version's statistics after samples."""
-    return replace(version, pfc=version.pfc.with_samples(increment.pfc, increment.rule))
+    pfc = version.pfc.with_samples(increment.pfc, increment.rule)
+    return VersionStatistics(pfc=pfc, pfc_scale=version.pfc_scale)
 
 
 def app_after(app: AppStatistics, increment: AppIncrement) -> AppStatistics:

@@ -15,6 +15,7 @@ is not a finite number counts as nothing; the average is kept within 0 … `LARG
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
@@ -55,7 +56,8 @@ def update_average(
     in the future would otherwise stop the decay until then.  Negative credit (a correction) lowers the
     average, at most to 0. Raises `PolicyViolation` for a half-life that is not positive.
     """
-    _check_half_life(half_life)
+    if not 0.0 < half_life < math.inf:
+        _check_half_life(half_life)
     if not math.isfinite(now):
         now = average.time if math.isfinite(average.time) else 0.0
     if not math.isfinite(credit):
@@ -90,6 +92,31 @@ def credited(
     return CreditStatement(_bounded(statement.total + added), recent)
 
 
+def credited_together(
+    statement: CreditStatement,
+    shares: Iterable[tuple[float, float]],
+    *,
+    now: float,
+    half_life: float = HALF_LIFE,
+) -> CreditStatement:
+    """Add several grants of one moment, each (credit, work start): the same figures as by `credited`, one by one.
+
+    After the first no time passes, so the others take the first-order limit at once.
+    """
+    waiting = iter(shares)
+    for credit, work_start in waiting:
+        statement = credited(statement, credit=credit, work_start=work_start, now=now, half_life=half_life)
+        if statement.recent.time == now != 0.0:
+            break
+    total, value = statement.total, statement.recent.value
+    gain = SECONDS_PER_DAY / half_life
+    for credit, _ in waiting:
+        if math.isfinite(credit):
+            value = _bounded(value + math.log(2.0) * credit * gain)
+            total = _bounded(total + credit)
+    return CreditStatement(total, RecentAverage(value, statement.recent.time))
+
+
 def correct_average(
     average: RecentAverage, *, credit: float, granted_time: float, now: float, half_life: float = HALF_LIFE
 ) -> RecentAverage:
@@ -105,6 +132,22 @@ def correct_average(
     if not math.isfinite(change):
         change = 0.0
     return RecentAverage(_bounded(decayed_now + change), now)
+
+
+def corrected(
+    statement: CreditStatement,
+    *,
+    credit: float,
+    granted_time: float,
+    now: float,
+    half_life: float = HALF_LIFE,
+) -> CreditStatement:
+    """A total and its recent average after a correction of a grant of ``granted_time``; see `correct_average`."""
+    recent = correct_average(
+        statement.recent, credit=credit, granted_time=granted_time, now=now, half_life=half_life
+    )
+    added = credit if math.isfinite(credit) else 0.0
+    return CreditStatement(_bounded(statement.total + added), recent)
 
 
 def idle_decayed(

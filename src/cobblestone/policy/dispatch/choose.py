@@ -21,7 +21,7 @@ from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
 from cobblestone.policy.dispatch.explain import Code, by_importance, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space
-from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
+from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.policy.dispatch.tally import Tally
 from cobblestone.policy.estimate.speed import job_seconds
 
@@ -95,7 +95,10 @@ def refuse_host(
     if request.previous_request_time > 0 and 0 <= since < limits.min_sendwork_interval:
         interval = limits.min_sendwork_interval
         return explain(Code.TOO_RECENT, seconds_ago=int(since), interval=int(interval)), 0.0
-    if not request.platforms or request.platforms[0] == ANONYMOUS_PLATFORM:
+    if request.anonymous:
+        brought = {own.app_name for own in request.own_versions}
+        if any(app.name in brought and not app.deprecated for app in catalogue.apps.values()):
+            return None
         return explain(Code.ANONYMOUS_PLATFORM), ANONYMOUS_DELAY
     return _refuse_platform(request, catalogue, limits)
 

@@ -20,6 +20,12 @@ class ResourceUsage:
     command_line: str = ""  #: of the version and its plan class together; the job's own comes first
     flops: float = 1e9  #: projected FLOPS; the client divides ``rsc_fpops_est`` and ``rsc_fpops_bound`` by it
     peak_flops: float = 1e9  #: of the devices used; the basis of credit
+    client_flops: float = 0.0  #: anonymous platform: speed by which the client estimates; 0 = as it is told
+
+    @property
+    def operations_factor(self) -> float:
+        """By which the job's operations are multiplied so that the client's estimate comes out right."""
+        return self.client_flops / self.flops if self.client_flops > 0 else 1.0
 
     @property
     def resource(self) -> str:

@@ -18,6 +18,7 @@ from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import ResourceUsage
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.own_versions import own_app_version, own_usage
 from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
 from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
@@ -84,6 +85,8 @@ class VersionChooser:
         app = self._catalogue.apps.get(app_id)
         if app is None or app.deprecated:
             return ()
+        if self._request.anonymous:
+            return self._choose_own(app, committed)
         refusals: list[Reason] = []
         usable: dict[tuple[str, str], tuple[AppVersion, str]] = {}
         for version in self._catalogue.versions.get(app_id, ()):
@@ -111,6 +114,32 @@ class VersionChooser:
             return matches[0] if len(matches) == 1 else max(matches, key=self._selection_speed)
         if not refusals and not usable:
             return (explain(Code.APP_PLATFORM, app=_name(app), platform=self._primary or ANONYMOUS_PLATFORM),)
+        return tuple(refusals)
+
+    def _choose_own(self, app: App, committed: AppVersionId | None) -> Match | tuple[Reason, ...]:
+        """The fastest of the client's own versions of the app."""
+        if committed is not None:
+            return (explain(Code.COMMITTED_VERSION, app=_name(app)),)
+        description = self._request.host.description
+        matches: list[Match] = []
+        refusals: list[Reason] = []
+        for own in self._request.own_versions:
+            if own.app_name != app.name:
+                continue
+            version = own_app_version(own, app)
+            usage = own_usage(own, description, self._request.records.get(version.id))
+            allowed = self._allowed(version, app, usage)
+            if isinstance(allowed, ResourceUsage):
+                available = self._gpu_available if usage.gpu_type else self._cpu_available
+                matches.append(
+                    Match(version=version, platform=own.platform, usage=usage, available=available)
+                )
+            elif allowed is not None:
+                refusals.append(allowed)
+        if matches:
+            return max(matches, key=lambda match: match.usage.flops)
+        if not refusals and all(own.app_name != app.name for own in self._request.own_versions):
+            return (explain(Code.APP_PLATFORM, app=_name(app), platform=ANONYMOUS_PLATFORM),)
         return tuple(refusals)
 
     def _platform(self, version: AppVersion) -> str | None:
@@ -168,6 +197,10 @@ class VersionChooser:
             if isinstance(answer, Reason):
                 return answer
             usage = answer
+        return self._allowed(version, app, usage)
+
+    def _allowed(self, version: AppVersion, app: App, usage: ResourceUsage) -> ResourceUsage | Reason | None:
+        """The usage, if preferences, request, caps and quota allow it."""
         resource = usage.resource
         preferences = self._request.preferences
         if preferences.no_cpu if resource == CPU else resource in preferences.no_gpu_types:

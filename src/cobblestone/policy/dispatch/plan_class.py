@@ -29,6 +29,7 @@ MEGABYTE = 1e6
 DOCKER_ON_MAC = 80206  #: first client that starts Docker on macOS
 _TEXT_LIMIT = 256  # patterns of the operator meet texts of strangers: short ones only
 
+_GPU_NAMES = ("cuda", "nvidia", "ati", "amd", "intel_gpu", "apple_gpu")
 _SAME_TYPE = {"amd": "ati", "apple": "apple_gpu", "cuda": "nvidia", "intel": "intel_gpu"}
 
 
@@ -61,6 +62,17 @@ def plan_class_usage(
         flops=peak * plan_class.projected_flops_scale,
         peak_flops=peak,
     )
+
+
+def is_gpu_class(name: str, plan_classes: Mapping[str, PlanClass]) -> bool:
+    """Whether versions of the plan class ``name`` use a GPU; of an unknown class its name says so.
+
+    Source of the names: BOINC's ``plan_class_to_proc_type`` (facts).
+    """
+    known = plan_classes.get(name)
+    if known is not None:
+        return bool(known.gpu_type)
+    return any(part in name for part in _GPU_NAMES)
 
 
 def sequential_usage(description: HostDescription, command_line: str = "") -> ResourceUsage:

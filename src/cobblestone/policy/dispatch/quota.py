@@ -76,7 +76,14 @@ def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
 
     Whether ``consecutive_valid`` grows is the validator's business.
     """
-    return replace(record, max_jobs_per_day=min(jobs_per_day(record, daily_quota) + 1, max(daily_quota, 1)))
+    return replace(record, max_jobs_per_day=quota_after_valid(record.max_jobs_per_day, daily_quota))
+
+
+def quota_after_valid(max_jobs_per_day: int, daily_quota: int) -> int:
+    """The unscaled quota after a result was found valid; 0 is a quota that was not initialised."""
+    return (
+        min(max_jobs_per_day, daily_quota) + 1 if 0 < max_jobs_per_day < daily_quota else max(daily_quota, 1)
+    )
 
 
 def after_permanent_failure(record: HostAppVersion) -> HostAppVersion:

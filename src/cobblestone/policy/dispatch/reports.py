@@ -27,6 +27,7 @@ MAX_SECONDS = 1e9  #: longest believable time of a result, some 30 years
 
 _LATE_REPORTS = (Outcome.NO_REPLY, Outcome.CLIENT_DETACHED)
 _CLIENT_STATES = frozenset(ClientState)
+_ABORTS = (ExitStatus.ABORTED_BY_PROJECT, ExitStatus.ABORTED_BY_USER)  # no crash: the quota stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def judge_report(
     if record is not None:
         if success:
             record = quota.after_success(record, daily_quota)
-        elif report.exit_status != ExitStatus.ABORTED_BY_PROJECT:
+        elif report.exit_status not in _ABORTS:
             record = quota.after_failure(record, daily_quota)
     known_state = report.state in _CLIENT_STATES
     return ReportDecision(

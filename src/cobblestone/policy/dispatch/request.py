@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, TeamId
+from cobblestone.policy.dispatch.own_versions import OwnVersion
 
 ANONYMOUS_PLATFORM = "anonymous"
 """Platform name of a client that brings its own app versions."""
@@ -49,6 +50,7 @@ class WorkRequest:
     ram_bytes: float = 0.0  #: usable memory
     disk_bytes: float = 0.0  #: usable disk that is still free
     knows_plan_classes: bool = True
+    own_versions: tuple[OwnVersion, ...] = ()  #: anonymous platform: what the client brings
     in_progress: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
     """Jobs the host holds: those it lists and those it was sent and did not report (ghosts count too)."""
     in_progress_gpu: Mapping[AppId, int] = field(default_factory=dict[AppId, int])
@@ -58,3 +60,8 @@ class WorkRequest:
     team_id: TeamId | None = None
     hr_class: int = 0  #: homogeneous-redundancy class of the host; 0 = unknown
     previous_request_time: float = 0.0  #: Unix seconds of the host's previous request for work; 0 = none
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether the client brings its own app versions."""
+        return not self.platforms or self.platforms[0] == ANONYMOUS_PLATFORM

@@ -12,10 +12,12 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.api import (
     apps,
     batches,
+    credit,
     errors,
     files,
     outputs,
     people,
+    scales,
     signing,
     status,
     tokens,
@@ -35,7 +37,9 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *tokens.ENDPOINTS,
     *people.ENDPOINTS,
     *trickles.ENDPOINTS,
+    *credit.ENDPOINTS,
     *status.ENDPOINTS,
+    *scales.ENDPOINTS,
 )
 
 

@@ -81,6 +81,19 @@ class VersionFileBody(Model):
     signature: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+class CreditBody(Model, kw_only=True):
+    """How an app's results are credited; what is left out stays."""
+
+    system: Annotated[str, msgspec.Meta(max_length=60)] | None = None  # see /credit/systems
+    per_job: Amount | None = None  # system "fixed": of a job that names no amount
+    host_scale_check: bool | None = None  # credit scales of hosts only when proven
+    partial: bool | None = None  # trickle messages of running jobs bring provisional credit
+    per_cpu_second: Amount | None = None  # system "counted": for what cannot count
+
+
 class AppChanges(Model):
     """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
 
@@ -94,6 +107,7 @@ class AppChanges(Model):
     assimilator: Line | None = None
     limits: LimitsBody | None = None
     rules: RulesBody | None = None
+    credit: CreditBody | None = None
 
 
 class NewVersion(Model, kw_only=True):
@@ -129,7 +143,7 @@ class NewApp(Model, kw_only=True):
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
     comparison: ComparisonBody = msgspec.field(default_factory=ComparisonBody)
     assimilator: Line = ""
-    credit_system: Annotated[str, msgspec.Meta(max_length=40)] = "benchmark"
+    credit: CreditBody = msgspec.field(default_factory=CreditBody)
     limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
     rules: RulesBody = msgspec.field(default_factory=RulesBody)
     beta: bool = False
@@ -207,6 +221,16 @@ class VersionReply(Reply):
     files: list[VersionFileReply]
 
 
+class CreditReply(Reply):
+    """How an app's results are credited."""
+
+    system: str
+    per_job: float
+    host_scale_check: bool
+    partial: bool
+    per_cpu_second: float
+
+
 class AppReply(Reply):
     """An app and its versions in use."""
 
@@ -222,7 +246,7 @@ class AppReply(Reply):
     outputs: list[OutputReply]
     comparison: ComparisonReply
     assimilator: str
-    credit_system: str
+    credit: CreditReply
     limits: LimitsReply
     rules: RulesReply
     created: float
@@ -289,7 +313,13 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
         ],
         comparison=ComparisonReply(kind=app.comparison.kind, options=dict(app.comparison.options)),
         assimilator=app.assimilator,
-        credit_system=app.credit_system,
+        credit=CreditReply(
+            system=app.credit_system,
+            per_job=app.fixed_credit,
+            host_scale_check=app.host_scale_check,
+            partial=app.partial_credit,
+            per_cpu_second=app.credit_per_cpu_second,
+        ),
         limits=msgspec.convert(app.limits, LimitsReply, from_attributes=True),
         rules=msgspec.convert(app.rules, RulesReply, from_attributes=True),
         created=app.create_time,

@@ -19,17 +19,18 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
-from cobblestone.policy.credit.registry import credit_system
 from cobblestone.policy.validation.agreement import parse_comparison
 from cobblestone.server.api.app_models import (
     AppChanges,
     ComparisonBody,
+    CreditBody,
     LimitsBody,
     NewApp,
     NewVersion,
     OutputBody,
     RulesBody,
 )
+from cobblestone.server.daemons.granting import find_system
 from cobblestone.store.files import StoredFile
 
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
@@ -201,19 +202,36 @@ def app_from(body: NewApp) -> App:
         ConfigError: there is no such credit system.
     """
     check_assimilator(body.assimilator)
-    credit_system(body.credit_system)
-    return App(
+    app = App(
         id=AppId(0),
         name=body.name,
         user_friendly_name=body.title or body.name,
         beta=body.beta,
         comparison=comparison_from(body.comparison),
         assimilator=body.assimilator,
-        credit_system=body.credit_system,
         limits=limits_with(body.limits, JobLimits()),
         rules=rules_from(body.rules),
         output_specs=outputs_from(body.outputs),
     )
+    return with_credit(app, body.credit)
+
+
+def with_credit(app: App, body: CreditBody) -> App:
+    """An app with changed credit.
+
+    Raises:
+        ConfigError: there is no such credit system; the text lists those that there are.
+    """
+    if body.system is not None:
+        find_system(body.system)
+    given = {
+        "credit_system": body.system,
+        "fixed_credit": body.per_job,
+        "host_scale_check": body.host_scale_check,
+        "partial_credit": body.partial,
+        "credit_per_cpu_second": body.per_cpu_second,
+    }
+    return replace(app, **{key: value for key, value in given.items() if value is not None})
 
 
 def version_from(
@@ -298,6 +316,8 @@ def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobF
         app = replace(app, comparison=comparison_from(changes.comparison))
     if changes.limits is not None:
         app = replace(app, limits=limits_with(changes.limits, app.limits))
+    if changes.credit is not None:
+        app = with_credit(app, changes.credit)
     if changes.rules is not None:
         app = replace(app, rules=rules_from(changes.rules))
     simple = {"user_friendly_name": changes.title, "deprecated": changes.deprecated, "beta": changes.beta}

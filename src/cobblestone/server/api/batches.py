@@ -216,7 +216,7 @@ async def get_results(call: Call[Nothing, ResultsQuery]) -> ResultsReply:
         ring = asyncio.create_task(ctx.bell.wait("results", at_most=max(remaining, 0.0)))
         try:
             reply = await ctx.store.aread(load)
-            if reply.results or reply.finished or remaining <= 0:
+            if reply.results or reply.finished or remaining <= 0 or ctx.bell.closed:
                 return reply
             await ring
         finally:

@@ -55,6 +55,9 @@ class JobBody(Model):
     command_line: CommandLine = ""  # of a native program, after the app's own
     priority: Priority = 0  # added to that of the batch
     limits: LimitsBody | None = None
+    credit: Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None = (
+        None  # for credit fixed per job; else the app's
+    )
 
 
 Jobs = Annotated[list[JobBody], msgspec.Meta(max_length=MAX_JOBS_PER_CALL)]
@@ -137,6 +140,7 @@ class JobMaker:
             limits=self.limits if body.limits is None else limits_with(body.limits, self.limits),
             rules=self.app.rules,
             priority=body.priority,
+            fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
         )
 
     def _slots(self, body: JobBody) -> list[InputSlot]:

@@ -10,10 +10,11 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.domain.ids import ResultId
-from cobblestone.domain.states import WorkunitError
+from cobblestone.domain.ids import ResultId, WorkunitId
+from cobblestone.domain.states import AssimilateState, WorkunitError
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.granting import GrantBook, find_system
 from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.project import write_durably
@@ -45,30 +46,34 @@ class Assimilator:
         """Handle up to a batch of workunits; how many."""
         work = await self._ctx.store.aread(partial(_load, now=self._ctx.clock()))
         done: list[WorkunitView] = []
+        amounts: dict[WorkunitId, float] = {}
         failed: list[tuple[ToAssimilate, str]] = []
         for app, item, outputs in work:
             try:
-                await self._hand_over(app, item, outputs)
+                amount = await self._hand_over(app, item, outputs)
                 done.append(item.view)
+                if not item.view.workunit.error_mask and pays_after_assimilation(app):
+                    amounts[item.view.workunit.id] = amount or 0.0
             except (CobblestoneError, OSError) as error:
                 failed.append((item, str(error)))
         if work:
-            await self._ctx.store.awrite(partial(self._transact, done=done, failed=failed))
+            await self._ctx.store.awrite(partial(self._transact, done=done, failed=failed, amounts=amounts))
         return len(work)
 
-    async def _hand_over(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> None:
+    async def _hand_over(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> float | None:
+        """Hand a workunit over; what the project's function returned, if it is a number."""
         if not app.assimilator:
-            return  # the outputs stay in the store for the batch
+            return None  # the outputs stay in the store for the batch
         folder = self._ctx.folder
         workunit = item.view.workunit
         if app.assimilator.startswith(FOLDER_PREFIX):
             if workunit.error_mask:
-                return
+                return None
             target = folder.root / app.assimilator.removeprefix(FOLDER_PREFIX)
             if not target.resolve().is_relative_to(folder.root.resolve()):
                 raise JobError(f"The assimilator's folder {target} lies outside of the project.")
             await asyncio.to_thread(_write_outputs, item, outputs, target, folder.upload)
-            return
+            return None
         task = AssimilationTask(
             function=app.assimilator,
             id=workunit.id,
@@ -82,12 +87,19 @@ class Assimilator:
             upload_folder=folder.upload,
             project_folder=folder.root,
         )
-        await self._workers.call(assimilate, task)
+        return await self._workers.call(assimilate, task)
 
     def _transact(
-        self, tx: Transaction, *, done: list[WorkunitView], failed: list[tuple[ToAssimilate, str]]
+        self,
+        tx: Transaction,
+        *,
+        done: list[WorkunitView],
+        failed: list[tuple[ToAssimilate, str]],
+        amounts: dict[WorkunitId, float],
     ) -> None:
         now = self._ctx.clock()
+        if amounts:
+            self._pay(tx, amounts, now=now)
         lifecycle.mark_assimilated(tx, done, now=now)
         for item, problem in failed:
             log.error(
@@ -98,6 +110,32 @@ class Assimilator:
             )
             pause = min(RETRY_SECONDS * 2**item.failures, LONGEST_RETRY_SECONDS)
             lifecycle.postpone(tx, [item.view.workunit.id], until=now + pause)
+
+    def _pay(self, tx: Transaction, amounts: dict[WorkunitId, float], *, now: float) -> None:
+        """Grant what the project's function gave, with the very write that notes the assimilation."""
+        views = [
+            view
+            for view in lifecycle.views(tx, list(amounts))
+            if view.workunit.assimilate_state is AssimilateState.READY
+        ]
+        book = GrantBook(
+            tx,
+            views,
+            offers=self._ctx.offers,
+            settings=self._ctx.settings.credit,
+            daily_quota=self._ctx.settings.scheduler.daily_result_quota,
+            now=now,
+        )
+        for view in views:
+            canonical = view.workunit.canonical_result_id
+            if canonical is not None:
+                book.pay(view, {canonical: amounts[view.workunit.id]})
+        book.save()
+
+
+def pays_after_assimilation(app: App) -> bool:
+    """Whether the app's credit system waits for the project's handler."""
+    return bool(getattr(find_system(app.credit_system), "after_assimilation", False))
 
 
 def describe_error(mask: WorkunitError) -> str:

@@ -1,18 +1,33 @@
-"""From the validator's decisions to ledger entries."""
+"""From the validator's decisions to ledger entries, statistics and host quality.
+
+A batch reads each shared row once, goes through its workunits one by one, each seeing what the one before it taught, and
+writes each shared row once.  All of it happens inside the validator's one write, so that several validators add to what
+the rows hold by then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 
+from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import ConfigError, PolicyViolation
-from cobblestone.domain.hosts import HostDescription
-from cobblestone.domain.ids import HostId, ResultId, WorkunitId
+from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.states import AssimilateState, ValidateState
 from cobblestone.domain.work import Result
 from cobblestone.ops.settings import CreditSection
+from cobblestone.policy.credit import host_quality
+from cobblestone.policy.credit.claims import (
+    AppStatistics,
+    PlatformKind,
+    StatisticIncrements,
+    VersionStatistics,
+)
 from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.registry import credit_system
+from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
+from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system, credit_system_names
 from cobblestone.policy.credit.system import (
     ClaimInput,
     CreditSystem,
@@ -22,12 +37,19 @@ from cobblestone.policy.credit.system import (
     grant_straggler,
     grant_workunit,
 )
+from cobblestone.policy.dispatch.plan_class import is_gpu_class
+from cobblestone.policy.dispatch.quota import quota_after_valid
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
-from cobblestone.store import apps, credit, hosts
-from cobblestone.store.database import Database, Transaction
+from cobblestone.server.catalogue import OfferCache
+from cobblestone.store import credit, credit_statistics, hosts
+from cobblestone.store.credit_facts import GrantFacts, write_facts
+from cobblestone.store.database import Transaction
 
-ENTRY_POINTS = "cobblestone.credit_systems"
+Decided = Sequence[tuple[WorkunitView, ValidationDecision]]
+RecordKey = tuple[HostId, AppVersionId]
+
+DEFAULT_SYSTEM = "benchmark"
 
 
 @lru_cache(maxsize=64)
@@ -35,105 +57,253 @@ def find_system(name: str) -> CreditSystem:
     """A built-in credit system, or one that an installed package offers.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is none of that name; the text lists those that there are.
     """
     try:
-        return credit_system(name or "benchmark")
+        return credit_system(name or DEFAULT_SYSTEM)
     except ConfigError:
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
+        for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
             system: CreditSystem = entry.load()()
             return system
-        raise
+        known = ", ".join(system_names())
+        raise ConfigError(f"credit system {name!r}: no such system; known are {known}") from None
 
 
-def grant_decisions(
-    tx: Transaction,
-    decided: Sequence[tuple[WorkunitView, ValidationDecision]],
-    *,
-    settings: CreditSection,
-    now: float,
-) -> None:
-    """Grant credit for the results that these decisions found valid."""
-    due = [(view, decision) for view, decision in decided if decision.newly_valid]
-    if not due:
-        return
-    descriptions = _descriptions(tx, due)
-    systems = {app.id: app.credit_system for app in apps.list_apps(tx)}
-    entries: list[credit.CreditEntry] = []
-    canonical: dict[WorkunitId, float] = {}
-    for view, decision in due:
-        system = find_system(systems.get(view.workunit.app_id, ""))
-        for outcome in _outcomes(system, view, decision, descriptions, settings, now):
-            entries += _entries(view, outcome)
-            if decision.newly_canonical:
-                canonical[view.workunit.id] = outcome.canonical_credit
-    credit.grant(tx, entries, now=now)
-    credit.set_canonical_credit(tx, canonical)
+def system_names() -> tuple[str, ...]:
+    """Names of the built-in systems and of those that installed packages offer."""
+    own = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return tuple(sorted({*credit_system_names(), *own}))
 
 
-def _outcomes(
-    system: CreditSystem,
-    view: WorkunitView,
-    decision: ValidationDecision,
-    descriptions: dict[HostId, HostDescription],
-    settings: CreditSection,
-    now: float,
-) -> list[GrantOutcome]:
-    workunit = view.workunit
-    facts = WorkunitFacts(
-        rsc_fpops_est=workunit.limits.rsc_fpops_est, rsc_fpops_bound=workunit.limits.rsc_fpops_bound
-    )
-    inputs = [
-        _claim_input(result, descriptions, now)
-        for result in view.results
-        if result.id in decision.newly_valid
-    ]
-    unit = CreditUnit(settings.per_gflops_day)
-    if decision.newly_canonical:
-        return [
-            grant_workunit(
-                system, facts, inputs, Statistics(), unit=unit, max_granted=settings.max_granted, now=now
-            )
+class GrantBook:
+    """All that the credit of a batch of workunits depends on and changes.  Lives for one write."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        views: Sequence[WorkunitView],
+        *,
+        offers: OfferCache,
+        settings: CreditSection,
+        daily_quota: int,
+        now: float,
+    ) -> None:
+        self._tx = tx
+        self._now = now
+        self._unit = CreditUnit(settings.per_gflops_day)
+        self._max_granted = settings.max_granted
+        self._daily_quota = daily_quota
+        catalogue = offers.get(tx).catalogue
+        self._apps = catalogue.apps
+        results = [
+            result
+            for view in views
+            for result in view.results
+            if result.host_id is not None and result.app_version_id is not None
         ]
-    return [
-        grant_straggler(
-            system,
-            facts,
-            one,
-            Statistics(),
-            canonical_credit=workunit.canonical_credit,
-            unit=unit,
-            max_granted=settings.max_granted,
-            now=now,
+        keys = {key_of(result) for result in results}
+        versions = sorted({key[1] for key in keys if not is_generalised(key[1])})
+        self._hosts = hosts.qualities(tx, keys)
+        self._processors = hosts.processors(tx, sorted({key[0] for key in keys}))
+        self._statistics = credit_statistics.app_statistics(
+            tx, sorted({view.workunit.app_id for view in views})
         )
-        for one in inputs
-    ]
+        self._versions = credit_statistics.version_statistics(tx, versions)
+        self._gpu = {
+            version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)
+            for of_app in catalogue.versions.values()
+            for version in of_app
+        }
+        self._changed_hosts: set[RecordKey] = set()
+        self._changed_versions: set[AppVersionId] = set()
+        self._changed_apps: set[AppId] = set()
+        self._entries: list[credit.CreditEntry] = []
+        self._canonical: dict[WorkunitId, float] = {}
+
+    # ------------------------------------------------------------------ one workunit
+
+    def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
+        """Grant what a decision makes due, learn from it, and judge the hosts."""
+        if decision.newly_valid:
+            for outcome, facts in self._outcomes(view, decision):
+                self._learn(view.workunit.app_id, outcome.increments)
+                late = view.workunit.assimilate_state is AssimilateState.DONE
+                if not outcome.pending or late:
+                    self._entries += entries_of(view, outcome, facts)
+                if decision.newly_canonical:
+                    self._canonical[view.workunit.id] = outcome.canonical_credit
+        self._judge_hosts(view, decision)
+
+    def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
+        """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
+        valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
+        canonical = view.workunit.canonical_result_id
+        inputs = [
+            replace(
+                self._claim_input(result, canonical=result.id == canonical),
+                claimed_credit=amounts.get(result.id, 0.0),
+            )
+            for result in valid
+        ]
+        if inputs:
+            outcome, facts = self._grant(view, inputs)
+            self._entries += entries_of(view, outcome, facts)
+            self._canonical[view.workunit.id] = outcome.canonical_credit
+
+    def save(self) -> None:
+        """Write everything that changed."""
+        tx = self._tx
+        credit.grant(tx, self._entries, now=self._now)
+        credit.set_canonical_credit(tx, self._canonical)
+        hosts.save_qualities(tx, ((key, self._hosts[key]) for key in sorted(self._changed_hosts)))
+        credit_statistics.save_version_statistics(
+            tx, {id_: self._versions[id_] for id_ in sorted(self._changed_versions)}
+        )
+        credit_statistics.save_app_statistics(
+            tx, {id_: self._statistics[id_] for id_ in sorted(self._changed_apps)}
+        )
+
+    # ------------------------------------------------------------------ claims
+
+    def _outcomes(
+        self, view: WorkunitView, decision: ValidationDecision
+    ) -> list[tuple[GrantOutcome, list[GrantFacts]]]:
+        inputs = [
+            self._claim_input(result, canonical=result.id == decision.canonical_id)
+            for result in view.results
+            if result.id in decision.newly_valid
+        ]
+        if decision.newly_canonical:
+            return [self._grant(view, inputs)]
+        return [self._grant(view, [one], straggler=True) for one in inputs]
+
+    def _grant(
+        self, view: WorkunitView, inputs: list[ClaimInput], *, straggler: bool = False
+    ) -> tuple[GrantOutcome, list[GrantFacts]]:
+        app = self._apps[view.workunit.app_id]
+        system = find_system(app.credit_system)
+        workunit = workunit_facts(view, app)
+        app_statistics = self._statistics.get(app.id, AppStatistics())
+        statistics = Statistics(app=app_statistics, versions=self._versions)
+        if straggler:
+            outcome = grant_straggler(
+                system,
+                workunit,
+                inputs[0],
+                statistics,
+                canonical_credit=view.workunit.canonical_credit,
+                unit=self._unit,
+                max_granted=self._max_granted,
+                now=self._now,
+            )
+        else:
+            outcome = grant_workunit(
+                system,
+                workunit,
+                inputs,
+                statistics,
+                unit=self._unit,
+                max_granted=self._max_granted,
+                now=self._now,
+            )
+        facts = [
+            GrantFacts(
+                result=one,
+                workunit=workunit,
+                app=app_statistics,
+                version=self._versions.get(one.app_version_id, VersionStatistics()),
+                max_granted=self._max_granted,
+                straggler=straggler,
+                canonical_credit=view.workunit.canonical_credit,
+            )
+            for one in inputs
+        ]
+        return outcome, facts
+
+    def _claim_input(self, result: Result, *, canonical: bool) -> ClaimInput:
+        host_id, version_id = key_of(result)
+        processors = self._processors.get(host_id, hosts.Processors())
+        anonymous = is_generalised(version_id)
+        return ClaimInput(
+            result_id=result.id,
+            host_id=host_id,
+            app_version_id=version_id,
+            platform=PlatformKind.ANONYMOUS if anonymous else PlatformKind.NORMAL,
+            is_gpu=generalised_on_gpu(version_id) if anonymous else self._gpu.get(version_id, False),
+            canonical=canonical,
+            elapsed_time=result.elapsed_time,
+            cpu_time=result.cpu_time,
+            sent_time=result.sent_time or self._now,
+            received_time=result.received_time or self._now,
+            peak_flops=result.peak_flops,
+            ncpus=float(processors.p_ncpus),
+            p_fpops=processors.p_fpops,
+            p_iops=processors.p_iops,
+            fpops_counted=result.fpops_counted,
+            intops_counted=result.intops_counted,
+            trickle_credit=result.granted_credit,  # before the grant it is all from messages
+            outlier=result.outlier,
+            claimed_credit=result.claimed_credit,
+            host_version=self._hosts[host_id, version_id].statistics,
+        )
+
+    # ------------------------------------------------------------------ what is learned
+
+    def _learn(self, app_id: AppId, increments: StatisticIncrements) -> None:
+        for host in increments.host_versions:
+            key = (host.host_id, host.app_version_id)
+            quality = self._hosts[key]
+            quality.statistics = host_version_after(quality.statistics, host)
+            self._changed_hosts.add(key)
+        for version in increments.versions:
+            version_id = version.app_version_id
+            before = self._versions.get(version_id)
+            if before is not None:
+                self._versions[version_id] = version_after(before, version)
+                self._changed_versions.add(version_id)
+        if increments.app is not None and app_id in self._statistics:
+            self._statistics[app_id] = app_after(self._statistics[app_id], increments.app)
+            self._changed_apps.add(app_id)
+
+    def _judge_hosts(self, view: WorkunitView, decision: ValidationDecision) -> None:
+        for result in view.results:
+            valid = result.id in decision.newly_valid
+            if not valid and result.id not in decision.newly_invalid and result.id not in decision.unusable:
+                continue
+            key = key_of(result)
+            quality = self._hosts[key]
+            if valid:
+                quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+                quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+            else:
+                quality.statistics = host_quality.after_invalid(quality.statistics)
+            self._changed_hosts.add(key)
 
 
-def _claim_input(result: Result, descriptions: dict[HostId, HostDescription], now: float) -> ClaimInput:
-    host_id, app_version_id = result.host_id, result.app_version_id
-    if host_id is None or app_version_id is None:
-        raise PolicyViolation(f"{result.name} is valid but was never sent to a host.")
-    description = descriptions.get(host_id, HostDescription())
-    return ClaimInput(
-        result_id=result.id,
-        host_id=host_id,
-        app_version_id=app_version_id,
-        elapsed_time=result.elapsed_time,
-        cpu_time=result.cpu_time,
-        sent_time=result.sent_time or now,
-        received_time=result.received_time or now,
-        peak_flops=result.peak_flops,
-        ncpus=float(description.p_ncpus),
-        p_fpops=description.p_fpops,
-        p_iops=description.p_iops,
+def key_of(result: Result) -> RecordKey:
+    """Host and app version (or generalised id) of a result that was sent."""
+    if result.host_id is None or result.app_version_id is None:
+        raise PolicyViolation(f"{result.name} was judged but never sent to a host.")
+    return result.host_id, result.app_version_id
+
+
+def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
+    """What credit systems may know of a job."""
+    workunit = view.workunit
+    return WorkunitFacts(
+        rsc_fpops_est=workunit.limits.rsc_fpops_est,
+        rsc_fpops_bound=workunit.limits.rsc_fpops_bound,
+        fixed_credit=workunit.fixed_credit or app.fixed_credit,
     )
 
 
-def _entries(view: WorkunitView, outcome: GrantOutcome) -> list[credit.CreditEntry]:
+def entries_of(
+    view: WorkunitView, outcome: GrantOutcome, facts: Iterable[GrantFacts]
+) -> list[credit.CreditEntry]:
+    """Ledger entries of an outcome; ``facts`` in the order of its results."""
     results: dict[ResultId, Result] = {result.id: result for result in view.results}
     entries: list[credit.CreditEntry] = []
-    for share in outcome.results:
+    for share, fact in zip(outcome.results, facts, strict=True):
         result = results[share.result_id]
         if result.host_id is None or result.user_id is None:
             raise PolicyViolation(f"{result.name} is valid but belongs to nobody.")
@@ -150,18 +320,7 @@ def _entries(view: WorkunitView, outcome: GrantOutcome) -> list[credit.CreditEnt
                 unit=outcome.unit.per_gflops_day,
                 work_start=result.sent_time or 0.0,
                 reasons=share.reasons,
+                facts=write_facts(fact),
             )
         )
     return entries
-
-
-def _descriptions(
-    db: Database, due: Sequence[tuple[WorkunitView, ValidationDecision]]
-) -> dict[HostId, HostDescription]:
-    ids = {
-        result.host_id
-        for view, decision in due
-        for result in view.results
-        if result.id in decision.newly_valid and result.host_id is not None
-    }
-    return hosts.descriptions(db, sorted(ids))

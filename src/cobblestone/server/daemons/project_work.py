@@ -205,8 +205,8 @@ class _Comparison:
         return _write_outputs(folder, self._files[result_id])
 
 
-def assimilate(task: AssimilationTask) -> None:
-    """Hand a workunit to the project's function."""
+def assimilate(task: AssimilationTask) -> float | None:
+    """Hand a workunit to the project's function; the number that it returns (credit after assimilation), if any."""
     function = project_function(task.project_folder, task.function)
     task.app_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
@@ -216,7 +216,7 @@ def assimilate(task: AssimilationTask) -> None:
             )
             for output in task.outputs
         }
-        _call(
+        answer = _call(
             function,
             AssimilatedWorkunit(
                 id=task.id,
@@ -229,6 +229,7 @@ def assimilate(task: AssimilationTask) -> None:
                 folder=task.app_folder,
             ),
         )
+    return float(answer) if isinstance(answer, int | float) and not isinstance(answer, bool) else None
 
 
 def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:

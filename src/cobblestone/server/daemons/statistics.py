@@ -1,13 +1,15 @@
-"""Daily chores: averages of those who rest."""
+"""Chores that keep figures right: averages of those who rest, scales of app versions."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.scales import update_scales
+from cobblestone.server.scales import kept_scales
 from cobblestone.store import credit
 
-IDLE_SECONDS = 86400.0
+CHUNK = 1000
 
 
 class StatisticsUpdater:
@@ -17,9 +19,41 @@ class StatisticsUpdater:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
+        self._table = 0
+        self._after = 0
 
     async def step(self) -> int:
-        """Update up to a batch of rows; how many."""
-        return await self._ctx.store.awrite(
-            partial(credit.decay_idle, now=self._ctx.clock(), idle_for=IDLE_SECONDS, limit=200)
+        """Look at some rows of one table; 0 after the last table."""
+        if self._table >= len(credit.OWNERS):
+            self._table = self._after = 0
+            return 0
+        last = await self._ctx.store.awrite(
+            partial(
+                credit.decay_idle,
+                table=credit.OWNERS[self._table],
+                after=self._after,
+                limit=CHUNK,
+                now=self._ctx.clock(),
+            )
         )
+        if last is None:
+            self._table += 1
+            self._after = 0
+        else:
+            self._after = last
+        return 1
+
+
+class ScaleUpdater:
+    """Sets the credit scales of app versions, every ten minutes (server-semantics: version scales)."""
+
+    name = "scales"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Set them; 0, for then there is nothing left to do."""
+        published = kept_scales(self._ctx.folder)
+        await self._ctx.store.awrite(partial(update_scales, offers=self._ctx.offers, published=published))
+        return 0

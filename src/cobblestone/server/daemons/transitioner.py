@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.ids import AppVersionId, HostId
+from cobblestone.policy.credit import host_quality
+from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.dispatch.quota import after_failure
 from cobblestone.policy.lifecycle.effects import TimeOutResult, Transition, WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
@@ -45,18 +47,24 @@ class Transitioner:
         return len(due)
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:
-        late: list[tuple[HostId, AppVersionId]] = []
+        late: list[tuple[tuple[HostId, AppVersionId], float]] = []
         for view, transition in decided:
             results = {result.id: result for result in view.results}
             for effect in transition.effects:
                 if isinstance(effect, TimeOutResult):
                     result = results[effect.result_id]
                     if result.host_id is not None and result.app_version_id is not None:
-                        late.append((result.host_id, result.app_version_id))
+                        key = (result.host_id, result.app_version_id)
+                        late.append((key, view.workunit.limits.delay_bound))
         if not late:
             return
         quota = self._ctx.settings.scheduler.daily_result_quota
-        records: dict[tuple[HostId, AppVersionId], HostAppVersion] = hosts.records(tx, late)
-        for key in late:
-            records[key] = after_failure(records[key], quota)
+        records: dict[tuple[HostId, AppVersionId], HostAppVersion] = hosts.records(
+            tx, [key for key, _ in late]
+        )
+        now = self._ctx.clock()
+        for key, delay_bound in late:
+            record = after_failure(records[key], quota)
+            quality = host_quality.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
+            records[key] = with_statistics(record, quality)
         hosts.save_records(tx, records.values())

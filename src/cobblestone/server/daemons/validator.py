@@ -5,38 +5,33 @@ Outputs are read and compared before the write begins; the write applies decisio
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError
-from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.ids import AppVersionId, HostId, ResultId
-from cobblestone.domain.work import Result
-from cobblestone.policy.dispatch.quota import after_valid
+from cobblestone.domain.ids import ResultId
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import (
     LookedAt,
     Pair,
-    ValidationDecision,
     ValidationReport,
     judge,
     pairs_to_compare,
     results_to_look_at,
 )
 from cobblestone.server.context import ServerContext
-from cobblestone.server.daemons.granting import grant_decisions
+from cobblestone.server.daemons.granting import GrantBook
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.store import apps, hosts, lifecycle
+from cobblestone.store import apps, lifecycle
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.uploads import StoredOutput, outputs_of_results
 
 log = structlog.get_logger(__name__)
 
-BATCH = 100
+BATCH = 200
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
 
@@ -105,8 +100,18 @@ class Validator:
             if view.workunit.id in current
         ]
         lifecycle.apply_decisions(tx, decided, now=now)
-        grant_decisions(tx, decided, settings=self._ctx.settings.credit, now=now)
-        self._update_records(tx, decided)
+        if decided:
+            book = GrantBook(
+                tx,
+                [view for view, _ in decided],
+                offers=self._ctx.offers,
+                settings=self._ctx.settings.credit,
+                daily_quota=self._ctx.settings.scheduler.daily_result_quota,
+                now=now,
+            )
+            for view, decision in decided:
+                book.decide(view, decision)
+            book.save()
         self._postpone(tx, failed, now=now)
 
     def _postpone(self, tx: Transaction, failed: list[tuple[WorkunitView, str]], *, now: float) -> None:
@@ -116,31 +121,6 @@ class Validator:
             log.error("validation_failed", workunit=view.workunit.name, attempt=n + 1, error=problem)
             pause = min(RETRY_SECONDS * 2**n, LONGEST_RETRY_SECONDS)
             lifecycle.postpone(tx, [view.workunit.id], until=now + pause)
-
-    def _update_records(
-        self, tx: Transaction, decided: list[tuple[WorkunitView, ValidationDecision]]
-    ) -> None:
-        """Reliability of hosts: valid results in a row, turnaround, run time."""
-        changes: list[tuple[tuple[HostId, AppVersionId], WorkunitView, Result, bool]] = []
-        for view, decision in decided:
-            for result in view.results:
-                if result.host_id is None or result.app_version_id is None:
-                    continue
-                if result.id in decision.newly_valid:
-                    changes.append(((result.host_id, result.app_version_id), view, result, True))
-                elif result.id in decision.newly_invalid or result.id in decision.unusable:
-                    changes.append(((result.host_id, result.app_version_id), view, result, False))
-        if not changes:
-            return
-        quota = self._ctx.settings.scheduler.daily_result_quota
-        records = hosts.records(tx, [key for key, *_ in changes])
-        for key, view, result, valid in changes:
-            records[key] = (
-                _after_valid(records[key], view, result, quota)
-                if valid
-                else replace(records[key], consecutive_valid=0)
-            )
-        hosts.save_records(tx, records.values())
 
 
 def _load(db: Database, *, now: float) -> Work:
@@ -180,24 +160,3 @@ def _quick_report(
     if app.comparison.kind == "bitwise" and any(sums[one] != sums[other] for one, other in comparable):
         return None  # the worker says where they differ, and looks into packed files
     return ValidationReport(looked_at=tuple(looked_at), matches=frozenset(comparable))
-
-
-def _after_valid(record: HostAppVersion, view: WorkunitView, result: Result, quota: int) -> HostAppVersion:
-    """A host's record after a valid result.  Means are straight up to 20 samples, exponential later."""
-    record = after_valid(record, quota)
-    turnaround = max(0.0, (result.received_time or 0.0) - (result.sent_time or 0.0))
-    elapsed = result.elapsed_time / max(view.workunit.limits.rsc_fpops_est, 1.0)
-    return replace(
-        record,
-        consecutive_valid=record.consecutive_valid + 1,
-        turnaround_n=record.turnaround_n + 1,
-        turnaround_avg=_mean(record.turnaround_avg, record.turnaround_n, turnaround),
-        et_n=record.et_n + 1,
-        et_avg=_mean(record.et_avg, record.et_n, elapsed),
-    )
-
-
-def _mean(average: float, n: int, sample: float) -> float:
-    if n > 0 and average > 0:
-        sample = min(sample, 10 * average)
-    return average + (sample - average) * (1 / (n + 1) if n < 20 else 0.01)

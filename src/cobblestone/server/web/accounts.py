@@ -11,9 +11,9 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import UserId
 from cobblestone.server.account_rpc import Accounts
-from cobblestone.server.web.credit_plot import credit_plot, first_day_read
 from cobblestone.server.web.site import Site, Visit
 from cobblestone.store import hosts, pages, people
+from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner
 from cobblestone.wire.account import (
@@ -107,7 +107,6 @@ class AccountPages:
         if user is None:
             return visit.user_to_log_in()
         owner = TaskOwner(user_id=UserId(user.id))
-        now = visit.ctx.clock()
 
         def read(db: Database) -> dict[str, Any]:
             team = people.team_by_id(db, user.team_id) if user.team_id else None
@@ -116,12 +115,12 @@ class AccountPages:
                 "hosts": hosts.hosts_of_user(db, user.id, limit=pages.PAGE_SIZE + 1),
                 "counts": pages.count_tasks(db, owner),
                 "tasks": pages.list_tasks(db, owner, state=None, page=0)[:8],
-                "plot": credit_plot(pages.credit_by_day(db, owner, since=first_day_read(now)), now=now),
             }
 
         found = await visit.ctx.store.aread(read)
         cpid = external_cpid(user.cross_project_id, user.email_addr)
-        return visit.show("home.html", user=user, cpid=cpid, page_size=pages.PAGE_SIZE, **found)
+        plot = await self._site.credit_plot(CreditOwner("user", user.id), created=user.create_time)
+        return visit.show("home.html", user=user, plot=plot, cpid=cpid, page_size=pages.PAGE_SIZE, **found)
 
     def _problems(self, form: dict[str, str]) -> dict[str, str]:
         """What is wrong with a new account, by field."""

@@ -1,4 +1,4 @@
-"""Credit per day and recent average over the last month, as the geometry of a small drawing."""
+"""Credit per day as bars and recent average credit as a line, as the geometry of a small drawing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY, RecentAverage
-from cobblestone.policy.credit.rac import update_average
+from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.policy.credit.history import CreditDay
 from cobblestone.server.web.wording import day
-from cobblestone.store.pages import DayCredit
 
 DAYS_SHOWN = 30
-DAYS_READ = DAYS_SHOWN + 42
-"""Six half-lives before the first day that is shown: what was earned earlier is 2 % of it by then."""
+DAYS_NEEDED = DAYS_SHOWN + 1
+"""The line begins at the end of the day before the first bar."""
+
+SMALLEST_SHOWN = 0.005
+"""Less than this in all days is nothing to be drawn: averages never end."""
 
 WIDTH, HEIGHT = 420, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 6, 10, 22
@@ -51,26 +53,11 @@ class CreditPlot:
     dates: tuple[Tick, ...]
 
 
-def first_day_read(now: float) -> float:
-    """Start of the first day whose credit is needed, Unix seconds."""
-    return (math.floor(now / SECONDS_PER_DAY) - DAYS_READ + 1) * SECONDS_PER_DAY
-
-
-def credit_plot(days: Sequence[DayCredit], *, now: float) -> CreditPlot | None:
-    """Draw credit by day; None when there is none to show."""
-    today = math.floor(now / SECONDS_PER_DAY)
-    by_day = {item.day: item for item in days}
-    first = today - DAYS_READ + 1
-    average = RecentAverage(0.0, first * SECONDS_PER_DAY)
-    shown: list[tuple[int, DayCredit, float]] = []
-    for number in range(first, today + 1):
-        item = by_day.get(number, DayCredit(number, 0.0, 0))
-        end = min((number + 1) * SECONDS_PER_DAY, now)
-        average = update_average(average, credit=item.granted, work_start=number * SECONDS_PER_DAY, now=end)
-        if number > today - DAYS_SHOWN:
-            shown.append((number, item, average.value))
-    top = max(max(item.granted, value) for _, item, value in shown)
-    if top <= 0:
+def credit_plot(days: Sequence[CreditDay], *, now: float) -> CreditPlot | None:
+    """Draw the last of ``days`` (in order, without a gap, the last one is today); None when there is nothing to show."""
+    before, shown = days[-DAYS_NEEDED], days[-DAYS_SHOWN:]
+    top = max(before.average, *(max(item.granted, item.average) for item in shown))
+    if top <= SMALLEST_SHOWN:
         return None
     step = _step(top)
     ceiling = math.ceil(top / step) * step
@@ -88,19 +75,22 @@ def credit_plot(days: Sequence[DayCredit], *, now: float) -> CreditPlot | None:
             y=round(y(item.granted), 1),
             width=round(width * 0.7, 1),
             height=round(y(0) - y(item.granted), 1),
-            date=day(number * SECONDS_PER_DAY),
+            date=day(item.day * SECONDS_PER_DAY),
             granted=item.granted,
-            average=value,
+            average=item.average,
             n_results=item.n_results,
         )
-        for place, (number, item, value) in enumerate(shown)
+        for place, item in enumerate(shown)
     )
+    # An average is that of its day's end; today has only come as far as now.
+    ends = [*range(DAYS_SHOWN), DAYS_SHOWN - 1 + now / SECONDS_PER_DAY - shown[-1].day]
+    averages = [item.average for item in (before, *shown)]
     return CreditPlot(
         bars=bars,
-        line=" ".join(f"{x(place + 0.5):.1f},{y(value):.1f}" for place, (_, _, value) in enumerate(shown)),
+        line=" ".join(f"{x(end):.1f},{y(value):.1f}" for end, value in zip(ends, averages, strict=True)),
         levels=tuple(Tick(round(y(step * n), 1), _level(step * n)) for n in range(round(ceiling / step) + 1)),
         dates=tuple(
-            Tick(round(x(place + 0.5), 1), day(shown[place][0] * SECONDS_PER_DAY).rsplit(" ", 1)[0])
+            Tick(round(x(place + 0.5), 1), day(shown[place].day * SECONDS_PER_DAY).rsplit(" ", 1)[0])
             for place in range(2, DAYS_SHOWN - 3, 7)
         ),
     )

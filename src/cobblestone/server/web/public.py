@@ -12,13 +12,12 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import User
-from cobblestone.server.web.credit_plot import credit_plot, first_day_read
 from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found
 from cobblestone.server.web.status import DAEMONS, ProjectStatus, Remembered
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.store import apps, hosts, pages, people
+from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner
 from cobblestone.wire.account import PublicHost, PublicUser, WebRpcError, write_user_xml, write_web_rpc_error
 from cobblestone.wire.identity import external_cpid
 
@@ -108,19 +107,15 @@ class PublicPages:
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
         user_id = UserId(visit.needed_number("userid"))
-        now = visit.ctx.clock()
         user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, user_id))
         if user is None:
             raise not_found(f"volunteer {user_id}")
         is_open = sees_computers(visit.viewer, user)
 
         def read(db: Database) -> dict[str, Any]:
-            owner = TaskOwner(user_id=user.id)
-            days = pages.credit_by_day(db, owner, since=first_day_read(now))
             return {
                 "team": None if user.team_id is None else people.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
-                "plot": credit_plot(days, now=now),
             }
 
         found = await visit.ctx.store.aread(read)
@@ -130,6 +125,7 @@ class PublicPages:
             open=is_open,
             own=is_owner(visit.viewer, user),
             cpid=external_cpid(user.cross_project_id, user.email_addr),
+            plot=await self._site.credit_plot(CreditOwner("user", user.id), created=user.create_time),
             **found,
         )
 
@@ -188,7 +184,16 @@ class PublicPages:
         found = await visit.ctx.store.aread(read)
         if found is None:
             raise not_found(f"team {team_id}")
-        return visit.show("team.html", page=page, query=f"teamid={team_id}", **found)
+        created = found["team"].create_time
+        plot = await self._site.credit_plot(CreditOwner("team", team_id), created=created)
+        return visit.show(
+            "team.html",
+            page=page,
+            first=page * pages.PAGE_SIZE,
+            query=f"teamid={team_id}",
+            plot=plot,
+            **found,
+        )
 
     async def top_users(self, visit: Visit) -> Response:
         """Volunteers by recent average credit."""

@@ -25,7 +25,10 @@ from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
 from cobblestone.server.web import wording
+from cobblestone.server.web.credit_history import CreditHistories
+from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
 from cobblestone.server.web.sessions import Session, Sessions
+from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.pages import MAX_PAGE
 from cobblestone.wire.account import WebRpcFailure, parse_web_query
 from cobblestone.wire.project_pages import scheduler_link_tags
@@ -79,6 +82,7 @@ class Site:
     def __init__(self, ctx: ServerContext) -> None:
         self.ctx = ctx
         self.sessions = Sessions(ctx)
+        self.histories = CreditHistories(ctx)
         self.base = urlsplit(ctx.master_url).path or "/"
         self._static = StaticFiles(self.base)
         # Any: Jinja's filters and globals have no exact types.
@@ -114,6 +118,12 @@ class Site:
             workunit_status=wording.workunit_status,
         )
         self._environment: jinja2.Environment = environment
+
+    async def credit_plot(self, owner: CreditOwner, *, created: float) -> CreditPlot | None:
+        """The drawing of an owner's credit; None when there is nothing to show."""
+        now = self.ctx.clock()
+        days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
+        return credit_plot(days, now=now)
 
     def html(
         self, template: str, *, http_status: int = 200, **values: Any

@@ -10,10 +10,10 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.server.web.credit_plot import credit_plot, first_day_read
 from cobblestone.server.web.site import Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.store import apps, credit, hosts, pages, people, uploads, work
+from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner, TaskState
 
@@ -172,7 +172,6 @@ class WorkPages:
     async def computer(self, visit: Visit) -> Response:
         """One computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
-        now = visit.ctx.clock()
 
         def read(db: Database) -> dict[str, Any] | None:
             host = hosts.host_by_id(db, host_id)
@@ -185,7 +184,6 @@ class WorkPages:
                 "address": pages.external_address(db, host.id),
                 "versions": pages.version_records(db, host.id),
                 "counts": pages.count_tasks(db, owner),
-                "plot": credit_plot(pages.credit_by_day(db, owner, since=first_day_read(now)), now=now),
             }
 
         found = await visit.ctx.store.aread(read)
@@ -200,6 +198,9 @@ class WorkPages:
         return visit.show(
             "computer.html",
             turnaround=turnaround,
+            plot=await self._site.credit_plot(
+                CreditOwner("host", host_id), created=found["host"].create_time
+            ),
             own=is_owner(visit.viewer, user),
             states=TASK_STATES,
             **found,

@@ -51,6 +51,66 @@ def upgrade() -> None:
         sa.Column("comparison", sa.Text(), server_default="{}", nullable=False),
         sa.Column("assimilator", sa.Text(), server_default="", nullable=False),
         sa.Column("credit_system", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "fixed_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "host_scale_check",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "partial_credit",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "credit_per_cpu_second",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "min_avg_pfc",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "flops_scale",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "counted_benchmark_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "counted_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "counted_cpu_seconds",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "counted_jobs",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("limits", sa.Text(), server_default="{}", nullable=False),
         sa.Column("rules", sa.Text(), server_default="{}", nullable=False),
         sa.Column("output_specs", sa.Text(), server_default="[]", nullable=False),
@@ -112,6 +172,36 @@ def upgrade() -> None:
         ),
         sa.Column(
             "create_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_n",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_avg",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_var",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_q",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_scale",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
@@ -215,6 +305,35 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "credit_decay",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
+        ),
+        sa.Column("table_name", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "first_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_entry_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    op.create_table(
         "credit_entry",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column(
@@ -270,6 +389,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("reasons", sa.Text(), server_default="[]", nullable=False),
+        sa.Column("facts", sa.Text(), server_default="{}", nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
         sqlite_strict=True,
@@ -277,6 +397,13 @@ def upgrade() -> None:
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.create_index("credit_by_host", ["host_id", "time"], unique=False)
         batch_op.create_index("credit_by_result", ["result_id"], unique=False)
+        batch_op.create_index(
+            "credit_by_team",
+            ["team_id", "time"],
+            unique=False,
+            sqlite_where=sa.text("team_id IS NOT NULL"),
+            postgresql_where=sa.text("team_id IS NOT NULL"),
+        )
         batch_op.create_index("credit_by_user", ["user_id", "time"], unique=False)
         batch_op.create_index(
             "credit_once",
@@ -420,6 +547,30 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column(
+            "pfc_n",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_avg",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_var",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "pfc_q",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
             "et_n",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
             server_default=sa.text("0"),
@@ -430,6 +581,15 @@ def upgrade() -> None:
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
+        ),
+        sa.Column(
+            "et_var",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "et_q", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
         sa.Column(
             "turnaround_n",
@@ -443,8 +603,37 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "turnaround_var",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turnaround_q",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "error_rate",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0.1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "scale_probation",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "host_scale_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("host_id", "app_version_id"),
-        sqlite_autoincrement=False,
         sqlite_strict=True,
     )
     op.create_table(
@@ -630,6 +819,30 @@ def upgrade() -> None:
         ),
         sa.Column(
             "peak_flops",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "fpops_counted",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "intops_counted",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "outlier",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "trickle_seconds",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
@@ -912,6 +1125,12 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "fixed_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("transition_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "error_mask",
@@ -1082,10 +1301,16 @@ def downgrade() -> None:
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
         )
         batch_op.drop_index("credit_by_user")
+        batch_op.drop_index(
+            "credit_by_team",
+            sqlite_where=sa.text("team_id IS NOT NULL"),
+            postgresql_where=sa.text("team_id IS NOT NULL"),
+        )
         batch_op.drop_index("credit_by_result")
         batch_op.drop_index("credit_by_host")
 
     op.drop_table("credit_entry")
+    op.drop_table("credit_decay")
     op.drop_table("code_sign_key")
     op.drop_table("batch")
     op.drop_table("app_version")

@@ -1,0 +1,194 @@
+"""``cobblestone credit``: where figures come from, proof of the books, corrections, other systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.output import when
+
+if TYPE_CHECKING:
+    from cobblestone.sdk.models import CreditExplanation, CreditProof, LedgerEntry
+
+commands = typer.Typer(no_args_is_help=True, help="Credit: explain, prove, correct, replay.")
+
+ResultArgument = Annotated[
+    str, typer.Argument(metavar="RESULT", help="Id or name of a result.", show_default=False)
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="credit")
+
+
+@commands.command("explain")
+def explain(
+    result: ResultArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show how the credit of a result was computed, with all numbers."""
+    with open_project(project, token) as connected:
+        found = connected.admin.explain_credit(result)
+    output(json, quiet).show(found, lines=_explanation(found), essential=[repr(found.granted)])
+
+
+def _explanation(found: CreditExplanation) -> list[str]:
+    lines = [f"Result {found.result_id} {found.name or '(purged)'}: {found.state}"]
+    if found.report:
+        lines += ["Its report:", *(f"  {each['text']}" for each in found.report)]
+    if not found.entries:
+        lines.append("No credit yet: it is granted when a result is found valid.")
+    for entry in found.entries:
+        lines += _entry(entry)
+    if found.entries:
+        lines.append(f"Granted in all: {found.granted!r}")
+    return lines
+
+
+def _entry(entry: LedgerEntry) -> list[str]:
+    provisional = " (provisional: part of the final grant)" if entry.provisional else ""
+    lines = [
+        f"Entry {entry.id}, {when(entry.time)}: {entry.kind}{provisional} by {entry.system or 'no system'}",
+        (
+            f"  host {entry.host_id}, user {entry.user_id}, team {entry.team_id or '-'}, app version"
+            f" {entry.app_version_id or '-'}, workunit {entry.workunit_id}"
+        ),
+        f"  claimed {entry.claimed!r}, granted {entry.granted!r}, at {entry.unit:g} per GFLOPS-day",
+    ]
+    for name, values in entry.facts.items():
+        lines.append(f"  {name}: {_fact(values)}")
+    return [*lines, *(f"  - {each['text']}" for each in entry.reasons)]
+
+
+def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
+    if not isinstance(values, dict):
+        return str(values)
+    named = cast(dict[str, object], values)
+    shown = ", ".join(f"{key} {value}" for key, value in named.items() if value not in (0, False, None))
+    return shown or "-"
+
+
+@commands.command("recompute")
+def recompute(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compute every grant, total and average again from the ledger; status 1 if anything differs."""
+    with open_project(project, token) as connected:
+        proof = connected.admin.prove_credit()
+    output(json, quiet).show(proof, lines=_proof(proof), essential=["agrees" if proof.agrees else "differs"])
+    if not proof.agrees:
+        raise typer.Exit(1)
+
+
+def _proof(proof: CreditProof) -> list[str]:
+    rows = ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in proof.rows.items())
+    lines = [
+        f"{proof.entries} entries read, {proof.grants} grants computed again, {proof.corrections} corrections.",
+        f"Compared rows: {rows}.",
+    ]
+    if proof.agrees:
+        return [*lines, "All totals and averages agree with the ledger."]
+    lines.append(f"{len(proof.differences) + proof.more} figures differ:")
+    lines += [
+        f"  {each.table} {each.id} {each.figure}: stored {each.stored!r}, computed {each.computed!r} {each.note}".rstrip()
+        for each in proof.differences
+    ]
+    return lines if not proof.more else [*lines, f"  … and {proof.more} more"]
+
+
+@commands.command("correct", context_settings={"ignore_unknown_options": True})
+def correct(
+    result: ResultArgument,
+    amount: Annotated[
+        float, typer.Argument(metavar="AMOUNT", help="Negative takes credit back.", show_default=False)
+    ],
+    reason: Annotated[str, typer.Option(help="Why; the volunteer can read it.", show_default=False)],
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Correct the credit of a result: a further entry in the ledger."""
+    with open_project(project, token) as connected:
+        entry = connected.admin.correct_credit(result, amount, reason)
+    output(json, quiet).show(
+        entry,
+        lines=[f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}."],
+        essential=[entry.id],
+    )
+
+
+@commands.command("systems")
+def systems(
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List the credit systems that an app can choose."""
+    with open_project(project, token) as connected:
+        found = connected.admin.credit_systems()
+    output(json, quiet).table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
+
+
+@commands.command("replay")
+def replay(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.", show_default=False)
+    ],
+    system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "creditnew-deployed",
+    unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say what everybody would have got under another system."""
+    from cobblestone.credit_lab.joblog import read_job_log
+    from cobblestone.credit_lab.replay import ReplayOptions, replay_fast
+    from cobblestone.credit_lab.replay import replay as replay_scalar
+    from cobblestone.domain.errors import ConfigError
+    from cobblestone.policy.credit.cobblestone import CreditUnit
+    from cobblestone.policy.credit.registry import credit_system
+
+    known = credit_system(system)
+    options = ReplayOptions(unit=CreditUnit(unit))
+    jobs = read_job_log(log)
+    try:
+        done = replay_fast(jobs, system, options)
+    except ConfigError:  # without the extra: the policy itself, slower and with the same figures
+        done = replay_scalar(jobs, known, options)
+    total = float(sum(done.granted))
+    owners = {
+        "hosts": done.hosts,
+        "users": done.users,
+        "teams": done.teams,
+        "app_versions": done.versions,
+    }
+    data = {
+        "system": system,
+        "unit": unit,
+        "results": jobs.length,
+        "granted": total,
+        **{
+            name: [
+                {"id": id_, "total": whole, "average": average, "average_time": time}
+                for id_, whole, average, time in statements.rows()
+            ]
+            for name, statements in owners.items()
+        },
+    }
+    lines = [
+        f"{jobs.length} results under {system}: {total!r} credit at {unit:g} per GFLOPS-day.",
+        "host: total, recent average per day",
+        *(f"  {id_}: {whole!r}, {average!r}" for id_, whole, average, _ in done.hosts.rows()),
+    ]
+    output(json, quiet).show(data, lines=lines, essential=[repr(total)])

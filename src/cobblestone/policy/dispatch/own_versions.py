@@ -1,0 +1,78 @@
+"""Anonymous platform: jobs for the app versions that a volunteer built or installed himself (``app_info.xml``).
+
+The client lists its versions in every request.  The server sends jobs for them and no files of its own versions;
+statistics and credit run under generalised ids, one for each app and kind of processor, since it cannot know what these
+programs are.  The client estimates run times by the speed that it states for its version; for it to come out right, the
+job's operations are multiplied by that speed over the one that we expect.
+
+Source: BOINC's ``sched_version.cpp`` and ``sched_types.cpp`` (facts): peak FLOPS = CPUs used x Whetstone + GPUs used x their
+peak; expected speed = measured on this host after more than 10 jobs, else as the client states.  Difference: the stated
+speed is believed within bounds only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.apps import App, AppVersion, generalised_version_id
+from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
+from cobblestone.policy.dispatch.decision import ResourceUsage
+from cobblestone.policy.dispatch.plan_class import find_gpu
+from cobblestone.policy.estimate.speed import (
+    HOST_SAMPLES,
+    MAX_GPU_FLOPS,
+    MEASURED_CAP,
+    MIN_FLOPS,
+    cpu_speed,
+)
+
+MAX_CPUS = 1024.0
+MAX_GPUS = 64.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnVersion:
+    """An app version that the client brings."""
+
+    app_name: str
+    version_num: int
+    platform: str  #: as the client calls it; the reply must name it alike
+    plan_class: str = ""
+    avg_ncpus: float = 1.0
+    gpu_type: str = ""
+    ngpus: float = 0.0
+    flops: float = 0.0  #: speed by which the client estimates run times; 0: not stated
+
+
+def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVersion | None) -> ResourceUsage:
+    """What the version uses on the host, and how fast it is expected to be there."""
+    ncpus = min(max(own.avg_ncpus, 0.0), MAX_CPUS)
+    ngpus = min(max(own.ngpus, 0.0), MAX_GPUS) if own.gpu_type else 0.0
+    peak = ncpus * cpu_speed(description)
+    gpu = find_gpu(description, own.gpu_type) if own.gpu_type else None
+    if gpu is not None:
+        peak += ngpus * min(max(gpu.peak_flops, 0.0), MAX_GPU_FLOPS)
+    peak = max(peak, MIN_FLOPS)
+    stated = min(max(own.flops, MIN_FLOPS), MEASURED_CAP * peak) if own.flops > 0 else peak
+    flops = stated
+    if record is not None and record.et_n > HOST_SAMPLES and record.et_avg > 0:
+        flops = min(max(1.0 / max(record.et_avg, 1e-300), MIN_FLOPS), MEASURED_CAP * peak)
+    return ResourceUsage(
+        avg_ncpus=ncpus,
+        gpu_type=own.gpu_type,
+        ngpus=ngpus,
+        flops=flops,
+        peak_flops=peak,
+        client_flops=own.flops if own.flops > 0 else flops,
+    )
+
+
+def own_app_version(own: OwnVersion, app: App) -> AppVersion:
+    """A stand-in for the client's version: no files, and the generalised id."""
+    return AppVersion(
+        id=generalised_version_id(app.id, own.gpu_type or CPU),
+        app_id=app.id,
+        platform=own.platform,
+        version_num=own.version_num,
+        plan_class=own.plan_class,
+    )

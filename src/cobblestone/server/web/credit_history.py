@@ -1,0 +1,61 @@
+"""Credit over time of users, hosts and teams: for the drawings, and as a file of values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.policy.credit.history import WARM_UP_DAYS, CreditDay, credit_history, day_of
+from cobblestone.server.context import ServerContext
+from cobblestone.store.credit_history import CreditOwner, ledger_marks
+
+MAX_DAYS = 366
+MAX_SHARE = 0.01
+"""Reading one owner's history again and again takes at most this share of the time, however long its ledger is."""
+MAX_REMEMBERED = 200
+
+
+class CreditHistories:
+    """Reads histories; those that took long are used again for a while."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[CreditDay]]] = OrderedDict()
+
+    async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[CreditDay]:
+        """The last ``n_days`` days, today included, of an owner that exists since ``created`` (Unix seconds)."""
+        now = self._ctx.clock()
+        key = (owner, n_days)
+        good_until, days = self._remembered.get(key, (0.0, []))
+        if now < good_until:
+            return days
+        first_day = day_of(now) - n_days + 1
+        since = (first_day - WARM_UP_DAYS) * SECONDS_PER_DAY
+        days = await self._ctx.store.aread(
+            lambda db: credit_history(
+                ledger_marks(db, owner, since=since), created=created, first_day=first_day, now=now
+            )
+        )
+        self._remember(key, self._ctx.clock() + (self._ctx.clock() - now) / MAX_SHARE, days)
+        return days
+
+    def _remember(self, key: tuple[CreditOwner, int], good_until: float, days: list[CreditDay]) -> None:
+        self._remembered[key] = (good_until, days)
+        self._remembered.move_to_end(key)
+        while len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+
+def write_csv(days: Sequence[CreditDay]) -> bytes:
+    """A line per day: date (UTC), credit, tasks, recent average at its end."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(("day", "credit", "tasks", "recent_average"))
+    for item in days:
+        date = datetime.fromtimestamp(item.day * SECONDS_PER_DAY, UTC).strftime("%Y-%m-%d")
+        lines.writerow((date, f"{item.granted:.6f}", item.n_results, f"{item.average:.6f}"))
+    return text.getvalue().encode()

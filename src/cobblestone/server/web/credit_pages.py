@@ -1,0 +1,75 @@
+"""The figures behind the drawings of credit, as a file."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.ids import HostId, TeamId, UserId
+from cobblestone.domain.people import Team, User
+from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
+from cobblestone.server.web.credit_plot import DAYS_SHOWN
+from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
+from cobblestone.server.web.visibility import sees_computers
+from cobblestone.store import hosts, people
+from cobblestone.store.credit_history import CreditOwner
+from cobblestone.store.database import Database
+
+
+class CreditPages:
+    """Credit over time for programs and spreadsheets."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        return [Route("/credit.csv", self._site.page(self.csv))]
+
+    async def csv(self, visit: Visit) -> Response:
+        """Credit, tasks and recent average by day of a user, computer or team; ``days``: how many, today included."""
+        owner = _owner(visit)
+        n_days = visit.number("days") or DAYS_SHOWN
+        if n_days > MAX_DAYS:
+            raise PageError(404, "Too far back", f"There are at most {MAX_DAYS} days in one file.")
+
+        def read(db: Database) -> tuple[User | Host | Team | None, User | None]:
+            if owner.kind == "user":
+                return people.user_by_id(db, UserId(owner.id)), None
+            if owner.kind == "team":
+                return people.team_by_id(db, TeamId(owner.id)), None
+            host = hosts.host_by_id(db, HostId(owner.id))
+            return host, None if host is None else people.user_by_id(db, host.user_id)
+
+        found, host_owner = await visit.ctx.store.aread(read)
+        if found is None:
+            raise not_found(f"{owner.kind} {owner.id}")
+        if owner.kind == "host" and not sees_computers(visit.viewer, host_owner):
+            raise private()
+        days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
+        return Response(
+            write_csv(days),
+            media_type="text/csv",
+            headers={
+                "Content-Disposition": f'attachment; filename="{owner.kind}-{owner.id}-credit.csv"',
+                "Cache-Control": "no-store",
+                "X-Content-Type-Options": "nosniff",
+            },
+        )
+
+
+def _owner(visit: Visit) -> CreditOwner:
+    """Whose credit the query asks for; raises PageError unless it names exactly one."""
+    user_id, host_id, team_id = (visit.number(name) for name in ("userid", "hostid", "teamid"))
+    match user_id, host_id, team_id:
+        case int(), None, None:
+            return CreditOwner("user", user_id)
+        case None, int(), None:
+            return CreditOwner("host", host_id)
+        case None, None, int():
+            return CreditOwner("team", team_id)
+        case _:
+            raise PageError(
+                404, "Something is missing", "The address needs one of ?userid=1, ?hostid=1 and ?teamid=1."
+            )

@@ -1,0 +1,177 @@
+"""What a ledger entry was computed from, as JSON: enough to compute it again when everything else is gone.
+
+Entries are many, so values are lists in the order of the names below.  That order never changes: new names go to the
+end, and readers take the default for what an older entry does not have.  A running mean is a list of its number of
+samples, mean, variance and ``q``.  Figures that JSON cannot carry are written as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from cobblestone.domain.ids import AppVersionId, HostId, ResultId
+from cobblestone.domain.statistics import RunningAverage
+from cobblestone.policy.credit.claims import (
+    AppIncrement,
+    AppStatistics,
+    ClaimInput,
+    HostVersionStatistics,
+    PlatformKind,
+    VersionStatistics,
+    WorkunitFacts,
+)
+from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules
+
+RESULT = (
+    "elapsed_time",
+    "cpu_time",
+    "sent_time",
+    "received_time",
+    "peak_flops",
+    "ncpus",
+    "p_fpops",
+    "p_iops",
+    "fpops_counted",
+    "intops_counted",
+    "trickle_credit",
+    "claimed_credit",
+    "platform",
+    "is_gpu",
+    "canonical",
+    "outlier",
+)
+HOST = ("consecutive_valid", "error_rate", "scale_probation", "host_scale_time")
+HOST_MEANS = ("pfc", "elapsed", "turnaround")
+APP = ("min_avg_pfc", "host_scale_check", "flops_scale", "credit_per_cpu_second")
+COUNTED = ("benchmark_credit", "counted_credit", "cpu_seconds", "jobs")
+WORKUNIT = ("rsc_fpops_est", "rsc_fpops_bound", "fixed_credit")
+TRICKLE = ("run_time", "p_fpops", "in_progress", "sent_time", "credited_run_time")
+RULES = ("max_run_time", "median_speed", "percentile_95_speed")
+
+_encode = msgspec.json.Encoder().encode
+_of_result = attrgetter(*RESULT)
+_of_host = attrgetter(*HOST)
+_of_app = attrgetter(*APP)
+_of_counted = attrgetter(*COUNTED)
+_of_workunit = attrgetter(*WORKUNIT)
+_of_mean = attrgetter("n", "mean", "variance", "q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantFacts:
+    """Facts behind one grant."""
+
+    result: ClaimInput  #: as reported, before it was bounded
+    workunit: WorkunitFacts
+    app: AppStatistics
+    version: VersionStatistics
+    max_granted: float
+    straggler: bool = False
+    canonical_credit: float = 0.0  #: what a straggler gets
+
+
+def _writable(values: Sequence[Any]) -> Sequence[Any]:
+    """The values, those that JSON cannot carry as text."""
+    return [
+        str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
+    ]
+
+
+def write_facts(facts: GrantFacts) -> str:
+    """The JSON of a grant's facts."""
+    host, app, version = facts.result.host_version, facts.app, facts.version
+    result = _of_result(facts.result)
+    if not math.isfinite(sum(result[:12])):
+        result = _writable(result)
+    found: dict[str, object] = {
+        "result": result,
+        "host": None
+        if host is None
+        else (*_of_host(host), _of_mean(host.pfc), _of_mean(host.elapsed), _of_mean(host.turnaround)),
+        "version": (version.pfc_scale, _of_mean(version.pfc)),
+        "app": _of_app(app) if app.counted is None else (*_of_app(app), _of_counted(app.counted)),
+        "workunit": _of_workunit(facts.workunit)
+        if math.isfinite(facts.workunit.rsc_fpops_est + facts.workunit.rsc_fpops_bound)
+        else _writable(_of_workunit(facts.workunit)),
+        "max_granted": facts.max_granted,
+    }
+    if facts.straggler:
+        found["straggler"] = True
+        found["canonical_credit"] = facts.canonical_credit
+    return _encode(found).decode()
+
+
+def write_trickle_facts(facts: TrickleFacts, rules: TrickleRules) -> str:
+    """The JSON of a trickle message's facts."""
+    trickle = _writable([getattr(facts, name) for name in TRICKLE])
+    return _encode({"trickle": trickle, "rules": [getattr(rules, name) for name in RULES]}).decode()
+
+
+def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
+    """Values by name; text is a figure that JSON could not carry."""
+    return {
+        name: float(value) if isinstance(value, str) and name != "platform" else value
+        for name, value in zip(names, written, strict=False)
+    }
+
+
+def named_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an entry with the names of all values, for people and programs."""
+    named: dict[str, Any] = dict(facts)
+    for key, names in (
+        ("result", RESULT),
+        ("host", (*HOST, *HOST_MEANS)),
+        ("version", ("pfc_scale", "pfc")),
+        ("app", (*APP, "counted")),
+        ("workunit", WORKUNIT),
+        ("trickle", TRICKLE),
+        ("rules", RULES),
+    ):
+        if facts.get(key) is not None:
+            named[key] = dict(zip(names, facts[key], strict=False))
+    return named
+
+
+def _host(written: Sequence[Any]) -> HostVersionStatistics:
+    means = dict(zip(HOST_MEANS, (RunningAverage(*mean) for mean in written[len(HOST) :]), strict=False))
+    return HostVersionStatistics(**_named(HOST, written), **means)
+
+
+def _app(written: Sequence[Any]) -> AppStatistics:
+    counted = AppIncrement(**_named(COUNTED, written[len(APP)])) if len(written) > len(APP) else None
+    return AppStatistics(**_named(APP, written), counted=counted)
+
+
+def read_facts(
+    facts: Mapping[str, Any], *, result_id: int, host_id: int, app_version_id: int | None
+) -> GrantFacts:
+    """The facts of a grant; the ids are columns of the ledger."""
+    result = _named(RESULT, facts["result"])
+    result["platform"] = PlatformKind(result["platform"])
+    scale, mean = facts["version"]
+    return GrantFacts(
+        result=ClaimInput(
+            result_id=ResultId(result_id),
+            host_id=HostId(host_id),
+            app_version_id=AppVersionId(app_version_id or 0),
+            host_version=None if facts["host"] is None else _host(facts["host"]),
+            **result,
+        ),
+        workunit=WorkunitFacts(**_named(WORKUNIT, facts["workunit"])),
+        app=_app(facts["app"]),
+        version=VersionStatistics(pfc=RunningAverage(*mean), pfc_scale=scale),
+        max_granted=facts["max_granted"],
+        straggler=facts.get("straggler", False),
+        canonical_credit=facts.get("canonical_credit", 0.0),
+    )
+
+
+def read_trickle_facts(facts: Mapping[str, Any]) -> tuple[TrickleFacts, TrickleRules]:
+    """The facts of a trickle message."""
+    return TrickleFacts(**_named(TRICKLE, facts["trickle"])), TrickleRules(**_named(RULES, facts["rules"]))

@@ -1,0 +1,421 @@
+"""Credit in a running project: statistics, ledger, explanations, proof, corrections, hostile reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.helpers.project_world import SimHost, World, failed, succeeded
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.reasons import reason
+from cobblestone.domain.work import JobLimits, OutputSpec
+from cobblestone.server.daemons.scales import update_scales
+from cobblestone.server.daemons.statistics import StatisticsUpdater
+from cobblestone.server.daemons.trickle_credit import TrickleCredit
+from cobblestone.server.recompute import Proof, recompute
+from cobblestone.store import apps, credit, people
+from cobblestone.store.credit import LedgerLine
+from cobblestone.store.tokens import Scope, create_token, new_secret
+from cobblestone.wire.scheduler_request import MsgFromHost
+
+DEPLOYED = "creditnew-deployed"
+NO_OUTPUT = (OutputSpec(open_name="out", optional=True),)
+
+
+def an_app(world: World, system: str, *, quorum: int = 1, **options: Any) -> App:
+    app = world.add_app(
+        quorum=quorum, outputs=NO_OUTPUT, limits=JobLimits(rsc_fpops_est=1e12, rsc_fpops_bound=1e14)
+    )
+    app = replace(app, credit_system=system, **options)
+    return world.write(lambda tx: apps.update_app(tx, app))
+
+
+def report(world: World, host: SimHost, *, elapsed: float = 400.0, cpu: float = 390.0, **more: Any) -> str:
+    """Report the oldest result that a host holds, ``elapsed`` seconds after it was sent."""
+    name = next(iter(host.held))
+    host.rpc(reports=[replace(succeeded(name), final_elapsed_time=elapsed, final_cpu_time=cpu, **more)])
+    world.settle()
+    return name
+
+
+def ledger(world: World) -> list[LedgerLine]:
+    return world.ctx.store.read(lambda db: list(credit.ledger(db)))
+
+
+def proof(world: World) -> Proof:
+    return world.ctx.store.read(recompute)
+
+
+def a_host(world: World, name: str = "alice", **info: Any) -> SimHost:
+    return world.host(world.user(name), p_fpops=3e9, **info)
+
+
+def run_jobs(world: World, host: SimHost, n: int, **report_options: Any) -> list[str]:
+    names: list[str] = []
+    for _ in range(n):
+        if not host.held:
+            host.rpc(ask=1e6)
+        world.now += 1000
+        names.append(report(world, host, **report_options))
+    return names
+
+
+def test_statistics_of_host_and_version_are_kept_and_used(world: World):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=12)
+    host = a_host(world)
+    run_jobs(world, host, 12)
+    record = world.query(
+        "SELECT pfc_n, pfc_avg, et_n, et_avg, et_var, turnaround_n, turnaround_avg, consecutive_valid FROM host_app_version"
+    )[0]
+    # 400 s x 3 GFLOPS / 1e12
+    assert record == (
+        12,
+        pytest.approx(1.2),
+        12,
+        pytest.approx(4e-10),
+        pytest.approx(0, abs=1e-24),
+        12,
+        record[6],
+        12,
+    )
+    assert world.query("SELECT pfc_n, pfc_avg FROM app_version") == [(12, pytest.approx(1.2))]
+    assert proof(world).agrees
+
+
+def test_the_speed_that_a_client_is_told_follows_what_its_host_measured(world: World):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=20)
+    host = a_host(world)
+    run_jobs(world, host, 12)
+    host.held.clear()
+    world.add_jobs(app, n=1)
+    reply = host.rpc(ask=1e6)
+    assert float(reply.all("app_version")[-1].get("flops")) == pytest.approx(1e12 / 400)
+
+
+def test_two_hosts_that_agree_are_paid_alike_and_the_ledger_keeps_why(world: World):
+    app = an_app(world, DEPLOYED, quorum=2)
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    for host in (alice, bob):
+        host.rpc(ask=1)
+    world.now += 500
+    for host, elapsed in ((alice, 400.0), (bob, 200.0)):
+        report(world, host, elapsed=elapsed, cpu=elapsed)
+    first, second = ledger(world)
+    assert first.granted == second.granted > 0
+    assert [line.claimed for line in (first, second)] == pytest.approx([1.2e12 / 432e9, 0.6e12 / 432e9])
+    assert "pegged_average" in [each["code"] for each in first.reasons]
+    found = proof(world)
+    assert (found.agrees, found.grants, found.rows["host"]) == (True, 2, 2)
+
+
+def test_a_straggler_gets_what_the_canonical_result_got(world: World):
+    app = an_app(world, DEPLOYED, quorum=1)
+    app = world.write(
+        lambda tx: apps.update_app(tx, replace(app, rules=replace(app.rules, target_nresults=2)))
+    )
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    for host in (alice, bob):
+        host.rpc(ask=1)
+    world.now += 500
+    report(world, alice)
+    report(world, bob, elapsed=100.0, cpu=100.0)
+    first, second = ledger(world)
+    assert second.granted == first.granted
+    assert second.facts["straggler"] is True
+    assert proof(world).agrees
+
+
+@pytest.mark.parametrize(
+    "system", ["benchmark:minimum", "creditnew-designed", DEPLOYED, "runtime", "counted", "fixed"]
+)
+def test_every_system_leaves_books_that_can_be_proven(world: World, system: str):
+    app = an_app(world, system, quorum=2, fixed_credit=7.5)
+    world.add_jobs(app, n=6)
+    alice, bob = a_host(world), a_host(world, "bob", p_ncpus=2)
+    world.write(lambda tx: people.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    for round_ in range(6):
+        for host in (alice, bob):
+            if not host.held:
+                host.rpc(ask=1e6)
+        world.now += 700
+        for host in (alice, bob):
+            report(world, host, elapsed=100.0 + 37 * round_, fpops_cumulative=2e11)
+    found = proof(world)
+    assert found.differences == []
+    assert found.grants == 12
+    assert sum(line.granted for line in ledger(world)) == pytest.approx(
+        world.value("SELECT SUM(total_credit) FROM host")
+    )
+    if system == "fixed":
+        assert {line.granted for line in ledger(world)} == {7.5}
+
+
+def test_a_wrong_total_and_a_changed_entry_are_listed(world: World):
+    app = an_app(world, "benchmark")
+    world.add_jobs(app, n=2)
+    run_jobs(world, a_host(world), 2)
+    assert proof(world).agrees
+    world.write(lambda tx: tx.execute("UPDATE host SET total_credit = total_credit + 0.001"))
+    world.write(lambda tx: tx.execute("UPDATE credit_entry SET claimed = claimed * 2 WHERE id = 1"))
+    found = {(each.table, each.id, each.figure) for each in proof(world).differences}
+    assert found == {("host", 1, "total"), ("credit_entry", 1, "claimed")}
+
+
+def test_idle_averages_decay_daily_and_the_proof_follows(world: World):
+    app = an_app(world, "benchmark")
+    world.add_jobs(app, n=3)
+    host = a_host(world)
+    run_jobs(world, host, 2, elapsed=900.0, cpu=900.0)
+    before = world.value("SELECT expavg_credit FROM host")
+    updater = StatisticsUpdater(world.ctx)
+
+    async def daily() -> None:
+        while await updater.step():
+            pass
+
+    for _ in range(7):
+        world.now += 86400
+        world.run(daily())
+    assert world.value("SELECT expavg_credit FROM host") == pytest.approx(before / 2, rel=1e-3)
+    assert world.value("SELECT COUNT(*) FROM credit_decay") > 4
+    host.rpc(ask=1)
+    world.now += 1000
+    report(world, host)
+    assert proof(world).differences == []
+
+
+def test_a_correction_is_a_further_entry_and_takes_no_more_than_was_granted(world: World):
+    app = an_app(world, "benchmark")
+    world.add_jobs(app, n=2)
+    run_jobs(world, a_host(world), 2)
+    world.now += 86400
+    line = ledger(world)[0]
+    why = reason("correction", "The benchmark was forged.")
+    world.write(lambda tx: credit.correct(tx, line, -line.granted / 2, why, now=world.now))
+    with pytest.raises(Conflict, match="cannot be taken back"):
+        world.write(lambda tx: credit.correct(tx, line, -line.granted, why, now=world.now))
+    assert [entry.kind for entry in ledger(world)] == ["grant", "grant", "correction"]
+    assert world.value("SELECT total_credit FROM user_account") == pytest.approx(1.5 * line.granted)
+    assert world.value("SELECT granted_credit FROM result WHERE id = ?", line.result_id) == line.granted / 2
+    assert proof(world).differences == []
+
+
+def test_failures_raise_the_error_rate_and_aborts_by_the_project_do_not(world: World):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=3)
+    host = a_host(world)
+    host.rpc(ask=1e6)
+    names = list(host.held)
+    host.rpc(reports=[failed(names[0])])
+    rate, row = world.query("SELECT error_rate, consecutive_valid FROM host_app_version")[0]
+    assert (rate, row) == (pytest.approx(0.1 * 0.95 + 0.05), 0)
+    host.rpc(reports=[failed(names[1], exit_status=202, state=6)])
+    assert world.value("SELECT error_rate FROM host_app_version") == rate
+
+
+def test_scales_of_versions_are_set_from_their_means(world: World):
+    app = an_app(world, DEPLOYED)
+    first = world.ctx.store.read(lambda db: apps.list_versions(db, app.id))[0]
+    world.write(
+        lambda tx: apps.add_version(tx, replace(first, platform="windows_x86_64", version_num=0), now=1)
+    )
+    world.write(lambda tx: tx.execute("UPDATE app_version SET pfc_n = 300, pfc_avg = id"))
+    assert world.write(lambda tx: update_scales(tx, offers=world.ctx.offers)) == 2
+    assert world.query("SELECT pfc_scale FROM app_version ORDER BY id") == [(1.5,), (0.75,)]
+    assert world.value("SELECT min_avg_pfc FROM app") == 1.5
+
+
+def test_a_new_version_inherits_what_a_host_taught_under_the_deployed_system(world: World):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=3)
+    host = a_host(world)
+    run_jobs(world, host, 3)
+    first = world.ctx.store.read(lambda db: apps.list_versions(db, app.id))[0]
+    world.write(lambda tx: apps.add_version(tx, replace(first, version_num=first.version_num + 1), now=1))
+    world.add_jobs(app)
+    host.rpc(ask=1)
+    assert world.query("SELECT app_version_id, pfc_n FROM host_app_version") == [(2, 3)]
+
+
+# ------------------------------------------------------------------------------------- hostile reports
+
+
+def hostile(world: World, host: SimHost, **figures: str) -> str:
+    """A report whose figures are replaced by texts on the wire."""
+    name = next(iter(host.held))
+
+    class Forger:
+        def post(self, path: str, **options: Any) -> Any:
+            content = options["content"].decode()
+            for figure, text in figures.items():
+                start = content.index(f"<{figure}>") + len(figure) + 2
+                content = content[:start] + text + content[content.index("<", start) :]
+            return world.post(path, content=content.encode())
+
+    host.world = Forger()
+    sample = replace(succeeded(name), final_elapsed_time=55.0, final_cpu_time=44.0, fpops_cumulative=33.0)
+    host.rpc(reports=[sample])
+    host.world = world
+    world.settle()
+    return name
+
+
+BAD = ["nan", "inf", "-inf", "-5", "1e304", "many", "", "0x1p1023", "1e9999"]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_hostile_figure_is_refused_with_a_reason_and_the_rest_of_the_report_counts(world: World, text: str):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    world.now += 600
+    name = hostile(world, host, final_elapsed_time=text)
+    result = world.query("SELECT outcome, cpu_time, granted_credit FROM result WHERE name = ?", name)[0]
+    assert result[:2] == (1, 44.0)
+    assert 0 < result[2] < 100
+    answer = world.get(f"/api/v1/credit/results/{name}", headers=token(world)).json()
+    assert answer["report"] or answer["entries"][0]["reasons"]
+    assert any("elapsed" in each["text"] for each in answer["report"]), answer["report"]
+    assert proof(world).differences == []
+
+
+def token(world: World) -> dict[str, str]:
+    """Headers of an operator."""
+    secret = new_secret()
+    world.write(
+        lambda tx: create_token(tx, secret, name="test", scopes=[Scope.READ, Scope.MANAGE], now=world.now)
+    )
+    return {"Authorization": f"Bearer {secret}"}
+
+
+FIGURES = ["final_cpu_time", "final_elapsed_time", "fpops_cumulative", "p_fpops", "p_iops", "p_ncpus"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    reports=st.lists(
+        st.tuples(
+            st.sampled_from(FIGURES), st.sampled_from([*BAD, "1e12", "1e-300", "7"]), st.integers(0, 10**6)
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    system=st.sampled_from([DEPLOYED, "creditnew-designed", "benchmark-both", "counted", "runtime"]),
+)
+def test_no_report_poisons_an_average(
+    make_world: Callable[..., World], reports: list[tuple[str, str, int]], system: str
+):
+    world = make_world()
+    try:
+        app = an_app(world, system)
+        world.add_jobs(app, n=len(reports))
+        host = a_host(world)
+        for figure, text, seconds in reports:
+            if not host.held:
+                host.rpc(ask=1e6)
+            if not host.held:
+                break
+            world.now += seconds
+            hostile(world, host, **{figure: text})
+        for table in ("host", "user_account", "app_version"):
+            for row in world.query(f"SELECT total_credit, expavg_credit FROM {table}"):
+                assert all(value is not None and 0 <= value < 1e9 for value in row), (table, row)
+        for row in world.query(
+            "SELECT pfc_avg, pfc_var, et_avg, et_var, turnaround_avg, turnaround_var, error_rate FROM host_app_version"
+        ):
+            assert all(value is not None and 0 <= value < 1e30 for value in row), row
+        assert proof(world).differences == []
+    finally:
+        asyncio.set_event_loop(None)
+
+
+# ------------------------------------------------------------- partial credit, credit after assimilation
+
+
+def trickle(name: str, seconds: str, time: float) -> MsgFromHost:
+    return MsgFromHost(
+        result_name=name, time=time, variety="trickle_credit", text=f"<runtime>{seconds}</runtime>"
+    )
+
+
+def handle_trickles(world: World) -> None:
+    daemon = TrickleCredit(world.ctx)
+
+    async def all_of_them() -> None:
+        while await daemon.step():
+            pass
+
+    world.run(all_of_them())
+
+
+def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_in(world: World):
+    app = an_app(world, "benchmark", partial_credit=True)
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    name = next(iter(host.held))
+    world.now += 1000
+    for seconds in ("300", "nan", "1e9", "300"):  # the third is bounded by the time since it was sent
+        host.rpc(trickles=[trickle(name, seconds, world.now)])
+        world.now += 1
+    handle_trickles(world)
+    handle_trickles(world)
+    provisional = [line.granted for line in ledger(world)]
+    assert [line.kind for line in ledger(world)] == ["trickle", "trickle"]
+    assert sum(provisional) == pytest.approx(1004 * 3e9 * 200 / 86400e9)
+    world.now += 1000
+    report(world, host, elapsed=1900.0, cpu=1900.0)
+    assert sum(line.granted for line in ledger(world)) == pytest.approx(1900 * 3e9 * 200 / 86400e9)
+    assert "granted_before" in {each["code"] for each in ledger(world)[-1].reasons}
+    assert proof(world).differences == []
+
+
+def test_a_message_for_somebody_elses_job_brings_nothing(world: World):
+    app = an_app(world, "trickle")
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    alice.rpc(ask=1)
+    bob.rpc(ask=1)
+    world.now += 1000
+    bob.rpc(trickles=[trickle(next(iter(alice.held)), "100", world.now)])
+    handle_trickles(world)
+    assert ledger(world) == []
+
+
+def test_apps_without_partial_credit_take_no_messages_for_credit(world: World):
+    app = an_app(world, "benchmark")
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    world.now += 1000
+    host.rpc(trickles=[trickle(next(iter(host.held)), "100", world.now)])
+    handle_trickles(world)
+    assert ledger(world) == []
+
+
+def test_credit_after_assimilation_is_what_the_projects_function_returns(world: World):
+    app = world.add_app(quorum=2, outputs=NO_OUTPUT, assimilator="merge.py:assimilate")
+    world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="after-assimilation")))
+    (world.ctx.folder.root / "merge.py").write_text("def assimilate(workunit):\n    return 12.5\n")
+    world.add_jobs(app)
+    alice, bob = a_host(world), a_host(world, "bob")
+    for host in (alice, bob):
+        host.rpc(ask=1)
+    world.now += 500
+    for host in (alice, bob):
+        report(world, host)
+    assert [line.granted for line in ledger(world)] == [12.5, 12.5]
+    assert world.value("SELECT et_n FROM host_app_version") == 1
+    assert proof(world).differences == []

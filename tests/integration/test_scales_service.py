@@ -1,0 +1,243 @@
+"""The central service of scales against servers on loopback: decent ones, and every kind of bad one."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from tests.helpers.export_servers import ExportServer, answers, closed_port, export, export_servers
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.credit.cross_project import MAX_AGE
+from cobblestone.scales import collector as collector_module
+from cobblestone.scales.collector import Collector, read_sources
+from cobblestone.scales.fetch import FetchFailed, read_document
+from cobblestone.scales.service import ScalesService, bind
+from cobblestone.wire.scales import MAX_BYTES, ParsedProject, parse_project_scales, parse_published_scales
+
+HONEST = [answers(export(0.10)), answers(export(0.10)), answers(export(0.12))]
+WITHOUT_A_LIE = (0.10 + 0.10 + 0.12) / 3
+
+
+class Watch:
+    """A clock that tests turn."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def honest() -> Iterator[list[ExportServer]]:
+    with export_servers(*HONEST) as servers:
+        yield servers
+
+
+def collect(collector: Collector) -> dict[str, float]:
+    asyncio.run(collector.collect())
+    return {item.plan_class: item.scale for item in collector.publication().scales}
+
+
+def sources_of(servers: list[ExportServer], *more: str) -> list[str]:
+    return read_sources([*(server.url for server in servers), *more])
+
+
+def test_the_average_of_projects_is_published(honest: list[ExportServer]) -> None:
+    collector = Collector(sources_of(honest))
+    assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+    assert [server.asked for server in honest] == [["/scales.json"]] * 3
+    assert all(source.problem == "" for source in collector.sources)
+
+
+BAD = {
+    "lie upwards": answers(export(100.0, 1e9)),
+    "lie downwards": answers(export(0.0001, 1e9)),
+    "nonsense": answers(b"\x00\xffnonsense"),
+    "a page": answers(b"<html><body>Welcome!</body></html>"),
+    "NaN": answers(export("NaN")),
+    "infinite credit": answers(export(100.0, 1e400)),
+    "nested": answers(b"[" * 1_000_000),
+    "an error": answers(b"down for maintenance", 503),
+    "not there": answers(b"", 404),
+    "elsewhere": answers(b"", 302, Location="http://127.0.0.1:1/"),
+    "to a file": answers(b"", 301, Location="file:///etc/passwd"),
+    "a bomb": answers(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"),
+    "too long": answers(b" " * (MAX_BYTES + 1)),
+    "a broken header": answers(b"", Content_Length="many"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_project_moves_nothing_beyond_the_bound(honest: list[ExportServer], kind: str) -> None:
+    with export_servers(BAD[kind]) as (bad,):
+        collector = Collector(sources_of([*honest, bad]))
+        (found,) = collect(collector).values()
+        assert 0.8 * 0.10 <= found <= 1.4 * 0.12
+        if not kind.startswith("lie"):
+            assert found == pytest.approx(WITHOUT_A_LIE)
+            source = collector.sources[-1]
+            assert source.problem or source.n_refused == 1
+
+
+@pytest.mark.parametrize("habit", ["silent", "dripping", "endless"])
+def test_a_project_that_dawdles_or_floods_is_left(honest: list[ExportServer], habit: str) -> None:
+    with export_servers(answers(b"")) as (bad,):
+        bad.behave = getattr(bad, habit)
+        collector = Collector(sources_of([*honest, bad]), timeout_seconds=0.5)
+        assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+        problem = collector.sources[-1].problem
+        assert ("did not answer within 0.5 s" in problem) == (habit != "endless")
+        assert ("more than" in problem) == (habit == "endless")
+
+
+def test_nobody_listening_is_said_with_the_address(honest: list[ExportServer]) -> None:
+    down = f"http://127.0.0.1:{closed_port()}/"
+    collector = Collector(sources_of(honest, down))
+    collect(collector)
+    assert f"{down}scales.json cannot be read" in collector.sources[-1].problem
+
+
+def test_a_project_that_goes_down_keeps_its_say_for_a_while(honest: list[ExportServer]) -> None:
+    clock = Watch()
+    collector = Collector(sources_of(honest), clock=clock)
+    before = collect(collector)
+    honest[0].behave = answers(b"", 500)
+    clock.now += 86400
+    assert collect(collector) == pytest.approx(before, rel=0.02)
+    assert collector.in_use(collector.sources[0])
+    clock.now += MAX_AGE * 0.6
+    collect(collector)
+    clock.now += MAX_AGE * 0.6
+    after = collect(collector)
+    assert not collector.in_use(collector.sources[0])
+    assert after == {}  # two are not enough any more
+    assert collector.publication().withheld == {"cuda": 2}
+
+
+def test_a_project_may_answer_in_xml(honest: list[ExportServer]) -> None:
+    body = (
+        b"<version_scales><app_version><app_name>a</app_name><plan_class>cuda</plan_class>"
+        b"<expavg_credit>1000</expavg_credit><pfc_scale>0.16</pfc_scale></app_version></version_scales>"
+    )
+    with export_servers(answers(body)) as (other,):
+        found = collect(Collector(sources_of(honest, f"{other.url}scales.xml")))
+        assert other.asked == ["/scales.xml"]
+    assert found["cuda"] == pytest.approx((0.10 + 0.10 + 0.12 + 0.16) / 4)
+
+
+def test_a_mistake_of_ours_with_one_answer_does_not_end_the_round(
+    honest: list[ExportServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def careless(body: bytes) -> ParsedProject:
+        if b"0.66" in body:
+            raise RuntimeError("nobody thought of that")
+        return parse_project_scales(body)
+
+    monkeypatch.setattr(collector_module, "parse_project_scales", careless)
+    with export_servers(answers(export(0.66))) as (odd,):
+        collector = Collector(sources_of([*honest, odd]))
+        assert collect(collector) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+        assert "mistake of this service" in collector.sources[-1].problem
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_addresses_and_files_with_comments_each_project_once(tmp_path: Path) -> None:
+    path = tmp_path / "projects.txt"
+    path.write_text("# ours\nhttp://a.example/x/  # the first\n\nhttp://b.example/scales.xml\n")
+    assert read_sources([str(path), "http://a.example/x/"]) == [
+        "http://a.example/x/scales.json",
+        "http://b.example/scales.xml",
+    ]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["ftp://a.example/", "http:///x", "http://a:port/", "nowhere.txt", "http://a b/", "file:///etc/passwd"],
+)
+def test_what_is_no_address_and_no_file_is_refused(place: str) -> None:
+    with pytest.raises(ConfigError):
+        read_sources([place])
+
+
+def test_an_empty_list_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_text("# nothing\n")
+    with pytest.raises(ConfigError, match="no projects"):
+        read_sources([str(path)])
+
+
+# -- the service over HTTP -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def service(honest: list[ExportServer]) -> Iterator[str]:
+    """Address of a running service that has collected once."""
+    collector = Collector(sources_of(honest, f"http://127.0.0.1:{closed_port()}/<b>"))
+    asyncio.run(collector.collect())
+    with bind("127.0.0.1", 0) as listener:
+        config = uvicorn.Config(ScalesService(collector).app(), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()
+
+
+def test_the_service_answers_programs_and_people(service: str) -> None:
+    for form in ("scales.json", "scales.xml"):
+        assert parse_published_scales(read_document(service + form)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+    assert parse_published_scales(read_document(service)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+    page = httpx.get(service).text
+    assert "<td>cuda</td><td>0.1067</td><td>3</td><td>0.1 … 0.12</td>" in page
+    assert "3 of 4 projects" in page
+    states: list[dict[str, Any]] = json.loads(httpx.get(f"{service}sources.json").content)["sources"]
+    assert [state["in_use"] for state in states] == [True, True, True, False]
+    assert states[0]["name"] == "P"
+    assert "cannot be read" in states[3]["problem"]
+    assert httpx.get(f"{service}healthz").text == "ok\n"
+
+
+def test_a_port_in_use_is_said(service: str) -> None:
+    port = int(service.rsplit(":", 1)[1].strip("/"))
+    with pytest.raises(ConfigError, match="Choose another --port"):
+        bind("127.0.0.1", port)
+
+
+def test_the_command_collects_answers_and_ends_on_an_interrupt(
+    honest: list[ExportServer], tmp_path: Path
+) -> None:
+    path = tmp_path / "projects.txt"
+    path.write_text("".join(f"{server.url}  # honest\n" for server in honest))
+    command = [sys.executable, "-m", "cobblestone", "scales", "serve", str(path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        lines = iter(service.stderr.readline, "")
+        address = (
+            next(line for line in lines if "Scales of 3 projects at " in line).split(" at ")[1].split()[0]
+        )
+        assert any("scales_collected" in line for line in lines)
+        assert parse_published_scales(read_document(address)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+        service.send_signal(signal.SIGINT)
+        assert service.wait(20) == 0
+
+
+def test_published_scales_that_cannot_be_fetched_are_said(tmp_path: Path) -> None:
+    with pytest.raises(FetchFailed, match="cannot be read"):
+        read_document(str(tmp_path / "nothing.json"))
+    with pytest.raises(FetchFailed, match="cannot be read"):
+        read_document(f"http://127.0.0.1:{closed_port()}/")
