@@ -80,6 +80,26 @@ class ServerSection(Section):
     )
 
 
+class DatabaseSection(Section):
+    """Where the rows are."""
+
+    url: str = Field(
+        "",
+        max_length=1000,
+        description=(
+            "Empty: SQLite, in the project's folder. postgresql://USER@HOST/DATABASE: PostgreSQL, "
+            "for several processes or machines; see docs/postgresql.md."
+        ),
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        if value and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be empty (SQLite) or begin with postgresql://")
+        return value
+
+
 class AccountsSection(Section):
     """Who may create accounts."""
 
@@ -177,6 +197,7 @@ class Settings(BaseSettings):
 
     project: ProjectSection = ProjectSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above

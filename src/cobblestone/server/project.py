@@ -23,7 +23,7 @@ class ProjectFolder:
 
     @property
     def database(self) -> Path:
-        """The SQLite database."""
+        """The SQLite database, unless the settings name another."""
         return self.root / "project.sqlite"
 
     @property
@@ -122,10 +122,11 @@ class ProjectFolder:
         handle.flush()
         return handle
 
-    def open_store(self) -> Store:
+    def open_store(self, settings: Settings) -> Store:
         """Upgrade the database if needed and open it.  Hold the lock."""
-        upgrade(self.database)
-        return Store(self.database)
+        location = settings.database.url or self.database
+        upgrade(location)
+        return Store(location)
 
 
 def write_private(path: Path, data: bytes) -> None:

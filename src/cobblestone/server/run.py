@@ -63,7 +63,7 @@ def open_project(
     with folder.lock():
         folder.make()
         files.empty_staging(folder.staging)
-        store = folder.open_store()
+        store = folder.open_store(settings)
         try:
             yield ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
         finally:

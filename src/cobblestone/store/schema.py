@@ -23,7 +23,7 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _id() -> sa.Column[Any]:
-    return sa.Column("id", sa.Integer, primary_key=True)
+    return sa.Column("id", INTEGER, primary_key=True)
 
 
 def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:

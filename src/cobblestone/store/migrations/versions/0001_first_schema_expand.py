@@ -14,7 +14,7 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "api_token",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
         sa.Column("scopes", sa.Text(), server_default="", nullable=False),
@@ -33,7 +33,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "app",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("user_friendly_name", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -128,7 +128,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "app_version",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "app_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -231,7 +231,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "batch",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -285,7 +285,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "code_sign_key",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("public_key", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -306,7 +306,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_decay",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -335,7 +335,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_entry",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -451,7 +451,7 @@ def upgrade() -> None:
 
     op.create_table(
         "host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -646,7 +646,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_from_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -682,7 +682,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_to_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -713,7 +713,7 @@ def upgrade() -> None:
 
     op.create_table(
         "news",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("title", sa.Text(), server_default="", nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -725,7 +725,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "result",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "workunit_id",
@@ -895,7 +895,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "team",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("name_lc", sa.Text(), server_default="", nullable=False),
         sa.Column("founder_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -965,7 +965,7 @@ def upgrade() -> None:
 
     op.create_table(
         "user_account",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("email_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("authenticator", sa.Text(), server_default="", nullable=False),
@@ -1027,7 +1027,7 @@ def upgrade() -> None:
 
     op.create_table(
         "workunit",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
