@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class User:
     """A volunteer's account."""
 
@@ -29,7 +28,7 @@ class User:
     credit: CreditStatement = CreditStatement()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Team:
     """A group of users whose credit is also counted together."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
@@ -150,8 +151,9 @@ def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -
     with (
         open_project(root) as ctx,
         bind_socket(ctx.settings.server.host, ctx.settings.server.port) as listener,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        asyncio.run(_serve(ctx, listener, ready))
+        runner.run(_serve(ctx, listener, ready))
 
 
 class _Server(uvicorn.Server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -14,6 +15,10 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 5.0
 ERROR_PAUSE_SECONDS = 2.0
+PACE_SECONDS = 0.05
+"""From the begin of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
+one for a few."""
+SMALL_STEP = 100
 
 
 async def run_daemon(
@@ -31,9 +36,12 @@ async def run_daemon(
     """
     while True:
         wait = sweep_seconds
+        began = time.monotonic()
         try:
-            while await step():
-                pass
+            while done := await step():
+                if done < SMALL_STEP:
+                    await _until(began + PACE_SECONDS)
+                began = time.monotonic()
             if pause is not None:
                 wait = await pause()
         except StoreError as error:
@@ -44,3 +52,11 @@ async def run_daemon(
             wait = ERROR_PAUSE_SECONDS
             await asyncio.sleep(wait)
         await ctx.bell.wait(name, at_most=wait)
+        await _until(began + PACE_SECONDS)
+
+
+async def _until(time_: float) -> None:
+    """Sleep until a time of the monotonic clock, if it is not over."""
+    seconds = time_ - time.monotonic()
+    if seconds > 0:
+        await asyncio.sleep(seconds)
