@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
 
+OPERATOR = "operator"
+"""The role of users who may use the operator's pages."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
@@ -26,7 +29,14 @@ class User:
     global_prefs: str = ""
     project_prefs: str = ""
     show_hosts: bool = True
+    role: str = ""  #: empty: volunteer; :data:`OPERATOR`
+    blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this user may run the project."""
+        return self.role == OPERATOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,9 @@ class SchedulerRpc:
             )
         address = request.client.host if request.client else ""
         reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        metrics = self._ctx.metrics
+        metrics.n_sent += len(reply.results)
+        metrics.n_reported += len(reply.result_acks)
         return Response(write_scheduler_reply(reply), media_type="text/xml")
 
     def _plain_reply(self, text: str, *, delay: float) -> Response:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -22,8 +21,8 @@ from starlette.responses import Response
 
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
 from cobblestone.server.context import ServerContext
-from cobblestone.server.project import sync_folder
-from cobblestone.store.files import place_of
+from cobblestone.server.disk import disk_is_full
+from cobblestone.store.files import place_of, sync_folder
 from cobblestone.store.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
@@ -148,8 +147,7 @@ class UploadHandler:
         return expected
 
     def _check_disk(self) -> None:
-        free = shutil.disk_usage(self._ctx.folder.root).free
-        if free < self._ctx.settings.server.min_free_disk_bytes:
+        if disk_is_full(self._ctx):
             raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
 
     # ------------------------------------------------------------------ bytes

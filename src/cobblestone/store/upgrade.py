@@ -50,6 +50,20 @@ def current_revision(path: Path) -> str | None:
     return None if row is None else str(row[0])
 
 
+def check_revision(path: Path) -> None:
+    """Refuse a database that this program cannot bring to its own revision.
+
+    Raises:
+        StoreError: it is not a database, or was made by a newer program.
+    """
+    current = current_revision(path)
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if current is not None and current not in known:
+        raise StoreError(
+            f"{path} was made by a newer cobblestone (schema {current}). Install that version, or restore a backup."
+        )
+
+
 def upgrade(path: Path, *, now: float | None = None) -> Path | None:
     """Upgrade a database file to the head revision.
 
