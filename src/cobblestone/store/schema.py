@@ -77,9 +77,23 @@ user = _table(
     _int("show_hosts", 1),
     _text("role"),  # empty: volunteer; operator
     _text("blocked_reason"),  # not empty: its computers get no work
+    _int("send_email", 1),  # about computers that fail
+    _text("language"),  # of pages and mails; empty: the browser's
+    _text("totp_secret"),  # sealed with the project's secret; empty: no second factor
+    _int("totp_step"),  # the last one-time password that was used
+    _int("session_epoch"),  # raised to end all sessions
+    _maybe_real("erase_time"),  # when the account is to be erased
+    _maybe_real("erased_time"),
     *_credit(),
     sa.Index("user_by_team", "team_id"),
     sa.Index("user_by_credit", "expavg_credit"),
+    sa.Index("user_by_total", "total_credit"),
+    sa.Index(
+        "user_to_erase",
+        "erase_time",
+        sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+    ),
 )
 
 team = _table(
@@ -91,7 +105,11 @@ team = _table(
     _real("create_time"),
     _text("description"),
     _text("url"),
+    _text("country"),
+    _int("joinable", 1),
     *_credit(),
+    sa.Index("team_by_credit", "expavg_credit"),
+    sa.Index("team_by_total", "total_credit"),
 )
 
 host = _table(
@@ -104,12 +122,17 @@ host = _table(
     _real("create_time"),
     _text("venue"),
     _text("domain_name"),
+    _text("label"),  # the owner's own name for it
+    _int("hidden"),  # by its owner, also when the others are shown
+    _maybe_real("removed_time"),  # the owner removed it from the list; it comes back when it calls again
     _text("external_ip_addr"),
     _text("description", "{}"),
     _text("blocked_reason"),
     _maybe_int("merged_into"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
+    sa.Index("host_by_credit", "expavg_credit"),
+    sa.Index("host_by_total", "total_credit"),
 )
 
 app = _table(
@@ -312,6 +335,7 @@ result = _table(
     ),
     sa.Index("result_by_host", "host_id", "id"),
     sa.Index("result_by_user", "user_id", "id"),
+    sa.Index("result_by_app", "app_id"),
     sa.Index(
         "result_delete",
         "id",
@@ -441,7 +465,8 @@ api_token = _table(
     _id(),
     _text("name"),
     _text("token_hash", unique=True),
-    _text("scopes"),  # space-separated: read submit manage
+    _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
+    _text("scopes"),  # space-separated: read submit manage account
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),
@@ -476,6 +501,53 @@ project_sample = _table(
     "project_sample",
     sa.Column("time", REAL, primary_key=True),
     _text("figures", "{}"),  # JSON: name -> number
+)
+
+# Links and codes that work once: for a new password, a new address, or in place of the second factor.
+one_time_code = _table(
+    "one_time_code",
+    _id(),
+    _int("user_id"),
+    _text("purpose"),
+    _text("code_hash", unique=True),
+    _text("payload"),
+    _real("create_time"),
+    _maybe_real("expire_time"),
+    _maybe_real("used_time"),
+    sa.Index("code_by_user", "user_id", "purpose"),
+)
+
+# Mails on their way out.
+mail = _table(
+    "mail",
+    _id(),
+    _real("create_time"),
+    _text("recipient"),
+    _text("subject"),
+    _text("body"),
+    _int("attempts"),
+    _real("next_time"),
+    _maybe_real("sent_time"),
+    _text("error"),
+    sa.Index(
+        "mail_waiting",
+        "next_time",
+        sqlite_where=sa.text("sent_time IS NULL"),
+        postgresql_where=sa.text("sent_time IS NULL"),
+    ),
+)
+
+# Credit by app of users, hosts and teams: summed from the ledger by a daemon, for top lists.
+app_credit = _table(
+    "app_credit",
+    sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
+    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("n_results"),
+    *_credit(),
+    sa.Index("app_credit_by_total", "owner", "app_id", "total_credit"),
+    sa.Index("app_credit_by_recent", "owner", "app_id", "expavg_credit"),
+    sa.Index("app_credit_by_owner", "owner", "owner_id"),
 )
 
 code_sign_key = _table(

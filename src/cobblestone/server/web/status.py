@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from cobblestone.server.context import ServerContext
 from cobblestone.server.health import DaemonHealth
 from cobblestone.server.remembered import Remembered
+from cobblestone.server.web.languages import N_
 from cobblestone.store.pages import ProjectCounts, project_counts
 from cobblestone.wire.project_pages import (
     AppTasks,
@@ -16,13 +17,16 @@ from cobblestone.wire.project_pages import (
     write_server_status,
 )
 
+DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
+"""What `DaemonState` holds, for translators."""
+
 DAEMONS = {
-    "transitioner": "Creates tasks, notices missed deadlines",
-    "validator": "Compares results and grants credit",
-    "assimilator": "Hands answers to the project",
-    "file_deleter": "Removes files that nobody needs any more",
-    "purger": "Moves old jobs into the archive",
-    "statistics": "Keeps averages up to date",
+    "transitioner": N_("Creates tasks, notices missed deadlines"),
+    "validator": N_("Compares results and grants credit"),
+    "assimilator": N_("Hands answers to the project"),
+    "file_deleter": N_("Removes files that nobody needs any more"),
+    "purger": N_("Moves old jobs into the archive"),
+    "statistics": N_("Keeps averages up to date"),
 }
 
 

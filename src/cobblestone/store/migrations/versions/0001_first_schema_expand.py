@@ -34,6 +34,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
+        sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("scopes", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -143,6 +144,54 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    op.create_table(
+        "app_credit",
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column(
+            "app_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column(
+            "owner_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column(
+            "n_results",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "total_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "expavg_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "expavg_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("owner", "app_id", "owner_id"),
+        sqlite_autoincrement=False,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("app_credit", schema=None) as batch_op:
+        batch_op.create_index("app_credit_by_owner", ["owner", "owner_id"], unique=False)
+        batch_op.create_index("app_credit_by_recent", ["owner", "app_id", "expavg_credit"], unique=False)
+        batch_op.create_index("app_credit_by_total", ["owner", "app_id", "total_credit"], unique=False)
+
     op.create_table(
         "app_version",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -525,6 +574,14 @@ def upgrade() -> None:
         ),
         sa.Column("venue", sa.Text(), server_default="", nullable=False),
         sa.Column("domain_name", sa.Text(), server_default="", nullable=False),
+        sa.Column("label", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "hidden",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("removed_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column("external_ip_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("description", sa.Text(), server_default="{}", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
@@ -553,6 +610,8 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("host", schema=None) as batch_op:
         batch_op.create_index("host_by_cpid", ["user_id", "host_cpid"], unique=False)
+        batch_op.create_index("host_by_credit", ["expavg_credit"], unique=False)
+        batch_op.create_index("host_by_total", ["total_credit"], unique=False)
 
     op.create_table(
         "host_app_version",
@@ -664,7 +723,7 @@ def upgrade() -> None:
         sa.Column(
             "error_rate",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0.1"),
+            server_default=sa.text("(0.1)"),
             nullable=False,
         ),
         sa.Column(
@@ -680,8 +739,48 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.PrimaryKeyConstraint("host_id", "app_version_id"),
+        sqlite_autoincrement=False,
         sqlite_strict=True,
     )
+    op.create_table(
+        "mail",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "create_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("recipient", sa.Text(), server_default="", nullable=False),
+        sa.Column("subject", sa.Text(), server_default="", nullable=False),
+        sa.Column("body", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "attempts",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "next_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("error", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("mail", schema=None) as batch_op:
+        batch_op.create_index(
+            "mail_waiting",
+            ["next_time"],
+            unique=False,
+            sqlite_where=sa.text("sent_time IS NULL"),
+            postgresql_where=sa.text("sent_time IS NULL"),
+        )
+
     op.create_table(
         "meta",
         sa.Column("key", sa.Text(), nullable=False),
@@ -769,6 +868,34 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    op.create_table(
+        "one_time_code",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "user_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("purpose", sa.Text(), server_default="", nullable=False),
+        sa.Column("code_hash", sa.Text(), server_default="", nullable=False),
+        sa.Column("payload", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "create_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("expire_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("used_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("code_hash"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("one_time_code", schema=None) as batch_op:
+        batch_op.create_index("code_by_user", ["user_id", "purpose"], unique=False)
+
     op.create_table(
         "project_sample",
         sa.Column("time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=False),
@@ -906,6 +1033,7 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     with op.batch_alter_table("result", schema=None) as batch_op:
+        batch_op.create_index("result_by_app", ["app_id"], unique=False)
         batch_op.create_index("result_by_host", ["host_id", "id"], unique=False)
         batch_op.create_index("result_by_user", ["user_id", "id"], unique=False)
         batch_op.create_index("result_by_workunit", ["workunit_id", "user_id"], unique=False)
@@ -924,14 +1052,6 @@ def upgrade() -> None:
             postgresql_where=sa.text("server_state = 4"),
         )
 
-    op.create_index(
-        "result_unsent",
-        "result",
-        [sa.text("priority DESC"), "id"],
-        unique=False,
-        sqlite_where=sa.text("server_state = 2"),
-        postgresql_where=sa.text("server_state = 2"),
-    )
     op.create_table(
         "result_text",
         sa.Column(
@@ -960,6 +1080,13 @@ def upgrade() -> None:
         ),
         sa.Column("description", sa.Text(), server_default="", nullable=False),
         sa.Column("url", sa.Text(), server_default="", nullable=False),
+        sa.Column("country", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "joinable",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
         sa.Column(
             "total_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -983,6 +1110,10 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    with op.batch_alter_table("team", schema=None) as batch_op:
+        batch_op.create_index("team_by_credit", ["expavg_credit"], unique=False)
+        batch_op.create_index("team_by_total", ["total_credit"], unique=False)
+
     op.create_table(
         "upload",
         sa.Column("name", sa.Text(), nullable=False),
@@ -1052,6 +1183,28 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), server_default="", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
         sa.Column(
+            "send_email",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column("language", sa.Text(), server_default="", nullable=False),
+        sa.Column("totp_secret", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "totp_step",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "session_epoch",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("erase_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("erased_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column(
             "total_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
@@ -1079,6 +1232,14 @@ def upgrade() -> None:
     with op.batch_alter_table("user_account", schema=None) as batch_op:
         batch_op.create_index("user_by_credit", ["expavg_credit"], unique=False)
         batch_op.create_index("user_by_team", ["team_id"], unique=False)
+        batch_op.create_index("user_by_total", ["total_credit"], unique=False)
+        batch_op.create_index(
+            "user_to_erase",
+            ["erase_time"],
+            unique=False,
+            sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+            postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        )
 
     op.create_table(
         "workunit",
@@ -1271,6 +1432,15 @@ def upgrade() -> None:
             postgresql_where=sa.text("need_validate = 1"),
         )
 
+    op.create_index(
+        "result_unsent",
+        "result",
+        [sa.text("priority DESC"), "id"],
+        unique=False,
+        sqlite_where=sa.text("server_state = 2"),
+        postgresql_where=sa.text("server_state = 2"),
+    )
+
 
 def downgrade() -> None:
     with op.batch_alter_table("workunit", schema=None) as batch_op:
@@ -1303,6 +1473,12 @@ def downgrade() -> None:
 
     op.drop_table("workunit")
     with op.batch_alter_table("user_account", schema=None) as batch_op:
+        batch_op.drop_index(
+            "user_to_erase",
+            sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+            postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        )
+        batch_op.drop_index("user_by_total")
         batch_op.drop_index("user_by_team")
         batch_op.drop_index("user_by_credit")
 
@@ -1311,6 +1487,10 @@ def downgrade() -> None:
         batch_op.drop_index("upload_by_result")
 
     op.drop_table("upload")
+    with op.batch_alter_table("team", schema=None) as batch_op:
+        batch_op.drop_index("team_by_total")
+        batch_op.drop_index("team_by_credit")
+
     op.drop_table("team")
     op.drop_table("result_text")
     with op.batch_alter_table("result", schema=None) as batch_op:
@@ -1327,8 +1507,13 @@ def downgrade() -> None:
         batch_op.drop_index("result_by_workunit")
         batch_op.drop_index("result_by_user")
         batch_op.drop_index("result_by_host")
+        batch_op.drop_index("result_by_app")
 
     op.drop_table("result")
+    with op.batch_alter_table("one_time_code", schema=None) as batch_op:
+        batch_op.drop_index("code_by_user")
+
+    op.drop_table("one_time_code")
     op.drop_table("project_sample")
     op.drop_table("news")
     with op.batch_alter_table("msg_to_host", schema=None) as batch_op:
@@ -1341,8 +1526,18 @@ def downgrade() -> None:
     op.drop_table("msg_to_host")
     op.drop_table("msg_from_host")
     op.drop_table("meta")
+    with op.batch_alter_table("mail", schema=None) as batch_op:
+        batch_op.drop_index(
+            "mail_waiting",
+            sqlite_where=sa.text("sent_time IS NULL"),
+            postgresql_where=sa.text("sent_time IS NULL"),
+        )
+
+    op.drop_table("mail")
     op.drop_table("host_app_version")
     with op.batch_alter_table("host", schema=None) as batch_op:
+        batch_op.drop_index("host_by_total")
+        batch_op.drop_index("host_by_credit")
         batch_op.drop_index("host_by_cpid")
 
     op.drop_table("host")
@@ -1374,6 +1569,12 @@ def downgrade() -> None:
 
     op.drop_table("audit_entry")
     op.drop_table("app_version")
+    with op.batch_alter_table("app_credit", schema=None) as batch_op:
+        batch_op.drop_index("app_credit_by_total")
+        batch_op.drop_index("app_credit_by_recent")
+        batch_op.drop_index("app_credit_by_owner")
+
+    op.drop_table("app_credit")
     op.drop_table("app")
     op.drop_table("api_token")
     with op.batch_alter_table("api_reply", schema=None) as batch_op:
