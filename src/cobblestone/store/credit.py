@@ -16,6 +16,7 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import value
 from cobblestone.policy.credit.rac import corrected, credited_together, idle_decayed
 from cobblestone.store.database import Database, Row, Transaction
 
@@ -35,7 +36,7 @@ _ENTRY_NAMES = tuple(name.strip() for name in _ENTRY_COLUMNS.split(","))
 _PAGE = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreditEntry:
     """A ledger entry to be written.  ``granted`` may be negative in a correction."""
 
@@ -142,7 +143,7 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
 
 
 class _ReasonTexts:
-    """JSON of reasons; the replicas of a workunit share some."""
+    """JSON of reasons, each a list of code, sentence and values; the replicas of a workunit share some."""
 
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
@@ -153,13 +154,17 @@ class _ReasonTexts:
         for reason in reasons:
             text = known.get(id(reason))
             if text is None:
-                text = known[id(reason)] = _encode(reason.as_json()).decode()
+                text = known[id(reason)] = _encode(_written(reason)).decode()
             found.append(text)
         return f"[{','.join(found)}]"
 
 
 def _reasons_text(reasons: Iterable[Reason]) -> str:
-    return _encode([reason.as_json() for reason in reasons]).decode()
+    return _encode([_written(reason) for reason in reasons]).decode()
+
+
+def _written(reason: Reason) -> tuple[object, ...]:
+    return reason.code, reason.sentence, dict(reason.values)
 
 
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
@@ -280,8 +285,8 @@ def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: floa
     if not rows:
         return None
     changed: dict[int, CreditStatement] = {}
-    for row_id, total, value, time in rows:
-        recent = idle_decayed(RecentAverage(value, time), now=now)
+    for row_id, total, average, time in rows:
+        recent = idle_decayed(RecentAverage(average, time), now=now)
         if recent is not None:
             changed[row_id] = CreditStatement(total, recent)
     if changed:
@@ -322,7 +327,7 @@ def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditSta
 
 def _line(row: Row) -> LedgerLine:
     values = dict(zip(_ENTRY_NAMES, row, strict=True))
-    values["reasons"] = msgspec.json.decode(values["reasons"])
+    values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
     values["facts"] = msgspec.json.decode(values["facts"])
     return LedgerLine(**values)
 

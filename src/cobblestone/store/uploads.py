@@ -11,6 +11,7 @@ from pathlib import Path
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import ServerState
+from cobblestone.domain.values import value
 from cobblestone.domain.work import OutputSpec, output_file_name
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.files import place_of
@@ -32,7 +33,7 @@ class ExpectedUpload:
     stored_md5: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StoredOutput:
     """A complete output file."""
 
