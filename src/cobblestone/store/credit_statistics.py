@@ -71,6 +71,11 @@ def version_statistics(
     }
 
 
+def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
+    """To which app each version belongs."""
+    return {AppVersionId(row[0]): AppId(row[1]) for row in db.query("SELECT id, app_id FROM app_version")}
+
+
 def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, VersionStatistics]) -> None:
     """Store the means of app versions."""
     tx.execute_many(
