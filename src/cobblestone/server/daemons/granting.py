@@ -127,12 +127,15 @@ class GrantBook:
         """Grant what a decision makes due, learn from it, and judge the hosts."""
         if decision.newly_valid:
             for outcome, facts in self._outcomes(view, decision):
+                for fact in facts:
+                    self._judge_valid((fact.result.host_id, fact.result.app_version_id))
                 late = view.workunit.assimilate_state is AssimilateState.DONE
                 if not outcome.pending or late:
                     self._enter(view, outcome, facts)
                 if decision.newly_canonical:
                     self._canonical[view.workunit.id] = outcome.canonical_credit
-        self._judge_hosts(view, decision)
+        if decision.newly_invalid or decision.unusable:
+            self._judge_wrong(view, decision)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
         """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
@@ -274,21 +277,22 @@ class GrantBook:
             self._statistics[app_id] = app_after(self._statistics[app_id], increments.app)
             self._changed_apps.add(app_id)
 
-    def _judge_hosts(self, view: WorkunitView, decision: ValidationDecision) -> None:
+    def _judge_valid(self, key: RecordKey) -> None:
+        """A result was found valid.  Comes before learning, so that a suspicion outlives the result that raised it."""
+        quality = self._hosts[key]
+        quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+        quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+        self._changed_hosts.add(key)
+
+    def _judge_wrong(self, view: WorkunitView, decision: ValidationDecision) -> None:
         for result in view.results:
-            valid = result.id in decision.newly_valid
-            if not valid and result.id not in decision.newly_invalid and result.id not in decision.unusable:
-                continue
-            key = key_of(result)
-            quality = self._hosts[key]
-            if valid:
-                quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
-                quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
-            else:
+            if result.id in decision.newly_invalid or result.id in decision.unusable:
+                key = key_of(result)
+                quality = self._hosts[key]
                 quality.statistics = host_quality.after_invalid(quality.statistics)
+                self._changed_hosts.add(key)
                 if result.granted_credit > 0.0:  # by messages while it ran
                     self._wrong.append(result.id)
-            self._changed_hosts.add(key)
 
 
 def key_of(result: Result) -> RecordKey:
