@@ -93,6 +93,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column("credit_function", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "min_avg_pfc",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -508,6 +509,40 @@ def upgrade() -> None:
             postgresql_where=sa.text("kind = 'grant'"),
         )
 
+    op.create_table(
+        "credit_inheritance",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
+        ),
+        sa.Column(
+            "host_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "from_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "to_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_entry_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
     op.create_table(
         "file",
         sa.Column("name", sa.Text(), nullable=False),
@@ -1547,6 +1582,7 @@ def downgrade() -> None:
         )
 
     op.drop_table("file")
+    op.drop_table("credit_inheritance")
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.drop_index(
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
