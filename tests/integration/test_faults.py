@@ -108,7 +108,7 @@ def test_while_another_program_locks_the_database_clients_are_put_off(world: Wor
 def test_a_short_lock_only_makes_a_request_wait(world: World):
     host, names = started(world)
     with locked_database(world, patience=20_000):
-        request = threading.Thread(target=lambda: host.rpc())
+        request = threading.Thread(target=host.rpc)
         request.start()
         time.sleep(0.3)
         assert request.is_alive()

@@ -20,6 +20,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
+from cobblestone.server.connections import close_silent_connections, connection_class
 from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
@@ -176,6 +177,7 @@ async def _serve(
     server = _Server(
         uvicorn.Config(
             create_app(ctx),
+            http=connection_class(ctx.settings.server.max_connections),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -188,6 +190,7 @@ async def _serve(
         loop.add_signal_handler(number, _stop, ctx, server, number)
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        guard = asyncio.create_task(close_silent_connections(server, ctx.settings.server.idle_seconds))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
         write_durably(ctx.folder.run_file, json.dumps({"url": ctx.master_url, "pid": os.getpid()}).encode())
@@ -197,5 +200,6 @@ async def _serve(
         try:
             await serving
         finally:
+            guard.cancel()
             ctx.folder.run_file.unlink(missing_ok=True)
     log.info("project_stopped", folder=str(ctx.folder.root))
