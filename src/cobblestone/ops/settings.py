@@ -64,6 +64,12 @@ class ServerSection(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
+    max_connections: int = Field(
+        2000, ge=16, le=100_000, description="Of more, the one that has been silent longest is closed."
+    )
+    idle_seconds: Seconds = Field(
+        60.0, ge=1, description="A connection whose sender is silent for so long is closed."
+    )
     max_request_bytes: Bytes = Field(
         8_000_000, ge=10_000, description="Largest scheduler request that is read."
     )
