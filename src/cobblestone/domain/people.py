@@ -6,6 +6,9 @@ from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import value
 
+OPERATOR = "operator"
+"""The role of users who may use the operator's pages."""
+
 
 @value(kw_only=True)
 class User:
@@ -25,7 +28,14 @@ class User:
     global_prefs: str = ""
     project_prefs: str = ""
     show_hosts: bool = True
+    role: str = ""  #: empty: volunteer; :data:`OPERATOR`
+    blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this user may run the project."""
+        return self.role == OPERATOR
 
 
 @value(kw_only=True)

@@ -299,8 +299,8 @@ class Exchange:
         )
         self.reply.code_sign_key = exchange.key
         self.reply.code_sign_key_signature = exchange.signature
-        if host.blocked_reason:
-            self._say(f"This computer gets no tasks: {host.blocked_reason}", notice=True)
+        if blocked := host.blocked_reason or user.blocked_reason:
+            self._say(f"This computer gets no tasks: {blocked}", notice=True)
             self.reply.request_delay = BLOCKED_DELAY
             return
         if not message.wants_work and not seen_twice:

@@ -63,6 +63,9 @@ class SchedulerRpc:
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
         reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        metrics = self._ctx.metrics
+        metrics.n_sent += len(reply.results)
+        metrics.n_reported += len(reply.result_acks)
         return write_scheduler_reply(reply)
 
     def _plain_reply(self, text: str, *, delay: float) -> bytes:

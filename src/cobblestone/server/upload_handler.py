@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -23,9 +22,9 @@ from starlette.types import Receive, Scope, Send
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
 from cobblestone.server.bodies import answer, chunks
 from cobblestone.server.context import ServerContext
-from cobblestone.server.project import sync_folder
+from cobblestone.server.disk import disk_is_full
 from cobblestone.store.database import Transaction
-from cobblestone.store.files import place_of
+from cobblestone.store.files import place_of, sync_folder
 from cobblestone.store.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
@@ -137,8 +136,7 @@ class UploadHandler:
         self._check_disk()
 
     def _check_disk(self) -> None:
-        free = shutil.disk_usage(self._ctx.folder.root).free
-        if free < self._ctx.settings.server.min_free_disk_bytes:
+        if disk_is_full(self._ctx):
             raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
 
     # ------------------------------------------------------------------ bytes

@@ -34,25 +34,35 @@ async def run_daemon(
     ``pause`` says how long to wait at most; else it is ``sweep_seconds``.  An error is logged and the loop goes on: one bad
     workunit must not stop a project.
     """
-    while True:
-        wait = sweep_seconds
-        began = time.monotonic()
-        try:
-            while done := await step():
-                if done < SMALL_STEP:
-                    await _until(began + PACE_SECONDS)
-                began = time.monotonic()
-            if pause is not None:
-                wait = await pause()
-        except StoreError as error:
-            log.error("daemon_step_failed", daemon=name, error=str(error))
-            wait = ERROR_PAUSE_SECONDS
-        except Exception:
-            log.exception("daemon_step_failed", daemon=name)
-            wait = ERROR_PAUSE_SECONDS
-            await asyncio.sleep(wait)
-        await ctx.bell.wait(name, at_most=wait)
-        await _until(began + PACE_SECONDS)
+    beat = ctx.health.daemon(name)
+    try:
+        while True:
+            wait = sweep_seconds
+            began = time.monotonic()
+            beat.begin(ctx.clock())
+            try:
+                while done := await step():
+                    beat.done(ctx.clock())
+                    if done < SMALL_STEP:
+                        await _until(began + PACE_SECONDS)
+                    began = time.monotonic()
+                if pause is not None:
+                    wait = await pause()
+                beat.done(ctx.clock())
+            except StoreError as error:
+                log.error("daemon_step_failed", daemon=name, error=str(error))
+                beat.failed(ctx.clock(), str(error))
+                wait = ERROR_PAUSE_SECONDS
+            except Exception as error:
+                log.exception("daemon_step_failed", daemon=name)
+                beat.failed(ctx.clock(), f"{type(error).__name__}: {error}")
+                wait = ERROR_PAUSE_SECONDS
+                await asyncio.sleep(wait)
+            beat.sleeps(ctx.clock(), wait)
+            await ctx.bell.wait(name, at_most=wait)
+            await _until(began + PACE_SECONDS)
+    finally:
+        beat.stopped = True
 
 
 async def _until(time_: float) -> None:
