@@ -17,6 +17,7 @@ from tests.helpers.project_world import SimHost, World
 from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
+from cobblestone.domain.work import JobLimits
 from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, lifecycle
@@ -38,7 +39,9 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
         log={"level": "error"},
     )
     world.now = time.time()
-    app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
+    # The hosts are done within milliseconds; a larger estimate would make their run times too small to learn from.
+    limits = JobLimits(rsc_fpops_est=1e10)
+    app = world.add_app(quorum=2, assimilator="merge.py:assimilate", limits=limits)
     world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="creditnew-deployed")))
     (world.ctx.folder.root / "merge.py").write_text(
         "def assimilate(workunit):\n"
