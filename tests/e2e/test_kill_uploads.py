@@ -20,8 +20,8 @@ from cobblestone.demo.stock_client import free_port
 from cobblestone.store.database import Store
 from cobblestone.store.uploads import output_content, outputs_of_results
 
-ROUNDS = 6
-N_JOBS = 400
+ROUNDS = 5
+N_JOBS = 240
 N_UPLOADERS = 6
 SMALL = 65_536  #: larger outputs become files
 
