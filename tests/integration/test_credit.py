@@ -26,6 +26,8 @@ from cobblestone.store.credit import LedgerLine
 from cobblestone.store.tokens import Scope, create_token, new_secret
 from cobblestone.wire.scheduler_request import MsgFromHost
 
+pytestmark = pytest.mark.both_databases
+
 DEPLOYED = "creditnew-deployed"
 NO_OUTPUT = (OutputSpec(open_name="out", optional=True),)
 

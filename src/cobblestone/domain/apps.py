@@ -101,6 +101,7 @@ class AppVersion:
     files: tuple[AppFile, ...] = ()
     min_client_version: int = 0  #: 10000 * major + 100 * minor + release
     max_client_version: int = 0  #: 0 = no limit
+    rollout_fraction: float = 1.0  #: part of the hosts that may get it
 
     @property
     def signed(self) -> bool:

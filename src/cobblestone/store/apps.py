@@ -27,7 +27,7 @@ _APP_COLUMNS = (
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
-    " min_client_version, max_client_version"
+    " min_client_version, max_client_version, rollout_fraction"
 )
 
 
@@ -177,6 +177,7 @@ def _version(row: Row) -> AppVersion:
         files=_from_json(row[9], tuple[AppFile, ...]),
         min_client_version=row[10],
         max_client_version=row[11],
+        rollout_fraction=row[12],
     )
 
 
@@ -233,8 +234,8 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
     files.add_references(tx, {file.name: 1 for file in version.files})
     version_id = tx.insert(
         "INSERT INTO app_version (app_id, platform, version_num, plan_class, deprecated, beta, api_version,"
-        " command_line, files, min_client_version, max_client_version, create_time, expavg_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " command_line, files, min_client_version, max_client_version, rollout_fraction, create_time, expavg_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             version.app_id,
             version.platform,
@@ -247,6 +248,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
             to_json(version.files),
             version.min_client_version,
             version.max_client_version,
+            version.rollout_fraction,
             now,
             now,
         ),

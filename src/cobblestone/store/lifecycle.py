@@ -277,8 +277,8 @@ def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitVi
     n_error += len(members) - good
     complete = state == BatchState.IN_PROGRESS and n_success + n_error >= njobs
     tx.execute(
-        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? THEN 2 ELSE state END,"
-        " complete_time = CASE WHEN ? THEN ? ELSE complete_time END WHERE id = ?",
+        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? = 1 THEN 2 ELSE state END,"
+        " complete_time = CASE WHEN ? = 1 THEN ? ELSE complete_time END WHERE id = ?",
         (n_success, n_error, int(complete), int(complete), now, batch_id),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import StoreError
@@ -20,7 +19,7 @@ from cobblestone.store.work import decode_outputs
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ExpectedUpload:
     """The result and output that an upload's name belongs to."""
 
