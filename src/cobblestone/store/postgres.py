@@ -202,6 +202,11 @@ def connect(address: str) -> psycopg.Connection[Row]:
     return connection
 
 
+def plain_connection(address: str) -> psycopg.Connection[Row]:
+    """A connection as the driver makes it, for SQLAlchemy."""
+    return psycopg.connect(address)
+
+
 def first_line(error: BaseException) -> str:
     """The essence of a driver's message, without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -698,7 +698,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "mail",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -824,7 +824,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "one_time_code",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
