@@ -407,10 +407,12 @@ class Exchange:
             host_id=host.id,
             user_id=user.id,
             grace_period=self.ctx.settings.scheduler.grace_period,
+            one_result_per_user=self.limits.one_result_per_user_per_wu,
             now=self.now,
         )
+        got = {assignment.candidate.result_id for assignment in claimed}
         for assignment in decision.assignments:
-            queue.remove(assignment.candidate.result_id)
+            queue.remove(assignment.candidate.result_id, claimed=assignment.candidate.result_id in got)
         changed = records_after_sending(
             tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
         )

@@ -19,7 +19,7 @@ from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange
-from cobblestone.store.database import Transaction
+from cobblestone.store.database import Locks, Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
 
@@ -61,7 +61,10 @@ class SchedulerRpc:
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
         address = request.client.host if request.client else ""
-        reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
+        reply = await self._ctx.store.awrite(
+            partial(self.transact, message=message, address=address), locks=locks
+        )
         return Response(write_scheduler_reply(reply), media_type="text/xml")
 
     def _plain_reply(self, text: str, *, delay: float) -> Response:

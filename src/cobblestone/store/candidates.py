@@ -70,9 +70,11 @@ class CandidateQueue:
         """New results were made, or a write was undone: read again before the next look."""
         self._stale = True
 
-    def remove(self, result_id: ResultId) -> None:
-        """A result was claimed or is gone."""
+    def remove(self, result_id: ResultId, *, claimed: bool = True) -> None:
+        """A result was claimed, or (``claimed`` false) is gone or in use by another process at this moment."""
         self._held.pop(result_id, None)
+        if not claimed:
+            self._dropped = True
 
     def scan(self, db: Database) -> Iterator[Candidate]:
         """All unsent results, best first; reads more from the database as far as the caller looks.

@@ -48,7 +48,11 @@ _WAKES: dict[type[Effect], str] = {
 
 
 def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
-    """Workunits with all their results, in the order of ``ids``; missing ones are left out."""
+    """Workunits with all their results, in the order of ``ids``; missing ones are left out.
+
+    In a write they belong to it until it ends: nobody else changes them or their results.
+    """
+    db.lock("workunit", ids)
     found = workunits(db, ids)
     results = results_of_workunits(db, ids)
     return [
@@ -62,7 +66,7 @@ def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]
     """Workunits whose transition time has come, the longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
-        " ORDER BY transition_time LIMIT ?",
+        f" ORDER BY transition_time LIMIT ?{db.claiming}",
         (now, limit),
     )
     return views(db, [row[0] for row in rows])
@@ -217,6 +221,7 @@ def workunits_to_assimilate(db: Database, *, now: float, limit: int) -> list[ToA
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
     """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
     fresh: list[WorkunitView] = []
+    tx.lock("workunit", [view.workunit.id for view in assimilated])
     for view in assimilated:
         changed = tx.execute(
             "UPDATE workunit SET assimilate_state = 2, transition_time = ?, completed_time = ? WHERE id = ?"
@@ -229,6 +234,7 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
     for view in fresh:
         if view.workunit.batch_id is not None:
             by_batch[view.workunit.batch_id].append(view)
+    tx.lock("batch", by_batch)
     for batch_id, members in by_batch.items():
         _count_in_batch(tx, batch_id, members, now=now)
     if fresh:
@@ -283,6 +289,7 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
 def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
     """Note that files are gone: one reference less on each input."""
     done = int(FileDeleteState.DONE)
+    tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
     for id_, names in gone.workunits:
         if tx.execute(

@@ -92,7 +92,9 @@ class Validator:
         now = self._ctx.clock()
         # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
         current = {
-            view.workunit.id: view for view in lifecycle.views(tx, [view.workunit.id for view, _ in reports])
+            view.workunit.id: view
+            for view in lifecycle.views(tx, [view.workunit.id for view, _ in reports])
+            if view.workunit.need_validate  # else another validator was faster
         }
         decided = [
             (current[view.workunit.id], judge(current[view.workunit.id], report, now=now))
