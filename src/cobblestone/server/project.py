@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cobblestone.domain.errors import Busy
+from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.database import Store
+from cobblestone.store.files import sync_folder
 from cobblestone.store.upgrade import upgrade
 
 
@@ -100,6 +101,19 @@ class ProjectFolder:
         """
         return load_settings(self.root)
 
+    def read_secret(self) -> bytes:
+        """The random bytes from which upload signatures and cookies are made.
+
+        Raises:
+            ConfigError: they are gone.
+        """
+        try:
+            return self.secret_file.read_bytes()
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{self.secret_file} is missing: the project in {self.root} is damaged. Restore it from a backup."
+            ) from error
+
     def lock(self) -> IO[str]:
         """Take the project; the lock is held until the returned file is closed (or the process dies).
 
@@ -149,12 +163,3 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make a rename inside ``path`` survive a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

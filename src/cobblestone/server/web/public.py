@@ -12,10 +12,11 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import User
+from cobblestone.server.remembered import Remembered
 from cobblestone.server.web.languages import NAMES
 from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
-from cobblestone.server.web.status import DAEMONS, ProjectStatus, Remembered
+from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.store import apps, hosts, pages, people
 from cobblestone.store.credit_history import CreditOwner
