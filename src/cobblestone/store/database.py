@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.crew import Crew
 from cobblestone.store.engine import Connection, Engine, Fault, Parameters, Row, engine_for
 
 T = TypeVar("T")
@@ -388,6 +389,10 @@ class Store:
         for connection in self._all_readers:
             self._readers.put(connection)
         self._limiter = asyncio.Semaphore(readers)
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """The processes that work on this database; ``roles``: all that they divide among them."""
+        return self._engine.crew(roles)
 
     def on_rollback(self, hook: Callable[[], None]) -> None:
         """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""

@@ -142,11 +142,13 @@ def stage_bytes(staging: Path, data: bytes) -> StagedFile:
         return writer.finish()
 
 
-def empty_staging(staging: Path) -> None:
-    """Remove what an earlier process left half done."""
+def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
+    """Remove what an earlier process left half done; what is younger than ``older_than`` seconds may be another's."""
+    limit = time.time() - older_than
     for path in staging.iterdir() if staging.is_dir() else ():
         with contextlib.suppress(OSError):
-            path.unlink()
+            if not older_than or path.stat().st_mtime < limit:
+                path.unlink()
 
 
 # -- adding --------------------------------------------------------------------

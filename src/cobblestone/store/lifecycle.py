@@ -16,7 +16,8 @@ from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.store import files
-from cobblestone.store.database import Database, Transaction
+from cobblestone.store.crew import SHARDS, Shards
+from cobblestone.store.database import Database, Parameters, Row, Transaction
 from cobblestone.store.work import add_reasons, results_of_workunits, workunits
 
 # What each effect on one result changes, as a statement whose only parameter is the result's id.
@@ -154,13 +155,19 @@ def apply_transitions(
     return created
 
 
-def ids_to_validate(db: Database, *, now: float, limit: int) -> list[WorkunitId]:
-    """Workunits that a validator must look at."""
-    rows = db.query(
-        "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ? ORDER BY id LIMIT ?",
-        (now, limit),
+def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = None) -> list[WorkunitId]:
+    """Workunits that a validator must look at, of some shards."""
+    rows = _of_shards(
+        db, "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ?", (now,), shards, limit
     )
     return [WorkunitId(row[0]) for row in rows]
+
+
+def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, limit: int) -> list[Row]:
+    """The first rows of a query for workunits, by id, that belong to some shards."""
+    if shards is None:
+        return db.query(f"{sql} ORDER BY id LIMIT ?", [*parameters, limit])
+    return db.query_in(f"{sql} AND id % {SHARDS} IN (??) ORDER BY id LIMIT {limit}", shards, parameters)
 
 
 # What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
@@ -232,12 +239,16 @@ class ToAssimilate:
     failures: int  #: earlier calls that failed
 
 
-def workunits_to_assimilate(db: Database, *, now: float, limit: int) -> list[ToAssimilate]:
-    """Workunits whose answer, or failure, is ready to be handed to the project."""
-    rows = db.query(
-        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?"
-        " ORDER BY id LIMIT ?",
-        (now, limit),
+def workunits_to_assimilate(
+    db: Database, *, now: float, limit: int, shards: Shards = None
+) -> list[ToAssimilate]:
+    """Workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    rows = _of_shards(
+        db,
+        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?",
+        (now,),
+        shards,
+        limit,
     )
     details = {row[0]: row for row in rows}
     return [

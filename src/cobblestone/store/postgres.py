@@ -15,6 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.store.crew import Crew
 from cobblestone.store.engine import Fault, Parameters, Row
 
 OLDEST_VERSION = 14
@@ -161,6 +162,12 @@ class PostgresEngine:
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return Fault.TRANSACTION
         return Fault.JOB
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """Any number of processes."""
+        from cobblestone.store.postgres_crew import PostgresCrew
+
+        return PostgresCrew(self._address, roles)
 
 
 def connect(address: str) -> psycopg.Connection[Row]:
