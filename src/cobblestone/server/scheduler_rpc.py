@@ -18,7 +18,7 @@ from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange, Links
-from cobblestone.store.database import Transaction
+from cobblestone.store.database import Locks, Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
 
@@ -62,7 +62,10 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
+        reply = await self._ctx.store.awrite(
+            partial(self.transact, message=message, address=address), locks=locks
+        )
         metrics = self._ctx.metrics
         metrics.n_sent += len(reply.results)
         metrics.n_reported += len(reply.result_acks)

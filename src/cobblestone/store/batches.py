@@ -91,6 +91,7 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
     Raises:
         NotFound: there is no such batch.
     """
+    db.lock("batch", [batch_id])
     row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE id = ?", (batch_id,))
     if row is None:
         raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
@@ -398,6 +399,7 @@ def cancel_jobs(
         " ORDER BY id LIMIT ?",
         (batch_id, after, limit),
     )
+    tx.lock("workunit", [row[0] for row in rows])
     tx.execute_many(
         "UPDATE result SET server_state = 5, outcome = 5 WHERE workunit_id = ? AND server_state IN (1, 2)",
         rows,

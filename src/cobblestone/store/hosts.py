@@ -163,6 +163,7 @@ def records(
     """Records of several hosts; a missing one is a fresh one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
     for row in db.query_in(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id IN (??)", hosts):
         key = (HostId(row[0]), AppVersionId(row[1]))
         if key in found:
@@ -220,7 +221,9 @@ def qualities(
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
     """What validation may change of several records; a missing one is a fresh one."""
     found = {key: Quality() for key in keys}
-    for row in db.query_in(_SELECT_QUALITY, sorted({key[0] for key in found})):
+    hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)
+    for row in db.query_in(_SELECT_QUALITY, hosts):
         record = found.get((row[0], row[1]))
         if record is not None:
             record.max_jobs_per_day = row[2]
