@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
 
 OPERATOR = "operator"
 """The role of users who may use the operator's pages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class User:
     """A volunteer's account."""
 
@@ -39,7 +38,7 @@ class User:
         return self.role == OPERATOR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Team:
     """A group of users whose credit is also counted together."""
 

@@ -64,6 +64,12 @@ class ServerSection(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
+    max_connections: int = Field(
+        2000, ge=16, le=100_000, description="Of more, the one that has been silent longest is closed."
+    )
+    idle_seconds: Seconds = Field(
+        60.0, ge=1, description="A connection whose sender is silent for so long is closed."
+    )
     max_request_bytes: Bytes = Field(
         8_000_000, ge=10_000, description="Largest scheduler request that is read."
     )
@@ -90,6 +96,26 @@ class ServerSection(Section):
         le=1_000_000,
         description="Outputs up to this size are stored in the database instead of in files.",
     )
+
+
+class DatabaseSection(Section):
+    """Where the rows are."""
+
+    url: str = Field(
+        "",
+        max_length=1000,
+        description=(
+            "Empty: SQLite, in the project's folder. postgresql://USER@HOST/DATABASE: PostgreSQL, "
+            "for several processes or machines; see docs/postgresql.md."
+        ),
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        if value and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be empty (SQLite) or begin with postgresql://")
+        return value
 
 
 class AccountsSection(Section):
@@ -220,6 +246,7 @@ class Settings(BaseSettings):
 
     project: ProjectSection = ProjectSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above

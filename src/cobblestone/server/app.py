@@ -35,8 +35,8 @@ def create_app(ctx: ServerContext) -> Starlette:
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
     routes: list[BaseRoute] = [
-        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers).endpoint, methods=["POST"]),
-        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx).endpoint, methods=["POST"]),
+        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers), methods=["POST"]),
+        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx), methods=["POST"]),
         Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
         Route("/get_project_config.php", rpc.get_project_config),
         Route("/create_account.php", rpc.create_account),

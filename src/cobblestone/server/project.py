@@ -24,7 +24,7 @@ class ProjectFolder:
 
     @property
     def database(self) -> Path:
-        """The SQLite database."""
+        """The SQLite database, unless the settings name another."""
         return self.root / "project.sqlite"
 
     @property
@@ -136,10 +136,11 @@ class ProjectFolder:
         handle.flush()
         return handle
 
-    def open_store(self) -> Store:
+    def open_store(self, settings: Settings) -> Store:
         """Upgrade the database if needed and open it.  Hold the lock."""
-        upgrade(self.database)
-        return Store(self.database)
+        location = settings.database.url or self.database
+        upgrade(location)
+        return Store(location)
 
 
 def write_private(path: Path, data: bytes) -> None:

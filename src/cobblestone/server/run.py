@@ -14,12 +14,14 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
+from cobblestone.server.connections import close_silent_connections, connection_class
 from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
@@ -62,7 +64,7 @@ def open_project(
     with folder.lock():
         folder.make()
         files.empty_staging(folder.staging)
-        store = folder.open_store()
+        store = folder.open_store(settings)
         try:
             yield ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
         finally:
@@ -168,7 +170,8 @@ def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -
             listener = stack.enter_context(inherited or bind_socket(address.host, address.port))
             # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
             held = stack.enter_context(listener.dup())
-            again = asyncio.run(_serve(ctx, listener, ready))
+            runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+            again = runner.run(_serve(ctx, listener, ready))
             if again:
                 stack.pop_all()
     if again:
@@ -185,6 +188,7 @@ async def _serve(
     server = DrainingServer(
         uvicorn.Config(
             create_app(ctx),
+            http=connection_class(ctx.settings.server.max_connections),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -197,6 +201,7 @@ async def _serve(
     )
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        guard = asyncio.create_task(close_silent_connections(server, ctx.settings.server.idle_seconds))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
         server.listen_to_signals()
@@ -209,6 +214,7 @@ async def _serve(
         try:
             await serving
         finally:
+            guard.cancel()
             notify("RELOADING=1" if server.restart else "STOPPING=1")
             ctx.folder.run_file.unlink(missing_ok=True)
     log.info("project_stopped", folder=str(ctx.folder.root))

@@ -121,7 +121,7 @@ def list_tasks(db: Database, owner: TaskOwner, *, state: TaskState | None, page:
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     """How many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
-    sums = ", ".join(f"coalesce(sum({_TASK_CONDITIONS[state]}), 0)" for state in TaskState)
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
         f"SELECT {sums} FROM (SELECT r.server_state, r.outcome, r.validate_state FROM result r"
         f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r",

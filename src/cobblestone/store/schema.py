@@ -23,7 +23,7 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _id() -> sa.Column[Any]:
-    return sa.Column("id", sa.Integer, primary_key=True)
+    return sa.Column("id", INTEGER, primary_key=True)
 
 
 def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:
@@ -151,6 +151,7 @@ app = _table(
     _real(
         "credit_per_cpu_second"
     ),  # published average for programs that cannot count; 0: from the sums below
+    _text("credit_function"),  # FILE.py:function, for the system "assigned"
     _real("min_avg_pfc", 1),
     _real("flops_scale", 1),
     _real("counted_benchmark_credit"),  # sums that flops_scale comes from
@@ -415,6 +416,17 @@ credit_entry = _table(
         sqlite_where=sa.text("kind = 'grant'"),
         postgresql_where=sa.text("kind = 'grant'"),
     ),
+)
+
+# When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
+credit_inheritance = _table(
+    "credit_inheritance",
+    _id(),
+    _real("time"),
+    _int("host_id"),
+    _int("from_version_id"),
+    _int("to_version_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
 )
 
 # When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.

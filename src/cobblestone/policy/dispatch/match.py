@@ -7,12 +7,13 @@ is considered, so that a host whose tasks fail does not fall back to an older ve
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import ResourceUsage
@@ -30,7 +31,7 @@ NEVER_WORKED_CHANCE = 0.99  #: … in this part of the cases; the others give it
 _ADDRESS_SPACE = {"Win": 2e9, "Lin": 3e9, "Dar": 4e9}  # bytes that a 32-bit program can use, by system
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Match:
     """The version that a host would run for an app."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -14,6 +15,10 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 5.0
 ERROR_PAUSE_SECONDS = 2.0
+PACE_SECONDS = 0.05
+"""From the begin of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
+one for a few."""
+SMALL_STEP = 100
 
 
 async def run_daemon(
@@ -33,10 +38,14 @@ async def run_daemon(
     try:
         while True:
             wait = sweep_seconds
+            began = time.monotonic()
             beat.begin(ctx.clock())
             try:
-                while await step():
+                while done := await step():
                     beat.done(ctx.clock())
+                    if done < SMALL_STEP:
+                        await _until(began + PACE_SECONDS)
+                    began = time.monotonic()
                 if pause is not None:
                     wait = await pause()
                 beat.done(ctx.clock())
@@ -51,5 +60,13 @@ async def run_daemon(
                 await asyncio.sleep(wait)
             beat.sleeps(ctx.clock(), wait)
             await ctx.bell.wait(name, at_most=wait)
+            await _until(began + PACE_SECONDS)
     finally:
         beat.stopped = True
+
+
+async def _until(time_: float) -> None:
+    """Sleep until a time of the monotonic clock, if it is not over."""
+    seconds = time_ - time.monotonic()
+    if seconds > 0:
+        await asyncio.sleep(seconds)

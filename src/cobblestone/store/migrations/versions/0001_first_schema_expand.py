@@ -31,7 +31,7 @@ def upgrade() -> None:
 
     op.create_table(
         "api_token",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
         sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -51,7 +51,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "app",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("user_friendly_name", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -93,6 +93,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column("credit_function", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "min_avg_pfc",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -194,7 +195,7 @@ def upgrade() -> None:
 
     op.create_table(
         "app_version",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "app_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -304,7 +305,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "audit_entry",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -326,7 +327,7 @@ def upgrade() -> None:
 
     op.create_table(
         "batch",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -380,7 +381,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "code_sign_key",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("public_key", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -401,7 +402,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_decay",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -430,7 +431,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_entry",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -509,6 +510,40 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "credit_inheritance",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
+        ),
+        sa.Column(
+            "host_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "from_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "to_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_entry_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    op.create_table(
         "file",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column(
@@ -546,7 +581,7 @@ def upgrade() -> None:
 
     op.create_table(
         "host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -744,7 +779,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "mail",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -791,7 +826,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_from_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -827,7 +862,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_to_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -858,7 +893,7 @@ def upgrade() -> None:
 
     op.create_table(
         "news",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("title", sa.Text(), server_default="", nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -870,7 +905,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "one_time_code",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -905,7 +940,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "result",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "workunit_id",
@@ -1068,7 +1103,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "team",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("name_lc", sa.Text(), server_default="", nullable=False),
         sa.Column("founder_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -1149,7 +1184,7 @@ def upgrade() -> None:
 
     op.create_table(
         "user_account",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("email_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("authenticator", sa.Text(), server_default="", nullable=False),
@@ -1243,7 +1278,7 @@ def upgrade() -> None:
 
     op.create_table(
         "workunit",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -1547,6 +1582,7 @@ def downgrade() -> None:
         )
 
     op.drop_table("file")
+    op.drop_table("credit_inheritance")
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.drop_index(
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
