@@ -72,7 +72,7 @@ class Accounts:
             name=wish.user_name,
             email_addr=wish.email_addr,
             # The family's MD5 is what clients send; only its slow salted hash is kept.
-            passwd_hash=await asyncio.to_thread(self._hasher.hash, wish.passwd_hash),
+            passwd_hash=await self.hash(wish.passwd_hash),
             authenticator=secrets.token_hex(16),
             cross_project_id=secrets.token_hex(16),
             team_name=wish.team_name,
@@ -98,6 +98,10 @@ class Accounts:
         if not await asyncio.to_thread(self._verify, stored, passwd_hash):
             raise WebRpcFailure(WebRpcError.BAD_PASSWD)
         return user
+
+    async def hash(self, passwd_hash: str) -> str:
+        """The slow salted hash that is stored."""
+        return await asyncio.to_thread(self._hasher.hash, passwd_hash)
 
     async def _exists(self, email_addr: str) -> bool:
         return await self._ctx.store.aread(lambda db: people.user_by_email(db, email_addr)) is not None

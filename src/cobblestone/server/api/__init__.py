@@ -13,8 +13,10 @@ from cobblestone.server.api import (
     apps,
     batches,
     credit,
+    doctor,
     errors,
     files,
+    operator,
     outputs,
     people,
     scales,
@@ -39,6 +41,8 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *trickles.ENDPOINTS,
     *credit.ENDPOINTS,
     *status.ENDPOINTS,
+    *operator.ENDPOINTS,
+    *doctor.ENDPOINTS,
     *scales.ENDPOINTS,
 )
 

@@ -12,6 +12,7 @@ from cobblestone.server.account_rpc import Accounts
 from cobblestone.server.context import ServerContext
 from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.credit_pages import CreditPages
+from cobblestone.server.web.operator import OperatorPages
 from cobblestone.server.web.public import PublicPages
 from cobblestone.server.web.site import Site
 from cobblestone.server.web.work import WorkPages
@@ -25,6 +26,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *AccountPages(site, accounts).routes(),
         *WorkPages(site).routes(),
         *CreditPages(site).routes(),
+        *OperatorPages(site).routes(),
         Route("/static/{name}", site.static_file),
         Route("/{path:path}", site.nothing_here),
     ]
