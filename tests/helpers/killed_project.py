@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.project_world import SimHost, World
 
+from cobblestone.domain.work import JobLimits
 from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, lifecycle
@@ -29,7 +30,9 @@ def make_project(root: Path, *, url: str, port: int, n_jobs: int, database: str 
         log={"level": "error"},
     )
     world.now = time.time()
-    app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
+    # The hosts are done within milliseconds; a larger estimate would make their run times too small to learn from.
+    limits = JobLimits(rsc_fpops_est=1e10)
+    app = world.add_app(quorum=2, assimilator="merge.py:assimilate", limits=limits)
     app = replace(app, credit_system="creditnew-deployed", partial_credit=True)
     world.write(lambda tx: apps.update_app(tx, app))
     (world.ctx.folder.root / "merge.py").write_text(
