@@ -266,10 +266,13 @@ class HostRun:
         self._used_peak = peak
 
     def ended(self) -> list[Task]:
-        """Return the running tasks that have reached their end."""
+        """Return the running tasks that have reached their end; a polling client sees it at the next poll
+        after the start, also of an empty job.
+        """
         if self._finish > TINY:
             return []
-        return [t for t in self.running if t.limit - t.done <= TINY]
+        ended = [t for t in self.running if t.limit - t.done <= TINY]
+        return [t for t in ended if t.run_start < self.now] if self.quantum else ended
 
     # -- end ----------------------------------------------------------------------------------------------------------
 

@@ -36,12 +36,11 @@ def adjust_long_term(
     total = sum(wall)
     counted = [ok or used > 0.0 for ok, used in zip(eligible, wall, strict=True)]
     share_sum = sum(share for share, ok in zip(shares, counted, strict=True) if ok)
-    per_share = total / share_sum if share_sum > 0 else 0.0
     new = [
-        debt + share * per_share - used if ok else debt
+        debt + (share / share_sum * total - used) if ok and share_sum > 0 else debt
         for debt, share, used, ok in zip(debts, shares, wall, counted, strict=True)
     ]
-    mean = sum(new) / len(new) if new else 0.0
+    mean = _in_turn(new) / len(new) if new else 0.0
     return [debt - mean for debt in new]
 
 
@@ -51,15 +50,24 @@ def adjust_short_term(
     """Return short-term debts after an interval; a project without a runnable job has none."""
     total = sum(wall)
     share_sum = sum(share for share, ok in zip(shares, runnable, strict=True) if ok)
-    per_share = total / share_sum if share_sum > 0 else 0.0
     new = [
-        debt + share * per_share - used if ok else 0.0
+        (debt + (share / share_sum * total - used) if share_sum > 0 else debt) if ok else 0.0
         for debt, share, used, ok in zip(debts, shares, wall, runnable, strict=True)
     ]
     number = sum(runnable)
-    mean = sum(new) / number if number else 0.0
+    mean = _in_turn(new) / number if number else 0.0
     low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
     return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(new, runnable, strict=True)]
+
+
+def _in_turn(values: Sequence[float]) -> float:
+    """Add up one after the other: ``sum`` rounds differently from Python 3.12 on, and ties would be broken
+    otherwise.
+    """
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> float:
