@@ -6,8 +6,8 @@ then and took whoever was scheduled at that moment to have been so since the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from cobblestone.policy.client import debts
 from cobblestone.simulator.engine import HostRun
@@ -36,6 +36,14 @@ class Accounts(Protocol):
     def gap(self, seconds: float) -> None:
         """The host was off."""
         ...
+
+
+class BookState(NamedTuple):
+    """Accounts at one moment."""
+
+    long: list[float]
+    short: list[float]
+    efficiency: float
 
 
 class _Debts:
@@ -122,6 +130,39 @@ class PolledAccounts(_Debts):
         self._total = self._cpu = 0.0
         for i in range(len(self._wall)):
             self._wall[i] = 0.0
+
+    def foresee(
+        self, *, quantum: float, runnable: Sequence[bool], contactable: Sequence[bool]
+    ) -> Iterator[BookState]:
+        """Yield the accounts after one poll, two, three ..., if nothing changes; the last settlement was just
+        now.
+        """
+        wall = [0.0] * len(self.shares)
+        for task in self.host.running:
+            wall[task.project] += quantum
+        eligible = [a or b for a, b in zip(runnable, contactable, strict=True)]
+        total = quantum * len(self.host.running)
+        gains = debts.gains(self.shares, wall=wall, counted=[e or w > 0.0 for e, w in zip(eligible, wall, strict=True)])
+        short_gains = debts.gains(self.shares, wall=wall, counted=runnable)
+        long, short, efficiency = self.long, self.short, self.efficiency
+        alone = len(wall) == 1
+        while True:
+            if total:
+                efficiency = debts.update_cpu_efficiency(efficiency, wall=total, cpu=total)
+            if not alone:
+                long = debts.centre([debt + gain for debt, gain in zip(long, gains, strict=True)])
+                short = debts.centre_runnable(
+                    [debt + gain for debt, gain in zip(short, short_gains, strict=True)], runnable
+                )
+            yield BookState(long, short, efficiency)
+
+    def accept(self, state: BookState, at: float) -> None:
+        """Take over foreseen accounts, settled at the time ``at``."""
+        self.long, self.short, self.efficiency = state
+        ahead = at - self.host.now
+        for task in self.host.running:
+            task.counted = task.done + ahead
+        self._since = at
 
     def _charge_task(self, task: Task, seconds: float) -> None:
         self._wall[task.project] += seconds

@@ -146,14 +146,7 @@ class ClassicClient:
         if self.outcome is None:
             queues = self._estimate()
             if self.compat.every_poll:
-                self.outcome = simulate_round_robin_2007(
-                    [(t.project, t.remaining, t.cutoff) for t in self.jobs],
-                    now=self.host.now,
-                    ncpus=self.ncpus,
-                    cpu_fraction=self.cpu_fraction(),
-                    buffer_seconds=self.prefs.buffer_total,
-                    shares=self.shares,
-                )
+                self.outcome = self._round_robin_2007(self.host.now, self.cpu_fraction())
             else:
                 self.outcome = simulate_round_robin(
                     queues,
@@ -166,6 +159,16 @@ class ClassicClient:
             self.misses = self.outcome.misses
             self.shortfalls = self.outcome.shortfalls
         return self.outcome
+
+    def _round_robin_2007(self, now: float, cpu_fraction: float) -> RoundRobinOutcome:
+        return simulate_round_robin_2007(
+            [(t.project, t.remaining, t.cutoff) for t in self.jobs],
+            now=now,
+            ncpus=self.ncpus,
+            cpu_fraction=cpu_fraction,
+            buffer_seconds=self.prefs.buffer_total,
+            shares=self.shares,
+        )
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -312,21 +315,10 @@ class ClassicClient:
         now = host.now
         self.must_fetch = False
         self._account()
-        count = len(self.shares)
         if self.choice.work_fetch == 1:
             self._estimate()
-        projects = [
-            FetchProject(
-                self.shares[i],
-                self.not_before[i] <= now,
-                self.accounts.long[i],
-                self.dcf[i],
-                len(self.queues[i]),
-                sum([t.remaining for t in self.queues[i]]),
-            )
-            for i in range(count)
-        ]
-        running = [0] * count
+        projects = self.fetch_projects(self.accounts.long)
+        running = [0] * len(self.shares)
         for task in host.running:
             running[task.project] += 1
         wait = work_fetch.FETCH_PERIOD
@@ -368,6 +360,21 @@ class ClassicClient:
         if self.explain and host.recorder is not None and self.plan.reasons:
             texts = [self._named(why) for why in self.plan.reasons]
             host.recorder.note(now, "fetch", "; ".join(texts))
+
+    def fetch_projects(self, long_debts: list[float]) -> list[FetchProject]:
+        """Return what work fetch looks at."""
+        now = self.host.now
+        return [
+            FetchProject(
+                share,
+                self.not_before[i] <= now,
+                long_debts[i],
+                self.dcf[i],
+                len(self.queues[i]),
+                sum([t.remaining for t in self.queues[i]]),
+            )
+            for i, share in enumerate(self.shares)
+        ]
 
     def _named(self, why: Reason) -> str:
         """A reason's sentence with the project's name for its number."""

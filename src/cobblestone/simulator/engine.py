@@ -146,6 +146,8 @@ class HostRun:
             else:
                 self.advance(stop)
             if self.now >= change:
+                if self.quantum:
+                    client.account()  # as the last poll before it did
                 self._switch_off()
         self._close()
 
@@ -155,14 +157,18 @@ class HostRun:
             first = self.now if self.now > self.on_since else self.on_since + q
             if wake > first:
                 first = q * math.ceil(wake / q - 1e-9)
-            finish = (
-                self.now + q * max(1, math.ceil(self._finish / q - 1e-9)) if self._finish < NEVER else NEVER
-            )
+            finish = self.next_finish()
             return first if first < finish else finish
         if wake < self.now:
             wake = self.now
         finish = self.now + self._finish
         return wake if wake < finish else finish
+
+    def next_finish(self) -> float:
+        """Return the poll at which the next running task will be seen to have ended."""
+        if self._finish == NEVER:
+            return NEVER
+        return self.now + self.quantum * max(1, math.ceil(self._finish / self.quantum - 1e-9))
 
     def advance(self, to: float) -> None:
         """Let the running tasks compute until ``to``; the host is on."""
