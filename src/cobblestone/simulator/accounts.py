@@ -142,7 +142,9 @@ class PolledAccounts(_Debts):
             wall[task.project] += quantum
         eligible = [a or b for a, b in zip(runnable, contactable, strict=True)]
         total = quantum * len(self.host.running)
-        gains = debts.gains(self.shares, wall=wall, counted=[e or w > 0.0 for e, w in zip(eligible, wall, strict=True)])
+        gains = debts.gains(
+            self.shares, wall=wall, counted=[e or w > 0.0 for e, w in zip(eligible, wall, strict=True)]
+        )
         short_gains = debts.gains(self.shares, wall=wall, counted=runnable)
         long, short, efficiency = self.long, self.short, self.efficiency
         alone = len(wall) == 1

@@ -11,32 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
-from cobblestone.policy.client.work_fetch import FetchProject
 from cobblestone.simulator.accounts import BookState, PolledAccounts
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import NEVER
-from cobblestone.simulator.task import Task
-
-
-@dataclass(slots=True)
-class _Outlook:
-    """What the client will find at a poll to come, if nothing happens before."""
-
-    acts: bool  #: it will ask for work, or look at its run list with other eyes
-    misses: list[int]
-    steady: bool = False  #: it does not ask, and if that is so at both ends of a span, none inside it asks either
 
 
 class PollingClient(ClassicClient):
     """The published family's client with the poll loop of 2007."""
 
     accounts: PolledAccounts
-    _seen: dict[int, _Outlook]
+    last_enforce: float
+    _seen: dict[int, RoundRobinOutcome]  #: by number of polls from now
     _states: list[BookState]
     _coming: Iterator[BookState]
     _waiting: bool
@@ -125,22 +114,34 @@ class PollingClient(ClassicClient):
 
     def _first_acting(self, polls: int) -> int:
         """Return the number of the first poll that acts, 0 if none of the next ``polls`` does."""
-        end = self._look(polls)
-        several = len(self.shares) > 1
-        if several and self.choice.work_fetch != 1 and self.network.may_contact(self.host.now):
-            begin = self.outcome is not None and self._is_steady(self.outcome, self.accounts.long)
-            if end.acts or not begin or not end.steady:
-                return next((k for k in range(1, polls + 1) if self._look(k).acts), 0)
-        if not end.acts:
+        end = self._acts(polls)
+        if self._needs_every_look(polls, end):
+            return next((k for k in range(1, polls + 1) if self._acts(k)), 0)
+        if not end:
             return 0
         low, high = 0, polls
         while high - low > 1:
             middle = (low + high) // 2
-            if self._look(middle).acts:
+            if self._acts(middle):
                 high = middle
             else:
                 low = middle
         return high
+
+    def _needs_every_look(self, polls: int, acts: bool) -> bool:
+        """Tell whether what the last poll does says nothing of those before it."""
+        if (
+            len(self.shares) == 1
+            or self.choice.work_fetch == 1
+            or not self.network.may_contact(self.host.now)
+        ):
+            return False
+        if acts or self.outcome is None:
+            return True
+        return not (
+            self._has_enough(self.outcome, self.accounts.long)
+            and self._has_enough(self._outcome(polls), self._state(polls).long)
+        )
 
     def _jump(self, first: int, event: float) -> None:
         """Go to the first acting poll, or to the event, with the state that the poll before it leaves."""
@@ -153,7 +154,7 @@ class PollingClient(ClassicClient):
         skipped = round((before - now) / quantum)
         if self.choice.work_fetch != 1:
             self.trouble = self._trouble(skipped)
-            self.misses = self._look(skipped).misses
+            self.misses = self._outcome(skipped).misses
         if skipped:
             self.accounts.accept(self._state(skipped), before)
         pairs = int((before - self.last_enforce) // (2.0 * quantum))
@@ -169,40 +170,57 @@ class PollingClient(ClassicClient):
         if pairs < 1:
             return self.trouble
         seen_at = round((self.last_enforce + 2.0 * quantum * pairs - now) / quantum) - 1
-        return self._look(seen_at).misses if seen_at > 0 else self.misses
+        return self._outcome(seen_at).misses if seen_at > 0 else self.misses
 
     # -- from afar ----------------------------------------------------------------------------------------------------
 
-    def _look(self, polls: int) -> _Outlook:
+    def _outcome(self, polls: int) -> RoundRobinOutcome:
+        """Return what the round-robin simulation will find after so many polls."""
         found = self._seen.get(polls)
         if found is None:
-            found = self._seen[polls] = self._foresee(polls)
+            ahead = self._let_pass(polls)
+            found = self._round_robin_2007(self.host.now + ahead, self._state(polls).efficiency)
+            self._seen[polls] = found
         return found
 
-    def _foresee(self, polls: int) -> _Outlook:
-        """Say what the client will find after so many polls."""
+    def _let_pass(self, polls: int) -> float:
+        """Set the remaining times of the running tasks to what they will be; returns the seconds until then."""
         ahead = polls * self.host.quantum
-        now = self.host.now + ahead
         for task in self.host.running:
-            task.remaining = self._remaining_after(task, ahead)
-        if self.choice.work_fetch == 1:
-            acts = self.network.may_contact(now) and (
-                work_fetch.fetch_by_queue(self.fetch_projects(self._state(polls).long), self.shortfalls, prefs=self.prefs).project
-                is not None
+            done = task.done + ahead
+            task.remaining = remaining_2007(
+                estimate=task.raw * self.dcf[task.project], used=done, fraction_done=done / task.size
             )
-            return _Outlook(acts, self.misses)
-        state = self._state(polls)
-        outcome = self._round_robin_2007(now, state.efficiency)
-        misses = outcome.misses
-        if self._waiting and misses != self.misses:
-            return _Outlook(True, misses)
-        if not self.network.may_contact(now):
-            return _Outlook(False, misses)
-        projects = self.fetch_projects(state.long)
-        steady = self._is_steady(outcome, state.long)
-        return _Outlook(self._would_fetch(polls, outcome, projects), misses, steady)
+        return ahead
 
-    def _is_steady(self, outcome: RoundRobinOutcome, long_debts: list[float]) -> bool:
+    def _acts(self, polls: int) -> bool:
+        """Tell whether the client will ask for work then, or look at its run list with other eyes."""
+        now = self.host.now + polls * self.host.quantum
+        long = self._state(polls).long
+        if self.choice.work_fetch == 1:
+            if not self.network.may_contact(now):
+                return False
+            self._let_pass(polls)
+            plan = work_fetch.fetch_by_queue(self.fetch_projects(long), self.shortfalls, prefs=self.prefs)
+            return plan.project is not None
+        outcome = self._outcome(polls)
+        if self._waiting and outcome.misses != self.misses:
+            return True
+        if not self.network.may_contact(now):
+            return False
+        projects = self.fetch_projects(long)
+        if work_fetch.overall_urgency(projects, outcome, prefs=self.prefs) is work_fetch.Urgency.DONT_NEED:
+            return False
+        plan = work_fetch.fetch_by_shortfall(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            misses=self._trouble(polls),
+            order_dependent=self.faults.order_dependent_fetch,
+        )
+        return plan.project is not None
+
+    def _has_enough(self, outcome: RoundRobinOutcome, long_debts: list[float]) -> bool:
         """Tell whether nobody is asked because there is enough of everything, and not by chance.
 
         A project that falls below its share within the buffer is booked a shortfall only while one of its jobs
@@ -212,33 +230,9 @@ class PollingClient(ClassicClient):
         if outcome.shortfall > 0.0:
             return False
         horizon, floor = self.prefs.buffer_total, -self.prefs.slice_seconds
-        for dry, debt in zip(outcome.dry_after, long_debts, strict=True):
-            if 0.0 <= dry <= horizon and debt > floor:
-                return False
-        return True
-
-    def _would_fetch(self, polls: int, outcome: RoundRobinOutcome, projects: list[FetchProject]) -> bool:
-        misses = outcome.misses
-        if work_fetch.overall_urgency(projects, outcome, prefs=self.prefs) is work_fetch.Urgency.DONT_NEED:
-            return False
-        trouble = misses
-        if any(misses) or any(self.trouble) or any(self.misses):
-            self._seen[polls] = _Outlook(False, misses)  # its own misses may be asked for
-            trouble = self._trouble(polls)
-            del self._seen[polls]
-        plan = work_fetch.fetch_by_shortfall(
-            projects,
-            outcome,
-            prefs=self.prefs,
-            misses=trouble,
-            order_dependent=self.faults.order_dependent_fetch,
-        )
-        return plan.project is not None
-
-    def _remaining_after(self, task: Task, ahead: float) -> float:
-        done = task.done + ahead
-        return remaining_2007(
-            estimate=task.raw * self.dcf[task.project], used=done, fraction_done=done / task.size
+        return not any(
+            0.0 <= dry <= horizon and debt > floor
+            for dry, debt in zip(outcome.dry_after, long_debts, strict=True)
         )
 
     def _state(self, polls: int) -> BookState:

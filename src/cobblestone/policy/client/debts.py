@@ -72,7 +72,9 @@ def centre_runnable(debts: Sequence[float], runnable: Sequence[bool]) -> list[fl
     limits.
     """
     number = sum(runnable)
-    mean = _in_turn([debt for debt, ok in zip(debts, runnable, strict=True) if ok]) / number if number else 0.0
+    mean = (
+        _in_turn([debt for debt, ok in zip(debts, runnable, strict=True) if ok]) / number if number else 0.0
+    )
     low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
     return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(debts, runnable, strict=True)]
 
