@@ -65,6 +65,8 @@ class ClassicClient:
         self.trouble = self.misses  #: misses as of the last enforcement
         self.last_enforce = 0.0
         self.shortfalls = [0.0] * count
+        self._prepared = [ProjectQueue(share, (), ()) for share in self.shares]
+        self._changed = set(range(count))  #: projects whose entry in ``_prepared`` is out of date
         self.wanted: list[Task] = []
         self.patterns = [JobPattern()] * count
         self.starts = 0
@@ -124,10 +126,15 @@ class ClassicClient:
         )
 
     def _estimate(self) -> list[ProjectQueue]:
-        """Bring remaining times up to date and return the queues for the round-robin simulation."""
-        queues: list[ProjectQueue] = []
-        for i, tasks in enumerate(self.queues):
+        """Bring remaining times up to date and return the queues for the round-robin simulation.
+
+        Only those of projects whose tasks ran or whose queue changed since the last time are made anew.
+        """
+        changed = self._changed
+        changed.update([task.project for task in self.host.running])
+        for i in changed:
             dcf = self.dcf[i]
+            tasks = self.queues[i]
             for task in tasks:
                 if task.done > 0.0:
                     task.remaining = remaining_2007(
@@ -137,10 +144,12 @@ class ClassicClient:
                     )
                 else:
                     task.remaining = task.raw * dcf
-            queues.append(
-                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            self._prepared[i] = ProjectQueue(
+                self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks]
             )
-        return queues
+        changed.clear()
+        changed.update([task.project for task in self.host.running])
+        return self._prepared
 
     def _simulate(self) -> RoundRobinOutcome:
         if self.outcome is None:
@@ -182,6 +191,7 @@ class ClassicClient:
             self._account()
         again = True
         while again:
+            self.host.count_round()
             again = self._take_finished()
             if (self.jobs or self.finished) and (
                 self.must_schedule or now - self.last_schedule >= self.slice - TINY
@@ -217,6 +227,7 @@ class ClassicClient:
         # debts count a project that has just finished its only job as still eligible through its wall time
         for task in ended:
             self.queues[task.project].remove(task)
+            self._changed.add(task.project)
             self.jobs.remove(task)
             insort(self.finished, task, key=_by_arrival)
             due = work_fetch.report_due(
@@ -224,7 +235,8 @@ class ClassicClient:
                 completed_at=host.now,
                 buffer_min=self.prefs.buffer_min,
             )
-            task.report_at = self.network.upload(task, not_before=due)
+            task.report_at = due
+            self.network.upload(task)
             if host.recorder is not None:
                 host.recorder.finished(task, host.now)
         host.recompute()
@@ -291,6 +303,7 @@ class ClassicClient:
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
             self.accounts.preempted(task)
+            self._changed.add(task.project)
             host.stop(task, keep=self.host.host.leave_in_memory)
         for task in change.start:
             if not task.start_order:
@@ -392,7 +405,7 @@ class ClassicClient:
         for task in self.finished:
             # the polling client of 2007 waits until a report is overdue
             due = now > task.report_at if self.compat.quantum else now > task.report_at - TINY
-            if due and self.not_before[task.project] <= now:
+            if due and self.not_before[task.project] <= now and not self.network.uploading(task):
                 if task.project == plan.project:
                     return self._rpc(task.project, plan.seconds)
                 return self._rpc(task.project, plan.others.get(task.project, 0.0))
@@ -412,9 +425,8 @@ class ClassicClient:
             self.must_fetch = True
             return True
         for task in list(self.finished):
-            if (task.project == project or self.compat.one_contact_reports_all) and self.network.uploaded(
-                task, now
-            ):
+            mine = task.project == project or self.compat.one_contact_reports_all
+            if mine and not self.network.uploading(task):
                 self.finished.remove(task)
                 host.books.report(task, now)
         sent: list[Task] = []
@@ -441,6 +453,7 @@ class ClassicClient:
             self.arrivals += 1
             task.serial = self.arrivals
             self.queues[project].append(task)
+            self._changed.add(project)
             self.jobs.append(task)
             self.network.download(task)
         book.sent += len(sent)
@@ -475,7 +488,12 @@ class ClassicClient:
             if now + TINY < at < wake and self.network.may_contact(at):
                 wake = at
         if self.finished:
-            due = min([max(t.report_at, self.not_before[t.project]) for t in self.finished])
+            due = min(
+                [
+                    max(t.report_at, self.not_before[t.project], now + self.network.uploading(t))
+                    for t in self.finished
+                ]
+            )
             wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
 
