@@ -11,6 +11,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder
+from cobblestone.server.rate_limits import RateLimits
 from cobblestone.store.candidates import CandidateQueue
 from cobblestone.store.database import Store
 
@@ -70,8 +71,10 @@ class ServerContext:
     started: float = 0.0  #: Unix seconds
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
+    limits: RateLimits = field(init=False)
 
     def __post_init__(self) -> None:
+        self.limits = RateLimits(self.settings)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
         self.store.set_waker(self._wake)
         self.store.on_rollback(self._forget)

@@ -21,6 +21,7 @@ from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
 from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.accounts import AccountKeeper, AppCreditFollower
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.loop import run_daemon
@@ -29,6 +30,7 @@ from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
+from cobblestone.server.mailer import Mailer
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
 from cobblestone.store import files
@@ -39,6 +41,8 @@ DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
 STATISTICS_SWEEP_SECONDS = 3600.0
 SCALE_SWEEP_SECONDS = 600.0
+ACCOUNT_SWEEP_SECONDS = 600.0
+TOP_LIST_SWEEP_SECONDS = 30.0
 
 
 @contextlib.contextmanager
@@ -97,6 +101,17 @@ async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
                 ),
             ),
             ("trickles", run_daemon(ctx, "trickles", TrickleCredit(ctx).step)),
+            ("mailer", run_daemon(ctx, "mailer", Mailer(ctx).step)),
+            (
+                "accounts",
+                run_daemon(ctx, "accounts", AccountKeeper(ctx).step, sweep_seconds=ACCOUNT_SWEEP_SECONDS),
+            ),
+            (
+                "top_lists",
+                run_daemon(
+                    ctx, "top_lists", AppCreditFollower(ctx).step, sweep_seconds=TOP_LIST_SWEEP_SECONDS
+                ),
+            ),
             ("scales", run_daemon(ctx, "scales", ScaleUpdater(ctx).step, sweep_seconds=SCALE_SWEEP_SECONDS)),
         )
     ]

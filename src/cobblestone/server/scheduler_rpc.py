@@ -19,6 +19,7 @@ from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange
+from cobblestone.server.rate_limits import client_address
 from cobblestone.store.database import Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
@@ -60,7 +61,7 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        address = request.client.host if request.client else ""
+        address = client_address(request, self._ctx.settings)
         reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
         return Response(write_scheduler_reply(reply), media_type="text/xml")
 

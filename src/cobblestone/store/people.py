@@ -16,11 +16,10 @@ T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
-    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time"
+    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, send_email, language,"
+    " totp_secret <> '', session_epoch, erase_time, erased_time"
 )
-_TEAM_COLUMNS = (
-    "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time"
-)
+_TEAM_COLUMNS = "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time, country, joinable"
 
 
 def _user(row: Row) -> User:
@@ -40,6 +39,12 @@ def _user(row: Row) -> User:
         project_prefs=row[12],
         show_hosts=bool(row[13]),
         credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
+        send_email=bool(row[17]),
+        language=row[18],
+        second_factor=bool(row[19]),
+        session_epoch=row[20],
+        erase_time=row[21],
+        erased=row[22] is not None,
     )
 
 
@@ -52,6 +57,8 @@ def _team(row: Row) -> Team:
         description=row[4],
         url=row[5],
         credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
+        country=row[9],
+        joinable=bool(row[10]),
     )
 
 
