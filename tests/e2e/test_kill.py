@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -17,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.helpers.project_world import SimHost, World
+from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.policy.lifecycle.states import check_invariants
@@ -24,51 +22,8 @@ from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, lifecycle
 from cobblestone.store.database import Store
 
-ROUNDS = 12
+ROUNDS = 50
 N_JOBS = 60
-
-
-class Server:
-    """A real server process on a project that a World made."""
-
-    def __init__(self, root: Path, url: str) -> None:
-        self.root = root
-        self.url = url
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            assert self.process.poll() is None, "the server ended at once"
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}healthz").status_code == 200:
-                    return
-            time.sleep(0.02)
-        raise AssertionError("the server does not start")
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        assert self.process is not None
-        self.process.terminate()
-        self.process.wait(20)
-
-
-class RemoteWorld:
-    """What a SimHost needs of a World, over real HTTP; a dead server is an exception."""
-
-    def __init__(self, url: str) -> None:
-        self.http = httpx.Client(base_url=url, timeout=10)
-
-    def close(self) -> None:
-        self.http.close()
-
-    def post(self, path: str, **options: object) -> httpx.Response:
-        return self.http.post(path, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture

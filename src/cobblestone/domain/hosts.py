@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
 
 CPU = "CPU"
 """Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Coprocessor:
     """GPUs of one type on a host, as the client reports them."""
 
@@ -23,7 +22,7 @@ class Coprocessor:
     driver_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostDescription:
     """Hardware, software and availability of a computer, as its client describes them."""
 
@@ -59,7 +58,7 @@ class HostDescription:
     coprocessors: tuple[Coprocessor, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Host:
     """A computer attached to the project."""
 
@@ -77,7 +76,7 @@ class Host:
     hidden: bool = False  #: by its owner, also when the others are shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostAppVersion:
     """Record of one app version on one host: quota, reliability, speed.
 

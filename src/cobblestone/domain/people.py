@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
+
+OPERATOR = "operator"
+"""The role of users who may use the operator's pages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class User:
     """A volunteer's account."""
 
@@ -32,10 +34,17 @@ class User:
     session_epoch: int = 0  #: raised to end all sessions
     erase_time: float | None = None  #: Unix seconds: when the account is to be erased, or was
     erased: bool = False
+    role: str = ""  #: empty: volunteer; :data:`OPERATOR`
+    blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether this user may run the project."""
+        return self.role == OPERATOR
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value(kw_only=True)
 class Team:
     """A group of users whose credit is also counted together."""
 

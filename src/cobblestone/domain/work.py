@@ -22,6 +22,7 @@ from cobblestone.domain.states import (
     ValidateState,
     WorkunitError,
 )
+from cobblestone.domain.values import value
 
 GIGAFLOPS = 1e9
 DAY = 86400.0
@@ -51,7 +52,7 @@ class OutputSpec:
     copy_file: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobLimits:
     """Estimates and hard limits of one job."""
 
@@ -62,7 +63,7 @@ class JobLimits:
     delay_bound: float = 7 * DAY  #: seconds from sending to deadline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReplicationRules:
     """How many results of a workunit are made, needed and allowed."""
 
@@ -73,7 +74,7 @@ class ReplicationRules:
     max_success_results: int = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Workunit:
     """One job: what to compute, how often, and where it stands.
 
@@ -103,7 +104,7 @@ class Workunit:
     app_version_id: AppVersionId | None = None  #: version the job is committed to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Result:
     """One instance of a workunit, sent to one host."""
 

@@ -11,7 +11,7 @@ import ipaddress
 import math
 from collections import OrderedDict
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 from cobblestone.ops.settings import Settings
 
@@ -88,13 +88,14 @@ def minutes(seconds: float) -> int:
     return max(1, math.ceil(seconds / 60))
 
 
-def client_address(request: Request, settings: Settings) -> str:
+def client_address(scope: Scope, settings: Settings) -> str:
     """The address of whoever sent a request: from the proxy's header when there is one, else of the connection."""
-    header = settings.server.client_address_header
+    header = settings.server.client_address_header.lower().encode()
     if header:
-        given = ",".join(request.headers.getlist(header))
-        return given.rpartition(",")[2].strip()[:60]
-    return request.client.host if request.client else ""
+        given = b",".join(value for name, value in scope["headers"] if name == header)
+        return given.rpartition(b",")[2].strip()[:60].decode("latin-1")
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def limit_key(address: str) -> str:

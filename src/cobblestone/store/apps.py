@@ -23,11 +23,11 @@ CATALOGUE_CHANGED = "catalogue"
 
 _APP_COLUMNS = (
     "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function"
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
-    " min_client_version, max_client_version"
+    " min_client_version, max_client_version, rollout_fraction"
 )
 
 
@@ -61,6 +61,7 @@ def _app(row: Row) -> App:
         host_scale_check=bool(row[13]),
         partial_credit=bool(row[14]),
         credit_per_cpu_second=row[15],
+        credit_function=row[16],
     )
 
 
@@ -117,7 +118,7 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
         " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
-        " command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " credit_function, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
@@ -133,7 +134,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     changed = tx.execute(
         "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
         " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
-        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ? WHERE id = ?",
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ? WHERE id = ?",
         (*_app_values(app), app.id),
     )
     if changed == 0:
@@ -160,6 +161,7 @@ def _app_values(app: App) -> tuple[object, ...]:
         int(app.host_scale_check),
         int(app.partial_credit),
         app.credit_per_cpu_second,
+        app.credit_function,
     )
 
 
@@ -180,6 +182,7 @@ def _version(row: Row) -> AppVersion:
         files=_from_json(row[9], tuple[AppFile, ...]),
         min_client_version=row[10],
         max_client_version=row[11],
+        rollout_fraction=row[12],
     )
 
 
@@ -236,8 +239,8 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
     files.add_references(tx, {file.name: 1 for file in version.files})
     version_id = tx.insert(
         "INSERT INTO app_version (app_id, platform, version_num, plan_class, deprecated, beta, api_version,"
-        " command_line, files, min_client_version, max_client_version, create_time, expavg_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " command_line, files, min_client_version, max_client_version, rollout_fraction, create_time, expavg_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             version.app_id,
             version.platform,
@@ -250,6 +253,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
             to_json(version.files),
             version.min_client_version,
             version.max_client_version,
+            version.rollout_fraction,
             now,
             now,
         ),

@@ -167,9 +167,7 @@ def list_tasks(
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     """How many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
-    sums = ", ".join(
-        f"coalesce(sum(CASE WHEN {_TASK_CONDITIONS[state]} THEN 1 ELSE 0 END), 0)" for state in TaskState
-    )
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
         f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
         f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
@@ -373,15 +371,15 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
 
 
 def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[AppCounts]:
-    # The plus keeps SQLite from walking the whole index on app_id, for the sake of the order, instead of the few rows.
-    waiting = dict(db.query("SELECT app_id, count(*) FROM result WHERE server_state = 2 GROUP BY +app_id"))
-    running = dict(db.query("SELECT app_id, count(*) FROM result WHERE server_state = 4 GROUP BY +app_id"))
+    # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
+    waiting = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 2 GROUP BY 1"))
+    running = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 4 GROUP BY 1"))
     times: dict[int, Row] = {}
     if first_entry is not None:
         newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)
         rows = db.query(
-            "SELECT r.app_id, avg(r.elapsed_time), min(r.elapsed_time), max(r.elapsed_time), count(DISTINCT c.user_id)"
-            " FROM credit_entry c JOIN result r ON r.id = c.result_id WHERE c.id >= ? GROUP BY r.app_id",
+            "SELECT +r.app_id, avg(r.elapsed_time), min(r.elapsed_time), max(r.elapsed_time), count(DISTINCT c.user_id)"
+            " FROM credit_entry c JOIN result r ON r.id = c.result_id WHERE c.id >= ? GROUP BY 1",
             (newest,),
         )
         times = {row[0]: row[1:] for row in rows}
@@ -460,7 +458,7 @@ class Outcomes:
 def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
     """How the newest `NEWEST_TASKS` tasks of an app ended, by version."""
     kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
-    sums = ", ".join(f"sum(CASE WHEN {_TASK_CONDITIONS[kind]} THEN 1 ELSE 0 END)" for kind in kinds)
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[kind]})" for kind in kinds)
     rows = db.query(
         f"SELECT r.app_version_id, {sums} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
         f" WHERE app_id = ? ORDER BY id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_version_id IS NOT NULL"

@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
-    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, send_email, language,"
-    " totp_secret <> '', session_epoch, erase_time, erased_time"
+    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason, send_email,"
+    " language, totp_secret <> '', session_epoch, erase_time, erased_time"
 )
 _TEAM_COLUMNS = "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time, country, joinable"
 
@@ -39,12 +39,14 @@ def _user(row: Row) -> User:
         project_prefs=row[12],
         show_hosts=bool(row[13]),
         credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
-        send_email=bool(row[17]),
-        language=row[18],
-        second_factor=bool(row[19]),
-        session_epoch=row[20],
-        erase_time=row[21],
-        erased=row[22] is not None,
+        role=row[17],
+        blocked_reason=row[18],
+        send_email=bool(row[19]),
+        language=row[20],
+        second_factor=bool(row[21]),
+        session_epoch=row[22],
+        erase_time=row[23],
+        erased=row[24] is not None,
     )
 
 

@@ -23,7 +23,7 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _id() -> sa.Column[Any]:
-    return sa.Column("id", sa.Integer, primary_key=True)
+    return sa.Column("id", INTEGER, primary_key=True)
 
 
 def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:
@@ -75,6 +75,8 @@ user = _table(
     _real("global_prefs_time"),
     _text("project_prefs"),
     _int("show_hosts", 1),
+    _text("role"),  # empty: volunteer; operator
+    _text("blocked_reason"),  # not empty: its computers get no work
     _int("send_email", 1),  # about computers that fail
     _text("language"),  # of pages and mails; empty: the browser's
     _text("totp_secret"),  # sealed with the project's secret; empty: no second factor
@@ -149,6 +151,7 @@ app = _table(
     _real(
         "credit_per_cpu_second"
     ),  # published average for programs that cannot count; 0: from the sums below
+    _text("credit_function"),  # FILE.py:function, for the system "assigned"
     _real("min_avg_pfc", 1),
     _real("flops_scale", 1),
     _real("counted_benchmark_credit"),  # sums that flops_scale comes from
@@ -177,6 +180,8 @@ app_version = _table(
     _int("min_client_version"),
     _int("max_client_version"),
     _real("create_time"),
+    _real("rollout_fraction", 1),  # part of the hosts that may get it
+    _text("rollout_plan", "{}"),  # JSON: how that part grows (see policy/rollout.py)
     *_average("pfc"),
     _real("pfc_scale"),  # 0: not known
     *_credit(),
@@ -413,6 +418,17 @@ credit_entry = _table(
     ),
 )
 
+# When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
+credit_inheritance = _table(
+    "credit_inheritance",
+    _id(),
+    _real("time"),
+    _int("host_id"),
+    _int("from_version_id"),
+    _int("to_version_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
+)
+
 # When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.
 credit_decay = _table(
     "credit_decay",
@@ -466,6 +482,37 @@ api_token = _table(
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),
+)
+
+# Replies to creating requests, so that a repetition does not create a second thing.
+api_reply = _table(
+    "api_reply",
+    sa.Column("request_key", sa.Text, primary_key=True),
+    _text("digest"),  # of the request's body
+    _text("reply"),
+    _real("expire_time"),
+    sa.Index("api_reply_expired", "expire_time"),
+)
+
+# Who did what with the project; rows are only ever added.
+audit_entry = _table(
+    "audit_entry",
+    _id(),
+    _real("time"),
+    _text("actor"),  # user:ID NAME, token:ID NAME, or system
+    _text("origin"),  # web, api, command line, or server; and the address
+    _text("action"),
+    _text("target"),  # noun and id, such as "host 12"
+    _text("before", "null"),  # JSON
+    _text("after", "null"),
+    sa.Index("audit_by_target", "target"),
+)
+
+# The state of the project every few minutes, for rates and small drawings.
+project_sample = _table(
+    "project_sample",
+    sa.Column("time", REAL, primary_key=True),
+    _text("figures", "{}"),  # JSON: name -> number
 )
 
 # Links and codes that work once: for a new password, a new address, or in place of the second factor.

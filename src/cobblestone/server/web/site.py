@@ -288,7 +288,7 @@ class Visit:
     @property
     def address(self) -> str:
         """The visitor's address, for rate limits."""
-        return client_address(self.request, self.ctx.settings)
+        return client_address(self.request.scope, self.ctx.settings)
 
     @property
     def here(self) -> str:

@@ -13,8 +13,25 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "api_reply",
+        sa.Column("request_key", sa.Text(), nullable=False),
+        sa.Column("digest", sa.Text(), server_default="", nullable=False),
+        sa.Column("reply", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "expire_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("request_key"),
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("api_reply", schema=None) as batch_op:
+        batch_op.create_index("api_reply_expired", ["expire_time"], unique=False)
+
+    op.create_table(
         "api_token",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
         sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -34,7 +51,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "app",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("user_friendly_name", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -76,6 +93,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column("credit_function", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "min_avg_pfc",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -177,7 +195,7 @@ def upgrade() -> None:
 
     op.create_table(
         "app_version",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "app_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -225,6 +243,13 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "rollout_fraction",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column("rollout_plan", sa.Text(), server_default="{}", nullable=False),
         sa.Column(
             "pfc_n",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -279,8 +304,30 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "audit_entry",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("actor", sa.Text(), server_default="", nullable=False),
+        sa.Column("origin", sa.Text(), server_default="", nullable=False),
+        sa.Column("action", sa.Text(), server_default="", nullable=False),
+        sa.Column("target", sa.Text(), server_default="", nullable=False),
+        sa.Column("before", sa.Text(), server_default="null", nullable=False),
+        sa.Column("after", sa.Text(), server_default="null", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("audit_entry", schema=None) as batch_op:
+        batch_op.create_index("audit_by_target", ["target"], unique=False)
+
+    op.create_table(
         "batch",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -334,7 +381,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "code_sign_key",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("public_key", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -355,7 +402,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_decay",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -384,7 +431,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_entry",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -463,6 +510,40 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "credit_inheritance",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column(
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
+        ),
+        sa.Column(
+            "host_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "from_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "to_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_entry_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    op.create_table(
         "file",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column(
@@ -500,7 +581,7 @@ def upgrade() -> None:
 
     op.create_table(
         "host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -698,7 +779,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "mail",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -745,7 +826,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_from_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -781,7 +862,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_to_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -812,7 +893,7 @@ def upgrade() -> None:
 
     op.create_table(
         "news",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("title", sa.Text(), server_default="", nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -824,7 +905,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "one_time_code",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -851,8 +932,15 @@ def upgrade() -> None:
         batch_op.create_index("code_by_user", ["user_id", "purpose"], unique=False)
 
     op.create_table(
+        "project_sample",
+        sa.Column("time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=False),
+        sa.Column("figures", sa.Text(), server_default="{}", nullable=False),
+        sa.PrimaryKeyConstraint("time"),
+        sqlite_strict=True,
+    )
+    op.create_table(
         "result",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "workunit_id",
@@ -1015,7 +1103,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "team",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("name_lc", sa.Text(), server_default="", nullable=False),
         sa.Column("founder_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -1096,7 +1184,7 @@ def upgrade() -> None:
 
     op.create_table(
         "user_account",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("email_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("authenticator", sa.Text(), server_default="", nullable=False),
@@ -1127,6 +1215,8 @@ def upgrade() -> None:
             server_default=sa.text("1"),
             nullable=False,
         ),
+        sa.Column("role", sa.Text(), server_default="", nullable=False),
+        sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "send_email",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -1188,7 +1278,7 @@ def upgrade() -> None:
 
     op.create_table(
         "workunit",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -1459,6 +1549,7 @@ def downgrade() -> None:
         batch_op.drop_index("code_by_user")
 
     op.drop_table("one_time_code")
+    op.drop_table("project_sample")
     op.drop_table("news")
     with op.batch_alter_table("msg_to_host", schema=None) as batch_op:
         batch_op.drop_index(
@@ -1491,6 +1582,7 @@ def downgrade() -> None:
         )
 
     op.drop_table("file")
+    op.drop_table("credit_inheritance")
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.drop_index(
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
@@ -1508,6 +1600,10 @@ def downgrade() -> None:
     op.drop_table("credit_decay")
     op.drop_table("code_sign_key")
     op.drop_table("batch")
+    with op.batch_alter_table("audit_entry", schema=None) as batch_op:
+        batch_op.drop_index("audit_by_target")
+
+    op.drop_table("audit_entry")
     op.drop_table("app_version")
     with op.batch_alter_table("app_credit", schema=None) as batch_op:
         batch_op.drop_index("app_credit_by_total")
@@ -1517,3 +1613,7 @@ def downgrade() -> None:
     op.drop_table("app_credit")
     op.drop_table("app")
     op.drop_table("api_token")
+    with op.batch_alter_table("api_reply", schema=None) as batch_op:
+        batch_op.drop_index("api_reply_expired")
+
+    op.drop_table("api_reply")
