@@ -152,8 +152,8 @@ async def create_user(call: Call[NewUser, Nothing]) -> CreatedUser:
                 email_addr=email,
                 passwd_hash=passwd_hash(password, email),
                 user_name=body.name.strip(),
-                invite_code=settings.invitation_code,
-            )
+            ),
+            by_operator=True,
         )
     except WebRpcFailure as failure:
         taken = failure.error is WebRpcError.NOT_UNIQUE

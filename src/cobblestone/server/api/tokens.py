@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
 from cobblestone.store import tokens
 from cobblestone.store.database import Transaction
@@ -61,6 +62,13 @@ def _reply(token: ApiToken, now: float) -> TokenReply:
 async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
     """Make a token."""
     body, secret = call.body, tokens.new_secret()
+    if Scope.ACCOUNT in body.scopes:
+        raise ApiProblem(
+            422,
+            "bad_scope",
+            "The scope 'account' is for the owner of an account.",
+            "Volunteers make such tokens on their own pages (tokens.php).",
+        )
     expire_time = None if body.days is None else call.now + body.days * DAY
 
     def create(tx: Transaction) -> CreatedToken:
