@@ -31,6 +31,7 @@ from cobblestone.server.host_description import computing_preferences, describe_
 from cobblestone.server.host_quality import record_after_report, records_after_sending
 from cobblestone.server.job_blocks import add_jobs
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
+from cobblestone.server.roles import Role
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
@@ -401,6 +402,7 @@ class Exchange:
     def _send_new(self, request: WorkRequest, user: User, host: Host) -> None:
         tx = self.tx
         queue = self.ctx.candidates
+        queue.set_slice(*self.ctx.crew.place(Role.SCHEDULER))
 
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             return dispatching.workunits_at_user(tx, user.id, workunit_ids)
@@ -427,10 +429,12 @@ class Exchange:
             host_id=host.id,
             user_id=user.id,
             grace_period=self.ctx.settings.scheduler.grace_period,
+            one_result_per_user=self.limits.one_result_per_user_per_wu,
             now=self.now,
         )
+        got = {assignment.candidate.result_id for assignment in claimed}
         for assignment in decision.assignments:
-            queue.remove(assignment.candidate.result_id)
+            queue.remove(assignment.candidate.result_id, claimed=assignment.candidate.result_id in got)
         changed = records_after_sending(
             tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
         )
