@@ -92,9 +92,9 @@ def test_an_interrupted_move_goes_on(project: Path, postgres: PostgresServer):
     assert "result" in seen
     assert load_settings(project).database.url == "", "not before everything is there"
     rows = {table.name: table.rows for table in move_project(project, address, progress=silent).tables}
-    assert rows["result"] == 6
+    assert rows["result"] == 7
     with open_project(project) as ctx:
-        assert ctx.store.read(lambda db: db.value("SELECT COUNT(*) FROM result")) == 6
+        assert ctx.store.read(lambda db: db.value("SELECT COUNT(*) FROM result")) == 7
 
 
 def test_what_arrives_differently_is_noticed(
