@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from tests.helpers.project_world import SimHost, World
 
+from cobblestone.domain.work import JobLimits
 from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, lifecycle
 from cobblestone.store.database import Store
+from cobblestone.wire.scheduler_request import MsgFromHost
 
 
 def make_project(root: Path, *, url: str, port: int, n_jobs: int, database: str = "") -> list[str]:
@@ -28,8 +30,11 @@ def make_project(root: Path, *, url: str, port: int, n_jobs: int, database: str 
         log={"level": "error"},
     )
     world.now = time.time()
-    app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
-    world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="creditnew-deployed")))
+    # The hosts are done within milliseconds; a larger estimate would make their run times too small to learn from.
+    limits = JobLimits(rsc_fpops_est=1e10)
+    app = world.add_app(quorum=2, assimilator="merge.py:assimilate", limits=limits)
+    app = replace(app, credit_system="creditnew-deployed", partial_credit=True)
+    world.write(lambda tx: apps.update_app(tx, app))
     (world.ctx.folder.root / "merge.py").write_text(
         "def assimilate(workunit):\n"
         "    (workunit.folder / str(workunit.id)).write_bytes(workunit.outputs['out'].read_bytes())\n"
@@ -40,13 +45,26 @@ def make_project(root: Path, *, url: str, port: int, n_jobs: int, database: str 
     return users
 
 
-def work(host: SimHost, rng: random.Random, acknowledged: set[str]) -> None:
-    """What a client does: upload and report what is finished, ask for more."""
+def work(host: SimHost, rng: random.Random, acknowledged: set[str], *, lies: bool = False) -> None:
+    """What a client does: messages of what runs, upload and report what is finished, ask for more."""
+    host.rpc(
+        trickles=[
+            MsgFromHost(
+                result_name=name,
+                time=int(time.time()),
+                variety="trickle_credit",
+                text="<runtime>1</runtime>",
+            )
+            for name in host.held
+        ]
+    )
     reports = []
     for name in list(host.held):
         workunit = name.rpartition("_")[0]
+        number = zlib.crc32(workunit.encode())
+        said = "lie" if lies and number % 3 == 0 else "answer"
         # every other answer is too large for the database
-        content = f"answer of {workunit}\n".encode() * (4000 if zlib.crc32(workunit.encode()) % 2 else 1)
+        content = f"{said} of {workunit}\n".encode() * (4000 if number % 2 else 1)
         reports.append(host.finish(name, content))
     reply = host.rpc(ask=rng.choice([1, 1e13]), reports=reports)
     acknowledged.update(ack.get("name") for ack in reply.all("result_ack"))
@@ -61,8 +79,19 @@ def check(database: Store, root: Path, acknowledged: set[str], *, n_jobs: int) -
     )
     assert lost == [], "acknowledged but not stored"
     valid = database.read(lambda db: db.query("SELECT id FROM result WHERE validate_state = 1 ORDER BY id"))
-    credited = database.read(lambda db: db.query("SELECT result_id FROM credit_entry ORDER BY result_id"))
+    credited = database.read(
+        lambda db: db.query("SELECT result_id FROM credit_entry WHERE kind = 'grant' ORDER BY result_id")
+    )
     assert valid == credited
+    # what messages of wrong results brought was taken back, once
+    wrong = database.read(
+        lambda db: db.query(
+            "SELECT SUM(e.granted), SUM(CASE WHEN e.kind = 'correction' THEN 1 ELSE 0 END)"
+            " FROM result r JOIN credit_entry e ON e.result_id = r.id"
+            " WHERE r.validate_state = 2 GROUP BY r.id"
+        )
+    )
+    assert set(wrong) <= {(0.0, 1)}
     assert database.read(recompute).differences == []
     samples = database.read(lambda db: db.value("SELECT SUM(pfc_n) FROM host_app_version"))
     assert samples == database.read(lambda db: db.value("SELECT pfc_n FROM app_version")) == len(valid)

@@ -72,6 +72,8 @@ class Host:
     description: HostDescription = HostDescription()
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
+    label: str = ""  #: the owner's own name for it
+    hidden: bool = False  #: by its owner, also when the others are shown
 
 
 @value(kw_only=True)

@@ -13,6 +13,7 @@ from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.health import Health
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder
+from cobblestone.server.rate_limits import RateLimits
 from cobblestone.server.roles import CREW, Role, sharded_of, single_of
 from cobblestone.store.candidates import CandidateQueue
 from cobblestone.store.crew import EVERYBODY, Crew
@@ -80,9 +81,11 @@ class ServerContext:
     metrics: Metrics = field(default_factory=Metrics)
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
+    limits: RateLimits = field(init=False)
     crew: Crew = field(init=False)  #: other processes of this project
 
     def __post_init__(self) -> None:
+        self.limits = RateLimits(self.settings)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
         self.crew = self.store.crew(CREW)
         self.store.set_waker(self._wake)

@@ -24,6 +24,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
 from cobblestone.server.connections import close_silent_connections, connection_class
 from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.accounts import AccountKeeper, AppCreditFollower
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.loop import SWEEP_SECONDS, run_daemon
@@ -34,6 +35,7 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.drain import DrainingServer
+from cobblestone.server.mailer import Mailer
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
 from cobblestone.server.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
@@ -46,6 +48,8 @@ DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
 STATISTICS_SWEEP_SECONDS = 3600.0
 SCALE_SWEEP_SECONDS = 600.0
+ACCOUNT_SWEEP_SECONDS = 600.0
+TOP_LIST_SWEEP_SECONDS = 30.0
 WATCH_SECONDS = 15.0
 STAGED_SECONDS = 86400.0
 """What lies in the staging folder for so long belongs to no process any more."""
@@ -113,6 +117,9 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
             ("trickles", TrickleCredit(ctx), SWEEP_SECONDS),
             ("scales", ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            ("mailer", Mailer(ctx), SWEEP_SECONDS),
+            ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
         ):
             yield Daemon(name=name, step=_in_turn(ctx, Role.STATISTICS, daemon.step), sweep_seconds=seconds)
     if Role.WEB in roles:

@@ -18,6 +18,7 @@ from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange, Links
+from cobblestone.server.rate_limits import client_address
 from cobblestone.store.database import Locks, Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
@@ -45,8 +46,7 @@ class SchedulerRpc:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        client = scope.get("client")
-        body = await self._answer(scope, receive, address=client[0] if client else "")
+        body = await self._answer(scope, receive, address=client_address(scope, self._ctx.settings))
         await answer(send, body, "text/xml; charset=utf-8")
 
     async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:

@@ -16,7 +16,7 @@ from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time"
+    " total_credit, expavg_credit, expavg_time, label, hidden"
 )
 _RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
 _RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
@@ -42,6 +42,8 @@ def _host(row: Row) -> Host:
         description=_decode_description(row[7]),
         blocked_reason=row[8],
         credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
+        label=row[12],
+        hidden=bool(row[13]),
     )
 
 
@@ -58,9 +60,10 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
-    """A user's computers, the one that called last first."""
+    """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL ORDER BY rpc_time DESC LIMIT ?",
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
     return [_host(row) for row in rows]
@@ -126,17 +129,19 @@ def update_host(
 ) -> None:
     """Store what a host said of itself in a scheduler request."""
     tx.execute(
-        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, host_cpid = ?, external_ip_addr = ?, rpc_time = ?"
-        " WHERE id = ?",
+        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
         (
             _encode(description).decode(),
             description.domain_name,
             rpc_seqno,
-            host_cpid,
             external_ip_addr,
             now,
             host_id,
         ),
+    )
+    # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
+    tx.execute(
+        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", (host_cpid, host_id, host_cpid)
     )
 
 

@@ -29,7 +29,7 @@ class Workload:
 
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
-        self._jobs = sorted(jobs)
+        self._jobs = sorted(jobs, key=_job_deadline)
         self._late = _finish_times(self._jobs, self.ncpus)
 
     def admits(self, candidate: BookedJob) -> bool:
@@ -52,6 +52,10 @@ class Workload:
             position -= 1
         self._jobs.insert(position, job)
         self._late.insert(position, -1.0)
+
+
+def _job_deadline(job: BookedJob) -> float:
+    return job.deadline
 
 
 def _by_deadline(entry: tuple[float, float, float]) -> float:

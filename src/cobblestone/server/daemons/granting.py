@@ -7,8 +7,7 @@ the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
 
@@ -86,9 +85,12 @@ class GrantBook:
         offers: OfferCache,
         settings: CreditSection,
         daily_quota: int,
+        assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
+        """``assigned``: what the project's own function gave to results."""
         self._tx = tx
+        self._assigned = assigned or {}
         self._now = now
         self._unit = CreditUnit(settings.per_gflops_day)
         self._max_granted = settings.max_granted
@@ -142,13 +144,8 @@ class GrantBook:
         """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
         valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
         canonical = view.workunit.canonical_result_id
-        inputs = [
-            replace(
-                self._claim_input(result, canonical=result.id == canonical),
-                claimed_credit=amounts.get(result.id, 0.0),
-            )
-            for result in valid
-        ]
+        self._assigned = {result.id: amounts.get(result.id, 0.0) for result in valid}
+        inputs = [self._claim_input(result, canonical=result.id == canonical) for result in valid]
         if inputs:
             outcome, facts = self._grant(view, inputs)
             self._enter(view, outcome, facts)
@@ -256,7 +253,7 @@ class GrantBook:
             intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
-            claimed_credit=result.claimed_credit,
+            claimed_credit=self._assigned.get(result.id, result.claimed_credit),
             host_version=self._hosts[host_id, version_id].statistics,
         )
 

@@ -90,10 +90,22 @@ class Validator:
         if not outputs:
             return ValidationReport(looked_at=())
         ids = tuple(outputs)
+        by_id = {result.id: result for result in view.results}
         task = ValidationTask(
             rule=app.comparison,
             specs=view.workunit.output_specs,
-            results=tuple(ResultOutputs(result_id=id_, outputs=tuple(outputs[id_])) for id_ in ids),
+            results=tuple(
+                ResultOutputs(
+                    result_id=result.id,
+                    outputs=tuple(outputs[result.id]),
+                    name=result.name,
+                    elapsed_time=result.elapsed_time,
+                    cpu_time=result.cpu_time,
+                    peak_flops=result.peak_flops,
+                )
+                for result in (by_id[id_] for id_ in ids)
+            ),
+            credit_function=app.credit_function,
             pairs=pairs_to_compare(view, ids),
             upload_folder=self._ctx.folder.upload,
             project_folder=self._ctx.folder.root,
@@ -120,6 +132,12 @@ class Validator:
             return
         now = self._ctx.clock()
         decided = [(view, judge(view, report, now=now)) for view, report in reports]
+        assigned = {
+            found.result_id: found.assigned_credit
+            for _, report in reports
+            for found in report.looked_at
+            if found.assigned_credit is not None
+        }
         lifecycle.apply_decisions(tx, decided, now=now)
         book = GrantBook(
             tx,
@@ -127,6 +145,7 @@ class Validator:
             offers=self._ctx.offers,
             settings=self._ctx.settings.credit,
             daily_quota=self._ctx.settings.scheduler.daily_result_quota,
+            assigned=assigned,
             now=now,
         )
         for view, decision in decided:
@@ -159,7 +178,7 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
     """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
     if not outputs:
         return ValidationReport(looked_at=())
-    if app.comparison.kind not in ("bitwise", "trivial"):
+    if app.comparison.kind not in ("bitwise", "trivial") or app.credit_function:
         return None
     if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None
