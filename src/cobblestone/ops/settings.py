@@ -267,6 +267,11 @@ class WatchSection(Section):
     max_error_rate: float = Field(
         0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
     )
+    mail_to: str = Field(
+        "",
+        max_length=1000,
+        description="Addresses, separated by commas, that warnings are mailed to; empty: nobody.",
+    )
     sample_seconds: Seconds = Field(
         300,
         ge=10,
