@@ -24,15 +24,11 @@ from cobblestone.simulator.scenario import DAY, Compatibility, Scenario
 #: A part of the cells is enough here: those with the most to them.  `cobblestone paper` compares all.
 QUICK = (
     "slack 2, CS2_WF2_WS2_JC2",
-    "slack 4, CS2_WF2_WS2_JC2",
     "slack 2, buffer 3 h",
     "slack 4, error 4, CS2_WF2_WS2_JC1",
-    "slack 4, error 5, CS2_WF2_WS2_JC2",
     "printed mix 2, CS2_WF2_WS2_JC2",
     "tight mix 4, CS1_WF2_WS2_JC2",
-    "tight mix 4, CS2_WF2_WS2_JC2",
     "tight mix 5, CS2_WF1_WS2_JC2",
-    "stdev 1 x mean, CS2_WF2_WS1_JC2",
     "stdev 10 x mean, CS2_WF2_WS2_JC2",
     "stdev 100 x mean, CS2_WF2_WS2_JC2",
 )
