@@ -267,6 +267,11 @@ class WatchSection(Section):
     max_error_rate: float = Field(
         0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
     )
+    mail_to: str = Field(
+        "",
+        max_length=1000,
+        description="Addresses, separated by commas, that warnings are mailed to; empty: nobody.",
+    )
     sample_seconds: Seconds = Field(
         300,
         ge=10,
@@ -388,12 +393,13 @@ def settings_template(**overrides: dict[str, object]) -> str:
         given = overrides.get(name, {})
         for key, field in section.model_fields.items():
             value = given.get(key, field.default)
-            lines += [f"# {field.description}", f"{key} = {_toml(value)}"]
+            lines += [f"# {field.description}", f"{key} = {toml_value(value)}"]
         lines.append("")
     return "\n".join(lines)
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans look alike in TOML and JSON
