@@ -393,12 +393,13 @@ def settings_template(**overrides: dict[str, object]) -> str:
         given = overrides.get(name, {})
         for key, field in section.model_fields.items():
             value = given.get(key, field.default)
-            lines += [f"# {field.description}", f"{key} = {_toml(value)}"]
+            lines += [f"# {field.description}", f"{key} = {toml_value(value)}"]
         lines.append("")
     return "\n".join(lines)
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans look alike in TOML and JSON
