@@ -201,6 +201,7 @@ def update(
     host_scale_check: o.HostScaleCheckOption = None,
     credit_per_cpu_second: o.PerCpuSecondOption = None,
     credit_function: o.CreditFunctionOption = None,
+    rollout: o.RolloutOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -229,7 +230,14 @@ def update(
         )
         lines: list[str] = []
         if files or command or outputs or stdout is not None:
-            added = connected.update_app(name, files or [], command=command, outputs=outputs, stdout=stdout)
+            added = connected.update_app(
+                name,
+                files or [],
+                command=command,
+                outputs=outputs,
+                stdout=stdout,
+                rollout=o.parts(rollout),
+            )
             lines += _version_lines(added)
         elif not changes:
             raise typer.BadParameter("nothing to change: give --files, or what shall be different")

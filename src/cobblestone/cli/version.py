@@ -43,6 +43,7 @@ def add(
             "--copy-files", help="Copy --files into the job's folder; else the program resolves links."
         ),
     ] = False,
+    rollout: o.RolloutOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -67,6 +68,7 @@ def add(
             plan_class=plan_class,
             command_line=command_line,
             copy_files=copy_files,
+            rollout=o.parts(rollout),
         )
     out.show(
         added,
@@ -136,7 +138,7 @@ VersionArgument = Annotated[
 
 
 @commands.command("rollout")
-def rollout(
+def start_rollout(
     version_id: VersionArgument,
     stages: Annotated[
         str, typer.Option(metavar="LIST", help="Growing parts of the computers, in per cent.")
@@ -153,12 +155,7 @@ def rollout(
     quiet: QuietOption = False,
 ) -> None:
     """Let a version reach growing parts of the computers, as long as it works there."""
-    try:
-        parts = [float(part) / 100 for part in stages.split(",")]
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"--stages: {stages!r} is not a list of numbers such as 1,10,50,100"
-        ) from error
+    parts = o.parts(stages)
     with open_project(project, token) as connected:
         found = connected.operation.start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours

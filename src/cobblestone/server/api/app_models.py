@@ -128,6 +128,10 @@ class NewVersion(Model, kw_only=True):
     min_client_version: ClientVersion = 0
     max_client_version: ClientVersion = 0
     app_changes: AppChanges | None = None  # made together with the version, or not at all
+    # growing parts of the hosts that it reaches step by step (POST /versions/ID/rollout); empty: all at once
+    rollout: Annotated[list[Annotated[float, msgspec.Meta(gt=0, le=1)]], msgspec.Meta(max_length=20)] = (
+        msgspec.field(default_factory=list[float])
+    )
 
 
 class NewApp(Model, kw_only=True):

@@ -6,6 +6,8 @@ from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.policy.rollout import RolloutPlan
+from cobblestone.server import rollout
 from cobblestone.server.api import app_rules
 from cobblestone.server.api.app_models import (
     AppChanges,
@@ -133,7 +135,11 @@ async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
         if call.body.app_changes is not None:
             app, form = app_rules.changed_app(app, form, call.body.app_changes)
             apps.update_app(tx, app, form=form)
-        return version_reply(adder.add(tx, call.body, app, form), app.name)
+        version = adder.add(tx, call.body, app, form)
+        if call.body.rollout:
+            plan = RolloutPlan(stages=tuple(call.body.rollout))
+            rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
+        return version_reply(version, app.name)
 
     return await call.write_once(add, VersionReply)
 
