@@ -19,6 +19,12 @@ def upgrade() -> None:
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
         sa.Column("scopes", sa.Text(), server_default="", nullable=False),
         sa.Column(
+            "share",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
@@ -114,6 +120,7 @@ def upgrade() -> None:
         sa.Column("limits", sa.Text(), server_default="{}", nullable=False),
         sa.Column("rules", sa.Text(), server_default="{}", nullable=False),
         sa.Column("output_specs", sa.Text(), server_default="[]", nullable=False),
+        sa.Column("dispatch", sa.Text(), server_default="{}", nullable=False),
         sa.Column("command", sa.Text(), server_default="[]", nullable=False),
         sa.Column(
             "create_time",
@@ -275,6 +282,18 @@ def upgrade() -> None:
         sa.Column(
             "priority",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "fair_weight",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
         ),
@@ -482,6 +501,13 @@ def upgrade() -> None:
         sa.Column("external_ip_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("description", sa.Text(), server_default="{}", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
+        sa.Column("trouble", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "trouble_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("merged_into", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "total_credit",
@@ -633,6 +659,12 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "bad_results",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("host_id", "app_version_id"),
         sqlite_strict=True,
     )
@@ -742,6 +774,12 @@ def upgrade() -> None:
         sa.Column(
             "priority",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
         ),
@@ -874,7 +912,7 @@ def upgrade() -> None:
     op.create_index(
         "result_unsent",
         "result",
-        [sa.text("priority DESC"), "id"],
+        [sa.text("priority DESC"), "turn", "id"],
         unique=False,
         sqlite_where=sa.text("server_state = 2"),
         postgresql_where=sa.text("server_state = 2"),
@@ -1077,6 +1115,12 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column(
+            "rsc_bandwidth_bound",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
             "delay_bound",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
@@ -1159,6 +1203,19 @@ def upgrade() -> None:
         sa.Column("app_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("target_host_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("target_user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("target_team_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column(
+            "size_class",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("-1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("completed_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("completed_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
@@ -1209,6 +1266,19 @@ def upgrade() -> None:
             postgresql_where=sa.text("file_delete_state = 2"),
         )
         batch_op.create_index(
+            "wu_targeted",
+            ["id"],
+            unique=False,
+            sqlite_where=sa.text(
+                "assimilate_state = 0 AND"
+                " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
+            ),
+            postgresql_where=sa.text(
+                "assimilate_state = 0 AND"
+                " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
+            ),
+        )
+        batch_op.create_index(
             "wu_validate",
             ["id"],
             unique=False,
@@ -1224,6 +1294,7 @@ def downgrade() -> None:
             sqlite_where=sa.text("need_validate = 1"),
             postgresql_where=sa.text("need_validate = 1"),
         )
+        batch_op.drop_index("wu_targeted")
         batch_op.drop_index(
             "wu_purge",
             sqlite_where=sa.text("file_delete_state = 2"),
