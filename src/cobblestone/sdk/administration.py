@@ -36,9 +36,14 @@ class Administration:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def create_token(self, name: str, scopes: Iterable[str], *, days: float | None = None) -> Token:
-        """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now."""
-        body = {"name": name, "scopes": list(scopes), "days": days}
+    def create_token(
+        self, name: str, scopes: Iterable[str], *, days: float | None = None, share: float = 1.0
+    ) -> Token:
+        """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now.
+
+        ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
+        """
+        body = {"name": name, "scopes": list(scopes), "days": days, "share": share}
         return self._connection.post("/tokens", body, Token)
 
     def tokens(self) -> list[Token]:

@@ -215,6 +215,7 @@ class Token(msgspec.Struct, frozen=True):
     revoked: float | None
     usable: bool
     token: str = ""
+    share: float = 1.0
 
 
 class TokenList(msgspec.Struct, frozen=True):

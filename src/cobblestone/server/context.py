@@ -72,7 +72,7 @@ class ServerContext:
     offers: OfferCache = field(init=False)
 
     def __post_init__(self) -> None:
-        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
+        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.store.set_waker(self._wake)
         self.store.on_rollback(self._forget)
 

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
-from cobblestone.domain.hosts import CPU, Host
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, WorkunitId
-from cobblestone.domain.people import User
+from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.capacity import usable_capacity
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
-from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.trouble import trouble_after_report
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import computing_preferences, describe_host, own_versions
+from cobblestone.server.host_description import describe_host
 from cobblestone.server.host_quality import record_after_report, records_after_sending
 from cobblestone.server.job_blocks import add_jobs
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
+from cobblestone.server.work_request import project_preferences, with_capacity, work_request
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
@@ -42,6 +43,7 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
+CLAIM_ATTEMPTS = 3
 
 _CPID = re.compile(r"[0-9a-f]{32}")
 
@@ -65,6 +67,7 @@ class Exchange:
         self.tx = tx
         self.message = message
         self.now = ctx.clock()
+        self.preferences = ProjectPreferences()
         self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
         self.texts: list[Message] = []
 
@@ -81,7 +84,7 @@ class Exchange:
         user = self._agree_on_cpid(user, weak)
         user = self._keep_preferences(user, weak)
         host, announce = self._identify(user, address)
-        seen_twice = self._take_reports(user, host)
+        host, seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
         self._abort_unwanted(host)
         self._work(user, host, seen_twice=seen_twice)
@@ -138,6 +141,8 @@ class Exchange:
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
         if decision.detached:
             dispatching.detach_host(tx, host.id, now=self.now)
+        self.preferences = project_preferences(user, host)
+        description = with_capacity(description, message, preferences=self.preferences, limits=self.limits)
         hosts.update_host(
             tx,
             host.id,
@@ -151,11 +156,11 @@ class Exchange:
 
     # ------------------------------------------------------------------ what it brings
 
-    def _take_reports(self, user: User, host: Host) -> bool:
-        """Record reported results; whether one came for the second time."""
+    def _take_reports(self, user: User, host: Host) -> tuple[Host, bool]:
+        """Record reported results; the host after that, and whether one came for the second time."""
         reported = self.message.results
         if not reported and not self.message.file_transfer_results:
-            return False
+            return host, False
         rows = dispatching.reported_rows(self.tx, [item.name for item in reported])
         keys = [
             (host.id, row.result.app_version_id)
@@ -200,6 +205,8 @@ class Exchange:
                 records[key] = record_after_report(
                     records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
                 )
+            if decision.accepted is not None:
+                host = self._note_trouble(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
                 dispatching.record_report(
                     self.tx,
@@ -218,7 +225,16 @@ class Exchange:
             *(item.name for item in self.message.file_transfer_results),
         )
         self.reply = replace(self.reply, result_acks=acks)
-        return twice
+        return host, twice
+
+    def _note_trouble(self, host: Host, exit_status: int) -> Host:
+        """Remember what a job lacked there that others will lack too."""
+        found = trouble_after_report(host, exit_status, now=self.now)
+        if found is None:
+            return host
+        trouble, since = found
+        hosts.set_trouble(self.tx, host.id, trouble, now=since)
+        return replace(host, trouble=trouble, trouble_time=since)
 
     def _ncpus_of(self, result: Result) -> float:
         """CPUs that a result's version may use."""
@@ -283,67 +299,30 @@ class Exchange:
             self._say(f"This computer gets no tasks: {host.blocked_reason}", notice=True)
             self.reply = replace(self.reply, request_delay=BLOCKED_DELAY)
             return
-        if not message.wants_work and not seen_twice:
+        always = self.offer.catalogue.always_apps and not message.dont_send_work
+        if not message.wants_work and not seen_twice and not always:
             return
         if not self._may_send(exchange):
             return
-        request = self._work_request(user, host, in_progress)
+        request = work_request(
+            self.tx,
+            message,
+            user=user,
+            host=host,
+            preferences=self.preferences,
+            in_progress=in_progress,
+            catalogue=self.offer.catalogue,
+            now=self.now,
+        )
         if self._resend(request, in_progress):
             return
-        if message.wants_work:
+        if message.wants_work or always:
             self._send_new(request, user, host)
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
             self._say(exchange.reason.text(), notice=True)
         return exchange.may_send_work
-
-    def _work_request(self, user: User, host: Host, in_progress: Sequence[Result]) -> WorkRequest:
-        message = self.message
-        preferences = message.working_global_preferences or message.global_preferences
-        resources = {
-            CPU: ResourceRequest(
-                seconds=message.cpu_req_secs or message.work_req_seconds,
-                instances=message.cpu_req_instances,
-                estimated_delay=message.cpu_estimated_delay,
-            )
-        }
-        for gpu in message.coprocs:
-            resources[gpu.type] = ResourceRequest(
-                seconds=gpu.req_secs, instances=gpu.req_instances, estimated_delay=gpu.estimated_delay
-            )
-        held = Counter(result.app_id for result in in_progress)
-        held_gpu = Counter(result.app_id for result in in_progress if self._uses_gpu(result))
-        chosen = ProjectPreferences()
-        capacity = usable_capacity(
-            host.description, computing_preferences(preferences), preferences=chosen, limits=self.limits
-        )
-        return WorkRequest(
-            host=host,
-            platforms=message.platforms,
-            client_version=message.client_version,
-            resources=resources,
-            usable_ncpus=capacity.ncpus,
-            ram_bytes=capacity.ram_bytes,
-            disk_bytes=capacity.disk_bytes,
-            knows_plan_classes=message.client_cap_plan_class,
-            own_versions=own_versions(message),
-            in_progress=held,
-            in_progress_gpu=held_gpu,
-            previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
-            preferences=chosen,
-            records=hosts.records_of_host(self.tx, host.id),
-            team_id=user.team_id,
-        )
-
-    def _uses_gpu(self, result: Result) -> bool:
-        catalogue = self.offer.catalogue
-        return any(
-            version.id == result.app_version_id
-            and version.plan_class in catalogue.plan_classes
-            and bool(catalogue.plan_classes[version.plan_class].gpu_type)
-            for version in catalogue.versions.get(result.app_id, ())
-        )
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[Result]) -> bool:
         """Send lost results again; whether any was."""
@@ -391,34 +370,61 @@ class Exchange:
                 return set()
             return dispatching.workunits_at_host(tx, host.id, workunit_ids)
 
-        decision = choose_work(
-            request,
-            queue.scan(tx),
-            self.offer.catalogue,
-            limits=self.limits,
-            already_at_user=at_user,
-            already_at_host=at_host,
-            now=self.now,
-            rng=self.rng,
+        def choose() -> DispatchDecision:
+            return choose_work(
+                request,
+                chain(queue.targeted(tx, host, user.team_id), queue.scan(tx)),
+                self.offer.catalogue,
+                limits=self.limits,
+                already_at_user=at_user,
+                already_at_host=at_host,
+                now=self.now,
+                rng=self.rng,
+            )
+
+        decision = choose()
+        claimed = self._claim(decision, user, host)
+        for _ in range(CLAIM_ATTEMPTS - 1):
+            if claimed or not decision.assignments:
+                break
+            decision = choose()
+            claimed = self._claim(decision, user, host)
+        changed = records_after_sending(
+            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
         )
+        hosts.save_records(tx, changed)
+        self._add_jobs(claimed)
+        if not claimed and self.message.wants_work:
+            self._explain(decision.refusals)
+            self.reply = replace(self.reply, request_delay=decision.request_delay)
+
+    def _claim(self, decision: DispatchDecision, user: User, host: Host) -> list[Assignment]:
+        """Claim what was chosen; those that succeeded."""
         claimed = dispatching.claim(
-            tx,
+            self.tx,
             decision.assignments,
             host_id=host.id,
             user_id=user.id,
             grace_period=self.ctx.settings.scheduler.grace_period,
             now=self.now,
         )
-        for assignment in decision.assignments:
-            queue.remove(assignment.candidate.result_id)
-        changed = records_after_sending(
-            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
-        )
-        hosts.save_records(tx, changed)
-        self._add_jobs(claimed)
-        if not claimed:
-            self._explain(decision.refusals)
-            self.reply = replace(self.reply, request_delay=decision.request_delay)
+        for assignment in claimed:
+            self.ctx.candidates.sent(assignment.candidate)
+        if len(claimed) < len(decision.assignments):
+            self._refresh(decision.assignments, claimed)
+        return claimed
+
+    def _refresh(self, chosen: Sequence[Assignment], claimed: Sequence[Assignment]) -> None:
+        """Some results went to somebody else, or their workunit committed to hosts of another kind: look again."""
+        done = {assignment.candidate.result_id for assignment in claimed}
+        lost = [each.candidate.result_id for each in chosen if each.candidate.result_id not in done]
+        unsent = dispatching.still_unsent(self.tx, lost)
+        fresh = candidates_of_results(self.tx, unsent)
+        for result_id in lost:
+            if result_id in fresh:
+                self.ctx.candidates.replace(fresh[result_id])
+            else:
+                self.ctx.candidates.remove(result_id)
 
     def _explain(self, refusals: Sequence[Reason]) -> None:
         self._say("No tasks sent")

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
@@ -33,15 +32,6 @@ class SchedulerRpc:
         self._ctx = ctx
         self._offers = offers
         self._rng = random.Random()
-        settings = ctx.settings.scheduler
-        cap = settings.max_jobs_in_progress
-        self._limits = DispatchLimits(
-            daily_quota=settings.daily_result_quota,
-            max_jobs_per_rpc=settings.max_jobs_per_rpc,
-            min_sendwork_interval=settings.min_sendwork_interval,
-            one_result_per_user_per_wu=settings.one_result_per_user,
-            project_in_progress=InProgressLimits(cpu=JobCap(jobs=cap, per_processor=True) if cap else None),
-        )
 
     async def endpoint(self, request: Request) -> Response:
         """The HTTP side."""
@@ -75,4 +65,5 @@ class SchedulerRpc:
 
     def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
         """Everything that one request does, inside a write of the store."""
-        return Exchange(self._ctx, self._offers.get(tx), self._limits, self._rng, tx, message).run(address)
+        offer = self._offers.get(tx)
+        return Exchange(self._ctx, offer, offer.limits, self._rng, tx, message).run(address)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.apps import App, AppDispatch, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
@@ -23,7 +23,7 @@ CATALOGUE_CHANGED = "catalogue"
 
 _APP_COLUMNS = (
     "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, dispatch"
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
@@ -61,6 +61,7 @@ def _app(row: Row) -> App:
         host_scale_check=bool(row[13]),
         partial_credit=bool(row[14]),
         credit_per_cpu_second=row[15],
+        dispatch=_from_json(row[16], AppDispatch),
     )
 
 
@@ -112,7 +113,7 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
         " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
-        " command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " dispatch, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
@@ -128,7 +129,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     changed = tx.execute(
         "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
         " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
-        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ? WHERE id = ?",
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, dispatch = ? WHERE id = ?",
         (*_app_values(app), app.id),
     )
     if changed == 0:
@@ -155,6 +156,7 @@ def _app_values(app: App) -> tuple[object, ...]:
         int(app.host_scale_check),
         int(app.partial_credit),
         app.credit_per_cpu_second,
+        to_json(app.dispatch),
     )
 
 

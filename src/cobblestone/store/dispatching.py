@@ -46,9 +46,15 @@ def claim(
     grace_period: float,
     now: float,
 ) -> list[Assignment]:
-    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded."""
+    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
+
+    Workunits that commit to a class of hosts or to a version do so now, or were not committed otherwise by somebody else
+    meanwhile; those of adaptive replication get their quorum.
+    """
     claimed: list[Assignment] = []
     for assignment in assignments:
+        if (assignment.hr_class or assignment.commit_version) and not _commit(tx, assignment):
+            continue
         deadline = assignment.report_deadline + grace_period
         changed = tx.execute(
             "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
@@ -70,7 +76,51 @@ def claim(
                 " AND (transition_time IS NULL OR transition_time > ?)",
                 (deadline, assignment.candidate.workunit_id, deadline),
             )
+            if assignment.quorum > 1:
+                _replicate(tx, assignment, now=now)
     return claimed
+
+
+def _commit(tx: Transaction, assignment: Assignment) -> bool:
+    """Commit a workunit to a class of hosts, a version, or both; whether it was free to do so."""
+    hr_class = assignment.hr_class
+    version_id = assignment.version.id if assignment.commit_version else None
+    return (
+        tx.execute(
+            "UPDATE workunit SET hr_class = ?, app_version_id = ? WHERE id = ? AND hr_class IN (0, ?)"
+            " AND (app_version_id IS NULL OR app_version_id = ?) AND error_mask = 0",
+            (hr_class, version_id, assignment.candidate.workunit_id, hr_class, version_id),
+        )
+        == 1
+    )
+
+
+def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
+    """Ask for a quorum on a workunit of adaptive replication, unless it has one already."""
+    changed = tx.execute(
+        "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
+        " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
+        " max_total_results = CASE WHEN max_total_results < ? THEN ? ELSE max_total_results END"
+        " WHERE id = ? AND target_nresults = 1 AND canonical_result_id IS NULL",
+        (
+            assignment.quorum,
+            assignment.quorum,
+            now,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.candidate.workunit_id,
+        ),
+    )
+    if changed:
+        tx.wake("transitioner")
+
+
+def still_unsent(db: Database, result_ids: Sequence[ResultId]) -> list[ResultId]:
+    """Those of the results that nobody has yet."""
+    rows = db.query_in("SELECT id FROM result WHERE server_state = 2 AND id IN (??)", result_ids)
+    return [ResultId(row[0]) for row in rows]
 
 
 def send_again(

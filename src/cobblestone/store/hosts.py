@@ -16,7 +16,7 @@ from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time"
+    " total_credit, expavg_credit, expavg_time, trouble, trouble_time"
 )
 _RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
 _RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
@@ -42,6 +42,8 @@ def _host(row: Row) -> Host:
         description=_decode_description(row[7]),
         blocked_reason=row[8],
         credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
+        trouble=row[12],
+        trouble_time=row[13],
     )
 
 
@@ -145,6 +147,20 @@ def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
     tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
 
 
+def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -> None:
+    """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
+    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
+
+
+def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
+    """Somebody says that a host is mended: forget its trouble, and its bad results as far as they hold back tasks."""
+    set_trouble(tx, host_id, "", now=now)
+    tx.execute(
+        "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
+        (host_id,),
+    )
+
+
 def _record(row: Row) -> HostAppVersion:
     values = dict(zip(_RECORD_FIELDS, row, strict=True))
     values["scale_probation"] = bool(values["scale_probation"])
@@ -181,12 +197,14 @@ class Quality:
 
     max_jobs_per_day: int = 0
     statistics: HostVersionStatistics = HostVersionStatistics()
+    bad_results: int = 0
+    n_jobs_today: int = 0  #: read only
 
 
-_QUALITY_FIELDS = _RECORD_FIELDS[5:]
+_QUALITY_FIELDS = _RECORD_FIELDS[5:]  # the last one is bad_results
 _SELECT_QUALITY = (
-    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)} FROM host_app_version"
-    " WHERE host_id IN (??)"
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)}, n_jobs_today"
+    " FROM host_app_version WHERE host_id IN (??)"
 )
 _SAVE_QUALITY = (
     f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
@@ -214,6 +232,8 @@ def qualities(
                 scale_probation=bool(row[17]),
                 host_scale_time=row[18],
             )
+            record.bad_results = row[19]
+            record.n_jobs_today = row[20]
     return found
 
 
@@ -241,6 +261,7 @@ def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVer
                 now.error_rate,
                 now.scale_probation,
                 now.host_scale_time,
+                quality.bad_results,
             )
             for key, quality in changed
             for now in (quality.statistics,)

@@ -10,6 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cobblestone.store.work import TARGETED
+
 metadata = sa.MetaData()
 
 INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -54,12 +56,6 @@ def _average(name: str) -> tuple[sa.Column[Any], ...]:
     """A running mean with its variance (see `cobblestone.domain.statistics.RunningAverage`)."""
     return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
 
-
-TARGETED = (
-    "assimilate_state = 0 AND"
-    " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
-)
-"""Unfinished workunits that are for one host, user or team."""
 
 meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
 
@@ -201,6 +197,12 @@ batch = _table(
     _int("priority"),
     _real("fair_weight", 1),  # share of its submitter, divided by the batches that he had running
     _real("turn"),  # place in the queue of its last job
+    sa.Index(
+        "batch_unfinished",
+        "token_id",
+        sqlite_where=sa.text("state IN (0, 1)"),
+        postgresql_where=sa.text("state IN (0, 1)"),
+    ),
 )
 
 workunit = _table(

@@ -16,7 +16,7 @@ from cobblestone.store.database import Database, Row, Transaction
 
 PREFIX = "cob_"
 
-_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time"
+_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, share"
 
 
 class Scope(StrEnum):
@@ -37,6 +37,9 @@ class ApiToken:
     create_time: float  #: Unix seconds
     expire_time: float | None = None  #: Unix seconds; None: never
     revoke_time: float | None = None
+    share: float = (
+        1.0  #: of the computers, against other submitters; see `cobblestone.policy.dispatch.fairness`
+    )
 
     def usable(self, now: float) -> bool:
         """Whether it is accepted at ``now`` (Unix seconds)."""
@@ -51,6 +54,7 @@ def _token(row: Row) -> ApiToken:
         create_time=row[3],
         expire_time=row[4],
         revoke_time=row[5],
+        share=row[6],
     )
 
 
@@ -71,14 +75,17 @@ def create_token(
     scopes: Iterable[Scope],
     now: float,
     expire_time: float | None = None,
+    share: float = 1.0,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
     granted = frozenset(scopes)
     token_id = tx.insert(
-        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time) VALUES (?, ?, ?, ?, ?)",
-        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time),
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, share) VALUES (?, ?, ?, ?, ?, ?)",
+        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, share),
     )
-    return ApiToken(id=token_id, name=name, scopes=granted, create_time=now, expire_time=expire_time)
+    return ApiToken(
+        id=token_id, name=name, scopes=granted, create_time=now, expire_time=expire_time, share=share
+    )
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:

@@ -38,7 +38,7 @@ from cobblestone.policy.credit.system import (
     grant_workunit,
 )
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.policy.dispatch.quota import quota_after_valid
+from cobblestone.policy.dispatch.quota import bad_after_failure, bad_after_valid, quota_after_valid
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.server.catalogue import OfferCache
@@ -266,6 +266,9 @@ class GrantBook:
             self._changed_apps.add(app_id)
 
     def _judge_hosts(self, view: WorkunitView, decision: ValidationDecision) -> None:
+        app = self._apps.get(view.workunit.app_id)
+        # What nobody else computed proves nothing about the host: it must not earn the trust that spares checks.
+        replicated = app is None or not app.dispatch.adaptive or view.workunit.rules.min_quorum > 1
         for result in view.results:
             valid = result.id in decision.newly_valid
             if not valid and result.id not in decision.newly_invalid and result.id not in decision.unusable:
@@ -273,10 +276,16 @@ class GrantBook:
             key = key_of(result)
             quality = self._hosts[key]
             if valid:
-                quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+                quality.statistics = host_quality.after_valid(
+                    quality.statistics, replicated=replicated, now=self._now
+                )
                 quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+                quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
             else:
                 quality.statistics = host_quality.after_invalid(quality.statistics)
+                quality.bad_results = bad_after_failure(
+                    quality.bad_results, quality.n_jobs_today, self._daily_quota
+                )
             self._changed_hosts.add(key)
 
 

@@ -302,6 +302,15 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    with op.batch_alter_table("batch", schema=None) as batch_op:
+        batch_op.create_index(
+            "batch_unfinished",
+            ["token_id"],
+            unique=False,
+            sqlite_where=sa.text("state IN (0, 1)"),
+            postgresql_where=sa.text("state IN (0, 1)"),
+        )
+
     op.create_table(
         "code_sign_key",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -1383,6 +1392,9 @@ def downgrade() -> None:
     op.drop_table("credit_entry")
     op.drop_table("credit_decay")
     op.drop_table("code_sign_key")
+    with op.batch_alter_table("batch", schema=None) as batch_op:
+        batch_op.drop_index("batch_unfinished")
+
     op.drop_table("batch")
     op.drop_table("app_version")
     op.drop_table("app")
