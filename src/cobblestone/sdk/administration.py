@@ -13,8 +13,10 @@ from cobblestone.sdk.models import (
     CreditProof,
     CreditSystemList,
     CreditSystemSummary,
+    HostExplanation,
     LedgerEntry,
     News,
+    ResultExplanation,
     SentTrickle,
     Team,
     TeamList,
@@ -24,6 +26,7 @@ from cobblestone.sdk.models import (
     TrickleList,
     User,
     UserList,
+    WorkunitExplanation,
 )
 
 PAGE = 1000
@@ -92,6 +95,22 @@ class Administration:
     def explain_credit(self, result: str) -> CreditExplanation:
         """How the credit of a result (id or name) was computed.  Raises NotFound."""
         return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
+
+    def explain_host(self, host_id: int) -> HostExplanation:
+        """What a computer would get if it asked now, and why not more.  Raises NotFound."""
+        return self._connection.get(f"/explain/hosts/{host_id}", HostExplanation)
+
+    def explain_workunit(self, workunit: str) -> WorkunitExplanation:
+        """What becomes of a workunit (id or name).  Raises NotFound."""
+        return self._connection.get(f"/explain/workunits/{quote(workunit, safe='')}", WorkunitExplanation)
+
+    def explain_result(self, result: str) -> ResultExplanation:
+        """What became of a result (id or name).  Raises NotFound."""
+        return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
+
+    def forgive_host(self, host_id: int) -> HostExplanation:
+        """Say that a computer is mended: its bad results are forgotten.  Raises NotFound."""
+        return self._connection.post(f"/hosts/{host_id}/forgive", {}, HostExplanation)
 
     def prove_credit(self) -> CreditProof:
         """Compute every grant, total and average again from the ledger."""

@@ -10,9 +10,9 @@ from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.key_exchange import RetiredKey
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.estimate.speed import PeakFlopCount
+from cobblestone.policy.estimate.speed import PeakFlopCount, SpeedPopulation
 from cobblestone.server.dispatch_limits import dispatch_limits, with_apps
-from cobblestone.store import apps, credit_statistics, keys
+from cobblestone.store import apps, credit_statistics, hosts, keys
 from cobblestone.store.database import Database
 
 
@@ -57,12 +57,14 @@ class OfferCache:
         statistics = credit_statistics.version_statistics(
             db, [version.id for of_app in versions.values() for version in of_app]
         )
+        median, percentile_95 = hosts.speed_percentiles(db)
         current = next((key.public_key for key in signing if key.is_current), "")
         return Offer(
             catalogue=Catalogue(
                 apps={app.id: app for app in found},
                 versions=versions,
                 plan_classes=self._plan_classes(),
+                population=SpeedPopulation(median=median, percentile_95=percentile_95),
                 peak_flop_counts={
                     id_: PeakFlopCount(n=known.pfc.n, avg=known.pfc.mean) for id_, known in statistics.items()
                 },

@@ -22,8 +22,10 @@ from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, h
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
+from cobblestone.policy.dispatch.quota import is_throttled
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.standing import host_standing
 from cobblestone.policy.dispatch.trouble import trouble_after_report
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
@@ -196,6 +198,7 @@ class Exchange:
                 host_id=host.id,
                 user_id=user.id,
                 daily_quota=self.limits.daily_quota,
+                daily_quota_init=self._initial_quota(row),
                 now=self.now,
             )
             twice = twice or decision.resend_lost
@@ -235,6 +238,12 @@ class Exchange:
         trouble, since = found
         hosts.set_trouble(self.tx, host.id, trouble, now=since)
         return replace(host, trouble=trouble, trouble_time=since)
+
+    def _initial_quota(self, row: dispatching.ReportedRow | None) -> int:
+        """Jobs a day that a new host begins with, of the app of a reported result."""
+        app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
+        own = 0 if app is None else app.dispatch.max_jobs_per_day_init
+        return own or self.limits.daily_quota_init
 
     def _ncpus_of(self, result: Result) -> float:
         """CPUs that a result's version may use."""
@@ -394,9 +403,22 @@ class Exchange:
         )
         hosts.save_records(tx, changed)
         self._add_jobs(claimed)
-        if not claimed and self.message.wants_work:
+        if claimed:
+            self._warn_owner(request)
+        elif self.message.wants_work:
             self._explain(decision.refusals)
             self.reply = replace(self.reply, request_delay=decision.request_delay)
+
+    def _warn_owner(self, request: WorkRequest) -> None:
+        """Say what is wrong with a host that gets tasks of some apps, but is held back from others."""
+        limits, catalogue = self.limits, self.offer.catalogue
+        records = request.records.values()
+        if not any(is_throttled(record, limits.daily_quota) for record in records):
+            return
+        versions = chain.from_iterable(catalogue.versions.values())
+        found = host_standing(request.host, records, versions, catalogue.apps, limits=limits, now=self.now)
+        for problem in found.problems:
+            self._say(problem.text(), notice=True)
 
     def _claim(self, decision: DispatchDecision, user: User, host: Host) -> list[Assignment]:
         """Claim what was chosen; those that succeeded."""

@@ -47,9 +47,9 @@ def with_capacity(
     )
 
 
-def project_preferences(user: User, host: Host) -> ProjectPreferences:
+def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
     """What the user chose for the place where this host stands."""
-    return read_project_preferences(user.project_prefs, host.venue)
+    return read_project_preferences("" if user is None else user.project_prefs, host.venue)
 
 
 def work_request(

@@ -12,6 +12,7 @@ from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
+from cobblestone.policy.estimate.speed import availability, cpu_speed
 from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
@@ -97,6 +98,24 @@ def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]
         (after, limit),
     )
     return [_host(row) for row in rows]
+
+
+def recent_hosts(db: Database, *, limit: int) -> list[Host]:
+    """The hosts that called last."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,)
+    )
+    return [_host(row) for row in rows]
+
+
+def speeds(db: Database) -> list[float]:
+    """Speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    found: list[float] = []
+    last = 0
+    while page := list_hosts(db, after=last):
+        found += [cpu_speed(host.description) * availability(host.description) for host in page]
+        last = page[-1].id
+    return found
 
 
 def create_host(tx: Transaction, user_id: UserId, *, host_cpid: str, venue: str, now: float) -> Host:

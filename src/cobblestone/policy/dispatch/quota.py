@@ -1,8 +1,8 @@
 """Daily quota of a host and app version: what a host that wastes jobs may waste.
 
 Two numbers of the record decide.  ``max_jobs_per_day`` is what the host has *earned*: a new one begins with I jobs per
-processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  ``bad_results``
-counts results that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
+processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes
+that nobody has checked yet bring four times I at most, the rest has to be valid.  ``bad_results`` counts results that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
 quota each time::
 
     jobs per day = min(earned, Q >> bad_results), at least 1
@@ -31,6 +31,7 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY
 _GOLDEN = 2654435761  # Knuth's multiplier: neighbouring host ids land far apart
 
 LONGEST_PAUSE_DAYS = 8  #: of a host of which nothing but bad results came
+UNCHECKED = 4  #: times its first quota: what a host can earn by successes of which none was found valid yet
 _PAUSES = 3  # doublings of a day
 
 
@@ -94,11 +95,12 @@ def daily_limit(record: HostAppVersion, *, daily_quota: int, processors: float) 
     return 1 if quota == 1 and record.bad_results else max(int(quota * processors), 1)
 
 
-def after_success(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
+def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) -> HostAppVersion:
     """The record after a result was reported as a success; its answer may still turn out to be wrong."""
-    if record.bad_results:
+    most = min(daily_quota, UNCHECKED * initial) if initial else daily_quota
+    if record.bad_results or record.max_jobs_per_day >= most > 0:
         return record
-    return replace(record, max_jobs_per_day=_doubled(record.max_jobs_per_day, daily_quota))
+    return replace(record, max_jobs_per_day=_doubled(record.max_jobs_per_day, most))
 
 
 def after_failure(record: HostAppVersion, daily_quota: int) -> HostAppVersion:

@@ -14,6 +14,7 @@ from cobblestone.server.api import (
     batches,
     credit,
     errors,
+    explain,
     files,
     outputs,
     people,
@@ -38,6 +39,7 @@ ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *people.ENDPOINTS,
     *trickles.ENDPOINTS,
     *credit.ENDPOINTS,
+    *explain.ENDPOINTS,
     *status.ENDPOINTS,
     *scales.ENDPOINTS,
 )

@@ -248,6 +248,6 @@ class JobMaker:
             nbytes=file.nbytes,
             md5=file.md5,
             gzipped_nbytes=file.gzipped_nbytes,
-            sticky=slot.sticky,
+            sticky=slot.sticky or self.app.dispatch.locality,
             copy_file=slot.copy_file,
         )
