@@ -83,6 +83,11 @@ class Target:
     user_id: UserId | None = None
     team_id: TeamId | None = None
 
+    @property
+    def one_person(self) -> bool:
+        """Whether all that may get it belongs to one user, so that nobody could check the answer."""
+        return self.host_id is not None or self.user_id is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workunit:

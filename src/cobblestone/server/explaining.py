@@ -164,8 +164,7 @@ def explain_workunit(
         NotFound: there is no such workunit.
     """
     found = work.workunit_by_name(db, workunit)
-    number = found.id if found is not None else int(workunit) if workunit.isdecimal() else 0
-    views = lifecycle.views(db, [number])
+    views = lifecycle.views(db, [_number(workunit) if found is None else found.id])
     if not views:
         raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
     view = views[0]
@@ -295,6 +294,11 @@ def _word(result: Result) -> str:
     return _OUTCOMES.get(result.outcome, "over")
 
 
+def _number(text: str) -> int:
+    """An id; 0, which no row has, for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0
+
+
 def explain_result(
     ctx: ServerContext, db: Database, offer: Offer, wanted: str, *, now: float
 ) -> ResultExplanation:
@@ -304,8 +308,8 @@ def explain_result(
         NotFound: there is no such result.
     """
     result = work.results_by_name(db, [wanted]).get(wanted)
-    if result is None and wanted.isdecimal():
-        result = work.result_by_id(db, int(wanted))
+    if result is None:
+        result = work.result_by_id(db, _number(wanted))
     if result is None:
         raise NotFound(f"There is no result {wanted}; those of finished workunits move into the archive.")
     found = [reason("state", "It is {word}.", word=_word(result))]

@@ -406,8 +406,12 @@ class _Selection:
 
     def _quorum(self, app: App, candidate: Candidate, match: Match) -> int:
         """Adaptive replication: how many results must agree on this job; 0 if this one is enough."""
-        if candidate.replicated:
-            return 0
+        if (
+            candidate.replicated
+            or candidate.target_host_id is not None
+            or candidate.target_user_id is not None
+        ):
+            return 0  # (a job for one person's computers is checked by nobody)
         trusted = self._budget.record(match.version.id).consecutive_valid
         return app.rules.min_quorum if must_replicate(trusted, self._rng) else 0
 

@@ -1,8 +1,9 @@
 """Daily quota of a host and app version: what a host that wastes jobs may waste.
 
 Two numbers of the record decide.  ``max_jobs_per_day`` is what the host has *earned*: a new one begins with I jobs per
-processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes
-that nobody has checked yet bring four times I at most, the rest has to be valid.  ``bad_results`` counts results that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
+processor and day (``max_jobs_per_day_init``), each success doubles it, up to Q (``daily_result_quota``).  Successes that
+nobody has checked yet bring four times I at most, for the rest they have to be valid.  ``bad_results`` counts results
+that failed, were invalid or did not come in time, less one for each valid result since.  It halves the
 quota each time::
 
     jobs per day = min(earned, Q >> bad_results), at least 1

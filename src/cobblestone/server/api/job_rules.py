@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -187,15 +187,19 @@ class JobMaker:
                 " Put long values into an input file."
             )
         limits = self.limits if body.limits is None else limits_with(body.limits, self.limits)
+        target = self.target if body.target is None else target_from(body.target)
+        rules = self.app.rules_of_jobs
+        if target.one_person:
+            rules = replace(rules, min_quorum=1, target_nresults=1)
         return NewJob(
             label=body.name,
             command_line=command_line,
             input_files=inputs,
             output_specs=self.app.output_specs,
-            target=self.target if body.target is None else target_from(body.target),
+            target=target,
             size_class=size_class_of_job(self.app, limits) if body.size_class is None else body.size_class,
             limits=limits,
-            rules=self.app.rules_of_jobs,
+            rules=rules,
             priority=body.priority,
             fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
         )
