@@ -1,6 +1,7 @@
 """What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
 
-Options: ``--hypothesis-profile=nightly`` searches for long, ``--hypothesis-seed=N`` repeats a run.
+Options: ``--hypothesis-profile=nightly`` searches for long, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
+integration tests on PostgreSQL too.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.helpers.postgres_server import PostgresServer
 
 TESTS = Path(__file__).parent
 
@@ -89,6 +92,12 @@ settings.register_profile("nightly", max_examples=5_000, deadline=None, print_bl
 settings.load_profile("ci")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-database", action="store_true", help="run all integration tests on PostgreSQL too"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
@@ -109,6 +118,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A source of chance that depends on the printed seed and the test's name only."""
     return random.Random(f"{request.config.option.hypothesis_seed} {request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, started for the first test of this process that wants one."""
+    server = PostgresServer()
+    yield server
+    server.close()
 
 
 # Marks and time limits follow from the folder.

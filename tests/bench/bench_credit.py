@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, host, statistics
 
+from cobblestone.credit_lab.figures import ReplayOptions
 from cobblestone.credit_lab.joblog import JobLog, job_log, read_job_log
-from cobblestone.credit_lab.replay import ReplayOptions, replay_fast
+from cobblestone.credit_lab.replay import replay_fast
 from cobblestone.credit_lab.vectorised import statements
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.claims import HostVersionStatistics, VersionStatistics
@@ -133,7 +134,8 @@ def figures() -> dict[str, float]:
             for suffix in ("parquet", "csv"):
                 path = Path(folder, f"log.{suffix}")
                 found[f"{name}, read from {suffix}"] = per_second(
-                    lambda name=name, path=path: replay_fast(read_job_log(path), name), log.length
+                    lambda name=name, path=path: replay_fast(read_job_log(path, system=name), name),
+                    log.length,
                 )
     for name in ("benchmark", "creditnew-designed", "creditnew-deployed"):
         found[f"policy: {name}, quorum 2, workunits"] = per_second(

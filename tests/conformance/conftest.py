@@ -6,18 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import empty_database
 
 from cobblestone.store.database import Store
 
-DATABASES = ("sqlite",)
+DATABASES = ("sqlite", "postgresql")
 
 
 @pytest.fixture(params=DATABASES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
+    """Where an empty project database is."""
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        address = server.project_database()
+        yield address
+        server.release(address)
+    else:
+        path = tmp_path / "project.sqlite"
+        path.write_bytes(empty_database())
+        yield path
+
+
+@pytest.fixture
+def store(location: Path | str) -> Iterator[Store]:
     """An empty project database."""
-    path = tmp_path / "project.sqlite"
-    path.write_bytes(empty_database())
-    opened = Store(path)
+    opened = Store(location, readers=2)
     yield opened
     opened.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
+from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.store import people
@@ -47,6 +49,30 @@ def test_migrations_make_the_schema_that_the_code_describes(tmp_path: Path):
     assert structure(migrated) == structure(described)
 
 
+def test_migrations_make_the_same_schema_on_postgresql(postgres: PostgresServer):
+    migrated, described = postgres.empty_database(), postgres.empty_database()
+    upgrade(migrated)
+    assert upgrade(migrated) is None
+    assert current_revision(migrated) == head_revision()
+    engine = sa.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(described))
+    metadata.create_all(engine)
+    engine.dispose()
+    assert postgres_structure(migrated) == postgres_structure(described)
+
+
+def postgres_structure(address: str) -> list[tuple[object, ...]]:
+    """Columns, constraints and indexes."""
+    with psycopg.connect(address) as connection:
+        columns = connection.execute(
+            "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns"
+            " WHERE table_schema = 'public' AND table_name <> 'alembic_version' ORDER BY 1, 2"
+        ).fetchall()
+        indexes = connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY 1"
+        ).fetchall()
+    return [*columns, *indexes]
+
+
 def test_a_new_database_is_made_at_the_head_and_a_second_upgrade_does_nothing(tmp_path: Path):
     path = tmp_path / "project.sqlite"
     assert upgrade(path) is None
@@ -80,27 +106,6 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path):
     store = Store(path, readers=1)
     assert store.write(lambda tx: tx.value("PRAGMA synchronous")) == 2
     assert store.write(lambda tx: tx.value("PRAGMA journal_mode")) == "wal"
-    store.close()
-
-
-def test_writes_that_arrive_together_share_a_commit_and_fail_alone(tmp_path: Path):
-    path = tmp_path / "project.sqlite"
-    upgrade(path)
-    store = Store(path, readers=1)
-
-    def add(title: str) -> object:
-        return store._writer.submit(lambda tx: people.add_news(tx, title, "text", now=1.0))
-
-    def fail(tx: object) -> None:
-        people.add_news(tx, "lost", "text", now=1.0)  # type: ignore[arg-type]
-        raise ValueError("mine")
-
-    futures = [add("first"), store._writer.submit(fail), add("second")]
-    assert futures[0].result() > 0
-    with pytest.raises(ValueError, match="mine"):
-        futures[1].result()
-    assert futures[2].result() > 0
-    assert [item.title for item in store.read(people.list_news)] == ["second", "first"]
     store.close()
 
 

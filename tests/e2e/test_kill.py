@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -17,58 +14,17 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.helpers.project_world import SimHost, World
+from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, lifecycle
 from cobblestone.store.database import Store
+from cobblestone.wire.scheduler_request import MsgFromHost
 
-ROUNDS = 12
+ROUNDS = 50
 N_JOBS = 60
-
-
-class Server:
-    """A real server process on a project that a World made."""
-
-    def __init__(self, root: Path, url: str) -> None:
-        self.root = root
-        self.url = url
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            assert self.process.poll() is None, "the server ended at once"
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}healthz").status_code == 200:
-                    return
-            time.sleep(0.02)
-        raise AssertionError("the server does not start")
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        assert self.process is not None
-        self.process.terminate()
-        self.process.wait(20)
-
-
-class RemoteWorld:
-    """What a SimHost needs of a World, over real HTTP; a dead server is an exception."""
-
-    def __init__(self, url: str) -> None:
-        self.http = httpx.Client(base_url=url, timeout=10)
-
-    def close(self) -> None:
-        self.http.close()
-
-    def post(self, path: str, **options: object) -> httpx.Response:
-        return self.http.post(path, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -84,7 +40,8 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
     )
     world.now = time.time()
     app = world.add_app(quorum=2, assimilator="merge.py:assimilate")
-    world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="creditnew-deployed")))
+    app = replace(app, credit_system="creditnew-deployed", partial_credit=True)
+    world.write(lambda tx: apps.update_app(tx, app))
     (world.ctx.folder.root / "merge.py").write_text(
         "def assimilate(workunit):\n"
         "    (workunit.folder / str(workunit.id)).write_bytes(workunit.outputs['out'].read_bytes())\n"
@@ -99,13 +56,26 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
         server.stop()
 
 
-def work(host: SimHost, rng: random.Random, acknowledged: set[str]) -> None:
-    """What a client does: upload and report what is finished, ask for more."""
+def work(host: SimHost, rng: random.Random, acknowledged: set[str], *, lies: bool = False) -> None:
+    """What a client does: messages of what runs, upload and report what is finished, ask for more."""
+    host.rpc(
+        trickles=[
+            MsgFromHost(
+                result_name=name,
+                time=int(time.time()),
+                variety="trickle_credit",
+                text="<runtime>1</runtime>",
+            )
+            for name in host.held
+        ]
+    )
     reports = []
     for name in list(host.held):
         workunit = name.rpartition("_")[0]
+        number = zlib.crc32(workunit.encode())
+        said = "lie" if lies and number % 3 == 0 else "answer"
         # every other answer is too large for the database
-        content = f"answer of {workunit}\n".encode() * (4000 if zlib.crc32(workunit.encode()) % 2 else 1)
+        content = f"{said} of {workunit}\n".encode() * (4000 if number % 2 else 1)
         reports.append(host.finish(name, content))
     reply = host.rpc(ask=rng.choice([1, 1e13]), reports=reports)
     acknowledged.update(ack.get("name") for ack in reply.all("result_ack"))
@@ -125,7 +95,8 @@ def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
         killer.start()
         while killer.is_alive():
             with contextlib.suppress(httpx.HTTPError):
-                work(rng.choice(hosts), rng, acknowledged)
+                host = rng.choice(hosts)
+                work(host, rng, acknowledged, lies=host is hosts[-1])
         killer.join()
     server.start()
     database = Store(server.root / "project.sqlite", readers=1)
@@ -149,8 +120,18 @@ def check(database: Store, root: Path, acknowledged: set[str]) -> None:
     )
     assert lost == [], "acknowledged but not stored"
     valid = database.read(lambda db: db.query("SELECT id FROM result WHERE validate_state = 1 ORDER BY id"))
-    credited = database.read(lambda db: db.query("SELECT result_id FROM credit_entry ORDER BY result_id"))
+    credited = database.read(
+        lambda db: db.query("SELECT result_id FROM credit_entry WHERE kind = 'grant' ORDER BY result_id")
+    )
     assert valid == credited
+    # what messages of wrong results brought was taken back, once
+    wrong = database.read(
+        lambda db: db.query(
+            "SELECT SUM(e.granted), SUM(e.kind = 'correction') FROM result r JOIN credit_entry e ON e.result_id = r.id"
+            " WHERE r.validate_state = 2 GROUP BY r.id"
+        )
+    )
+    assert set(wrong) <= {(0.0, 1)}
     assert database.read(recompute).differences == []
     samples = database.read(lambda db: db.value("SELECT SUM(pfc_n) FROM host_app_version"))
     assert samples == database.read(lambda db: db.value("SELECT pfc_n FROM app_version")) == len(valid)

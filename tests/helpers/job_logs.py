@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import random
 
-from cobblestone.credit_lab.joblog import FIGURES, JobLog, job_log
+from cobblestone.credit_lab.joblog import ERROR, FIGURES, INVALID, SENT, VALID, JobLog, job_log
 
 HOSTILE = (float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 1e304, 1e-304, 1e9)
 
 
 def random_job_log(
-    rng: random.Random, lines: int, *, hosts: int = 30, hostile: float = 0.0, stragglers: float = 0.05
+    rng: random.Random,
+    lines: int,
+    *,
+    hosts: int = 30,
+    hostile: float = 0.0,
+    stragglers: float = 0.05,
+    others: float = 0.1,
 ) -> JobLog:
-    """About ``lines`` results; a share ``hostile`` of all figures is hostile."""
+    """About ``lines`` results; a share ``hostile`` of all figures is hostile, one of ``others`` not of valid results."""
     columns: dict[str, list[float]] = {name: [] for name in FIGURES}
-    for name in ("workunit_id", "host_id", "user_id", "team_id", "app_id", "app_version_id"):
+    for name in ("outcome", "workunit_id", "host_id", "user_id", "team_id", "app_id", "app_version_id"):
         columns[name] = []
     for name in ("anonymous", "is_gpu", "canonical", "straggler", "outlier"):
         columns[name] = []
@@ -36,6 +42,7 @@ def random_job_log(
                 "app_version_id": 10 * app + host % 4,
                 "is_gpu": int(host % 4 == 3),
                 "straggler": int(late),
+                "outcome": rng.choice((INVALID, ERROR, SENT)) if rng.random() < others else VALID,
             }
             for name in FIGURES:
                 if rng.random() < hostile:
@@ -73,4 +80,5 @@ def _result(rng: random.Random, host: int, speed: float, estimate: float, now: f
         "rsc_fpops_est": estimate,
         "rsc_fpops_bound": estimate * 20.0,
         "fixed_credit": 12.5,
+        "delay_bound": 3000.0,
     }

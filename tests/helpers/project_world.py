@@ -71,15 +71,18 @@ class Poster(Protocol):
 class World:
     """One project."""
 
-    def __init__(self, root: Path, **settings: dict[str, object]) -> None:
+    def __init__(self, root: Path, *, database: str = "", **settings: dict[str, object]) -> None:
+        """``database``: the address of an empty PostgreSQL database; else SQLite."""
         self.now = START
         self._stack = ExitStack()
         root.mkdir(parents=True, exist_ok=True)
-        (root / "cobblestone.toml").write_text(settings_template(**{"project": {"url": URL}, **settings}))
+        values = {"project": {"url": URL}, "database": {"url": database}, **settings}
+        (root / "cobblestone.toml").write_text(settings_template(**values))
         folder = ProjectFolder(root)
         folder.make()
         write_private(folder.secret_file, os.urandom(32))
-        folder.database.write_bytes(empty_database())
+        if not database:
+            folder.database.write_bytes(empty_database())
         self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
         self.loop = asyncio.new_event_loop()
         self._stack.callback(self.loop.close)

@@ -1,4 +1,7 @@
-"""A project for each test."""
+"""A project for each test.
+
+Modules that say ``pytestmark = pytest.mark.both_databases`` run on PostgreSQL too; with ``--every-database`` all do.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,43 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database" in metafunc.fixturenames:
+        marked = metafunc.definition.get_closest_marker("both_databases") is not None
+        both = marked or metafunc.config.getoption("--every-database")
+        kinds = ("sqlite", "postgresql") if both else ("sqlite",)
+        metafunc.parametrize("database", kinds, indirect=True, ids=kinds if both else [pytest.HIDDEN_PARAM])
+
+
 @pytest.fixture
-def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
+def database(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Makes databases: addresses of empty ones on PostgreSQL, or "" for SQLite."""
+    if request.param == "sqlite":
+        yield lambda: ""
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    addresses: list[str] = []
+
+    def make() -> str:
+        addresses.append(server.project_database())
+        return addresses[-1]
+
+    yield make
+    for address in addresses:
+        server.release(address)
+
+
+@pytest.fixture
+def make_world(tmp_path: Path, database: Callable[[], str]) -> Iterator[Callable[..., World]]:
     """Make projects with settings of their own."""
     worlds: list[World] = []
 
     def make(**settings: Any) -> World:
-        world = World(tmp_path / f"project{len(worlds)}", **settings)
+        world = World(tmp_path / f"project{len(worlds)}", database=database(), **settings)
         worlds.append(world)
         return world
 

@@ -19,11 +19,14 @@ from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.server.daemons.scales import update_scales
 from cobblestone.server.daemons.statistics import StatisticsUpdater
 from cobblestone.server.daemons.trickle_credit import TrickleCredit
-from cobblestone.server.recompute import Proof, recompute
+from cobblestone.server.proof import Proof
+from cobblestone.server.recompute import recompute
 from cobblestone.store import apps, credit, people
 from cobblestone.store.credit import LedgerLine
 from cobblestone.store.tokens import Scope, create_token, new_secret
 from cobblestone.wire.scheduler_request import MsgFromHost
+
+pytestmark = pytest.mark.both_databases
 
 DEPLOYED = "creditnew-deployed"
 NO_OUTPUT = (OutputSpec(open_name="out", optional=True),)
@@ -170,6 +173,39 @@ def test_a_wrong_total_and_a_changed_entry_are_listed(world: World):
     world.write(lambda tx: tx.execute("UPDATE credit_entry SET claimed = claimed * 2 WHERE id = 1"))
     found = {(each.table, each.id, each.figure) for each in proof(world).differences}
     assert found == {("host", 1, "total"), ("credit_entry", 1, "claimed")}
+
+
+@pytest.mark.parametrize("table", ["host_app_version", "app_version"])
+@pytest.mark.parametrize(("figure", "change"), [("pfc_avg", 3e-16), ("pfc_n", 1), ("pfc_q", 1e-300)])
+def test_a_mean_that_the_ledger_did_not_teach_is_listed(world: World, table: str, figure: str, change: float):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=4)
+    host = a_host(world)
+    run_jobs(world, host, 2)
+    assert proof(world).differences == []
+    world.write(lambda tx: tx.execute(f"UPDATE {table} SET {figure} = {figure} + ?", (change,)))
+    name = f"pfc {figure.removeprefix('pfc_').replace('avg', 'mean')}"
+    assert [(each.table, each.figure) for each in proof(world).differences] == [(table, name)]
+    # what follows starts from the wrong figure: that entry is listed, and the rows agree with the last one again
+    run_jobs(world, host, 1)
+    prefix = "version " if table == "app_version" else ""
+    found = {(each.table, each.id, each.figure) for each in proof(world).differences}
+    assert found == {("credit_entry", 3, prefix + name)}
+
+
+def test_the_proof_follows_a_record_that_a_new_version_took_over(world: World):
+    app = an_app(world, DEPLOYED)
+    world.add_jobs(app, n=3)
+    host = a_host(world)
+    run_jobs(world, host, 3)
+    first = world.ctx.store.read(lambda db: apps.list_versions(db, app.id))[0]
+    world.write(lambda tx: apps.add_version(tx, replace(first, version_num=first.version_num + 1), now=1))
+    world.add_jobs(app, n=3)
+    run_jobs(world, host, 3)
+    assert world.query("SELECT app_version_id, pfc_n FROM host_app_version") == [(2, 6)]
+    assert proof(world).differences == []
+    world.write(lambda tx: tx.execute("DELETE FROM credit_inheritance"))
+    assert {each.table for each in proof(world).differences} == {"credit_entry", "host_app_version"}
 
 
 def test_idle_averages_decay_daily_and_the_proof_follows(world: World):
@@ -382,6 +418,58 @@ def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_i
     assert proof(world).differences == []
 
 
+def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explained(world: World):
+    app = an_app(world, "benchmark", quorum=2, partial_credit=True)
+    app = world.write(
+        lambda tx: apps.update_app(tx, replace(app, output_specs=(OutputSpec(open_name="out"),)))
+    )
+    world.add_jobs(app)
+    hosts = [a_host(world, name) for name in ("alice", "bob", "carol")]
+    world.write(lambda tx: people.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    for host in hosts[:2]:
+        host.rpc(ask=1)
+    liar = next(iter(hosts[0].held))
+    for _ in range(3):
+        world.now += 40_000
+        hosts[0].rpc(trickles=[trickle(liar, "3000", world.now)])
+        handle_trickles(world)
+    assert world.value("SELECT total_credit FROM host WHERE id = 1") > 0
+    for host, answer in ((hosts[0], b"wrong"), (hosts[1], b"right")):
+        host.rpc(reports=[host.finish(next(iter(host.held)), answer)])
+    world.settle()
+    hosts[2].rpc(ask=1)
+    world.now += 1000
+    hosts[2].rpc(reports=[hosts[2].finish(next(iter(hosts[2].held)), b"right")])
+    world.settle()
+    entries = [line for line in ledger(world) if line.host_id == 1]
+    assert [line.kind for line in entries] == ["trickle", "trickle", "trickle", "correction"]
+    assert sum(line.granted for line in entries) == 0
+    for table in ("host", "user_account", "team"):
+        total, average = world.query(f"SELECT total_credit, expavg_credit FROM {table} WHERE id = 1")[0]
+        assert (total, average) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-6))
+    world.write(lambda tx: credit.take_back_provisional(tx, [entries[0].result_id], now=world.now))  # type: ignore[list-item]
+    assert len(ledger(world)) == 3 + 1 + 2
+    assert proof(world).differences == []
+    answer = world.get(f"/api/v1/credit/results/{liar}", headers=token(world)).json()
+    assert answer["granted"] == 0
+    assert "3 trickle messages" in answer["entries"][-1]["reasons"][0]["text"]
+
+
+def test_what_messages_brought_to_a_result_that_failed_stays(world: World):
+    app = an_app(world, "trickle")
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    name = next(iter(host.held))
+    world.now += 1000
+    host.rpc(trickles=[trickle(name, "500", world.now)])
+    handle_trickles(world)
+    host.rpc(reports=[failed(name)])
+    world.settle()
+    assert [line.kind for line in ledger(world)] == ["trickle"]
+    assert world.value("SELECT granted_credit FROM result WHERE name = ?", name) > 0
+
+
 def test_a_message_for_somebody_elses_job_brings_nothing(world: World):
     app = an_app(world, "trickle")
     world.add_jobs(app)
@@ -403,6 +491,90 @@ def test_apps_without_partial_credit_take_no_messages_for_credit(world: World):
     host.rpc(trickles=[trickle(next(iter(host.held)), "100", world.now)])
     handle_trickles(world)
     assert ledger(world) == []
+
+
+def assigning_app(world: World, code: str, **options: Any) -> App:
+    """An app whose credit a function of the project decides, from the answer."""
+    (world.ctx.folder.root / "worth.py").write_text(code)
+    app = world.add_app(quorum=2, **options)
+    app = replace(app, credit_system="assigned", credit_function="worth.py:credit")
+    return world.write(lambda tx: apps.update_app(tx, app))
+
+
+def answer(world: World, host: SimHost, content: bytes) -> None:
+    host.rpc(reports=[host.finish(next(iter(host.held)), content)])
+    world.settle()
+
+
+def test_credit_is_what_the_projects_function_says_of_the_canonical_result(world: World):
+    code = (
+        "def credit(result):\n"
+        "    assert result.elapsed_time > 0 and result.peak_flops > 0 and result.name.endswith(('_0', '_1', '_2'))\n"
+        "    return float(result.outputs['out'].read_text())\n"
+    )
+    app = assigning_app(world, code)
+    app = world.write(
+        lambda tx: apps.update_app(tx, replace(app, rules=replace(app.rules, target_nresults=3)))
+    )
+    world.add_jobs(app)
+    hosts = [a_host(world, name) for name in ("alice", "bob", "carol")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"21.5")
+    assert [line.granted for line in ledger(world)] == [21.5, 21.5, 21.5]
+    assert ledger(world)[2].facts["straggler"] is True
+    assert "assigned" in [each["code"] for each in ledger(world)[0].reasons]
+    assert proof(world).differences == []
+
+
+@pytest.mark.parametrize("amount", ["-5", "nan", "inf", "1e304"])
+def test_an_impossible_amount_of_the_projects_function_is_bounded_with_a_reason(world: World, amount: str):
+    world.add_jobs(assigning_app(world, f"def credit(result):\n    return float('{amount}')\n"))
+    hosts = [a_host(world, name) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"x")
+    limit = 73_000_000.0 if amount == "1e304" else 0.0
+    assert [line.granted for line in ledger(world)] == [limit, limit]
+    codes = {each["code"] for each in ledger(world)[0].reasons}
+    assert codes & {"number_refused", "number_bounded"}
+    assert proof(world).differences == []
+
+
+@pytest.mark.parametrize(
+    "code", ["def credit(result):\n    return 'much'\n", "def credit(result):\n    1 / 0\n"]
+)
+def test_a_broken_credit_function_delays_its_jobs_until_it_is_mended(world: World, code: str):
+    world.add_jobs(assigning_app(world, code))
+    hosts = [a_host(world, name) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"x")
+    assert ledger(world) == []
+    assert world.value("SELECT need_validate FROM workunit") == 1
+    (world.ctx.folder.root / "worth.py").write_text("def credit(result):\n    return 3\n")
+    world.now += 61
+    world.settle()
+    assert [line.granted for line in ledger(world)] == [3.0, 3.0]
+
+
+def test_an_app_with_assigned_credit_needs_a_function(world: World):
+    headers = token(world)
+    body = {"name": "a", "command": ["true", "{output}"], "outputs": [{"name": "output"}]}
+    reply = world.post("/api/v1/apps", json={**body, "credit": {"system": "assigned"}}, headers=headers)
+    assert reply.status_code in (400, 422)
+    assert "credit.function" in reply.text
+    for wrong in ("worth", "../worth.py:credit", "worth.py:"):
+        credit_body = {"system": "assigned", "function": wrong}
+        reply = world.post("/api/v1/apps", json={**body, "credit": credit_body}, headers=headers)
+        assert reply.status_code in (400, 422)
+        assert "FILE.py:function" in reply.text
 
 
 def test_credit_after_assimilation_is_what_the_projects_function_returns(world: World):

@@ -11,6 +11,8 @@ from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.store import messages, people
 from cobblestone.wire.scheduler_request import MsgFromHost, ReportedFile
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_a_new_host_gets_its_id_the_key_and_work_in_its_first_contact(world: World):
     world.add_jobs(world.add_app())
@@ -127,7 +129,7 @@ def test_a_client_that_lost_its_state_is_recognised_by_its_cpid(world: World):
     again.rpc(ask=1)
     assert again.id == host.id
     assert world.value("SELECT COUNT(*) FROM host") == 1
-    gone = world.query("SELECT name FROM result WHERE outcome = 7")
+    gone = world.query("SELECT name FROM result WHERE outcome = 7 ORDER BY id")
     assert [row[0] for row in gone] == list(old), "what it had is given up, and made anew for others"
 
 

@@ -16,6 +16,8 @@ from cobblestone.store.files import fan_out, place_of
 from cobblestone.store.uploads import output_content, outputs_of_results
 from cobblestone.wire.signatures import upload_signature
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def job(world: World) -> tuple[SimHost, str]:

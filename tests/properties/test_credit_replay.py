@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.helpers.job_logs import random_job_log
 
 from cobblestone.credit_lab import vectorised
-from cobblestone.credit_lab.replay import Replay, ReplayOptions, replay, replay_fast
+from cobblestone.credit_lab.figures import Replay, ReplayOptions
+from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.policy.credit.cobblestone import CreditUnit
 from cobblestone.policy.credit.registry import credit_system, credit_system_names
 
-SYSTEMS = [name for name in credit_system_names() if name != "after-assimilation"]
+SYSTEMS = list(credit_system_names())
 
 
 def numbers(values: Sequence[float]) -> list[float]:
@@ -32,6 +33,8 @@ def assert_equal(policy: Replay, twin: Replay) -> None:
         assert [row[0] for row in other] == [row[0] for row in one]
         for expected, found in zip(one, other, strict=True):
             assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    for expected, found in zip(policy.records.rows(), twin.records.rows(), strict=True):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
 @given(
@@ -41,22 +44,41 @@ def assert_equal(policy: Replay, twin: Replay) -> None:
     hostile=st.sampled_from([0.0, 0.05, 0.5]),
     limit=st.sampled_from([None, 20.0]),
     unit=st.sampled_from([100.0, 200.0]),
+    host_scale_check=st.booleans(),
+    per_cpu_second=st.sampled_from([0.0, 0.01]),
 )
 @settings(deadline=None)  # the first example compiles
 def test_the_twin_equals_the_policy(
-    seed: int, name: str, lines: int, hostile: float, limit: float | None, unit: float
+    seed: int,
+    name: str,
+    lines: int,
+    hostile: float,
+    limit: float | None,
+    unit: float,
+    host_scale_check: bool,
+    per_cpu_second: float,
 ) -> None:
     log = random_job_log(random.Random(seed), lines, hosts=6, hostile=hostile)
-    options = ReplayOptions(unit=CreditUnit(unit), max_granted=limit, scale_interval=300.0)
+    options = ReplayOptions(
+        unit=CreditUnit(unit),
+        max_granted=limit,
+        scale_interval=300.0,
+        host_scale_check=host_scale_check,
+        credit_per_cpu_second=per_cpu_second,
+    )
     assert_equal(replay(log, credit_system(name), options), replay_fast(log, name, options))
 
 
 @pytest.mark.parametrize("name", ["counted", "creditnew-designed", "creditnew-deployed"])
 @pytest.mark.parametrize("hostile", [0.0, 0.02])
-def test_the_twin_equals_the_policy_when_scales_are_at_work(name: str, hostile: float) -> None:
-    log = random_job_log(random.Random(7), 3000, hosts=20, hostile=hostile)
-    policy = replay(log, credit_system(name))
-    assert_equal(policy, replay_fast(log, name))
+@pytest.mark.parametrize("host_scale_check", [False, True])
+def test_the_twin_equals_the_policy_when_scales_are_at_work(
+    name: str, hostile: float, host_scale_check: bool
+) -> None:
+    log = random_job_log(random.Random(7), 3000, hosts=20, hostile=hostile, others=0.02)
+    options = ReplayOptions(host_scale_check=host_scale_check)
+    policy = replay(log, credit_system(name), options)
+    assert_equal(policy, replay_fast(log, name, options))
     assert len(policy.version_scales) == 8
     if name != "counted":
         assert {0, 1} <= set(policy.modes)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
+from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
 from cobblestone.simulator.run import RunResult, simulate
 from cobblestone.simulator.scenario import (
     DAY,
@@ -24,6 +26,7 @@ from cobblestone.simulator.scenario import (
     ProjectModel,
     Scenario,
 )
+from cobblestone.simulator.streams import Streams
 
 BASE = PolicyChoice()
 ALWAYS_ON = OnOff()
@@ -98,10 +101,10 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         upload_rate=draw(st.sampled_from([0.0, 1e4])),
         leave_in_memory=draw(st.booleans()),
     )
-    return Scenario(duration=DAY / 2, host=host, projects=tuple(projects))
+    return Scenario(duration=5 * DAY, host=host, projects=tuple(projects))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scenarios(), st.sampled_from(POLICIES), st.integers(0, 1000))
 def test_the_books_balance_and_metrics_stay_in_range(
     scenario: Scenario, policy: PolicyChoice, seed: int
@@ -119,6 +122,42 @@ def test_the_books_balance_and_metrics_stay_in_range(
         metrics.missed,
     ):
         assert -1e-9 <= value <= 1.0 + 1e-9
+
+
+def test_results_that_are_still_uploading_when_the_host_goes_off_do_not_stop_the_clock() -> None:
+    app = AppModel(output_bytes=1e6, flops_estimate=5e12, sizes=JobSizes(mean=5e12))
+    base = replace(presets.base(), duration=5 * DAY, projects=(ProjectModel(name="P", apps=(app,)),))
+    base = replace(base, host=replace(base.host, upload_rate=3e2))
+    for policy in POLICIES:
+        result = run(base, policy)
+        assert result.metrics.jobs > 0
+        assert result.metrics.rpcs_per_job < 20
+
+
+def test_a_project_without_a_share_is_asked_only_for_idle_processors() -> None:
+    backup = replace(presets.project("backup", flops=5e12), share=0.0)
+    main = presets.project("main", flops=5e12)
+    down = replace(main, downtime=OnOff(fraction=0.5, mean_on=2 * DAY))
+    always = run(replace(presets.base(), duration=20 * DAY, projects=(backup, main)))
+    assert always.books.projects[0].used < 0.01 * always.books.projects[1].used
+    away = run(replace(presets.base(), duration=20 * DAY, projects=(backup, down)))
+    assert away.books.projects[0].used > 0.1 * away.books.projects[1].used
+    assert away.metrics.idleness < 0.02
+
+
+def test_a_client_that_decides_without_end_is_a_fault_and_not_a_hang() -> None:
+    scenario = presets.base()
+    host = HostRun(scenario, Streams(1), None, None)
+    for _ in range(MAX_ROUNDS):
+        host.count_round()
+    with pytest.raises(SimulationFault, match="without end"):
+        host.count_round()
+
+
+def test_jobs_too_short_for_the_duration_are_refused_at_once() -> None:
+    scenario = replace(presets.base(), projects=(presets.project("P", flops=1e3),))
+    with pytest.raises(ConfigError, match="allowed: up to 5000000"):
+        run(scenario)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

@@ -209,7 +209,9 @@ class WorkunitLife(RuleBasedStateMachine):
             if state != "unseen"
         )
         same = (
-            pair for pair in pairs_to_compare(self.view) if self.answers[pair[0]] == self.answers[pair[1]]
+            pair
+            for pair in pairs_to_compare(self.view, results_to_look_at(self.view))
+            if self.answers[pair[0]] == self.answers[pair[1]]
         )
         facts = ValidationReport(looked_at=looked_at, matches=frozenset(same))
         decision = judge(self.view, facts, now=self.now)

@@ -18,6 +18,7 @@ from cobblestone.domain.statistics import (
 from cobblestone.policy.credit.cobblestone import DEPLOYED, DESIGNED, REFERENCE_MACHINE, CreditUnit
 from cobblestone.policy.credit.rac import (
     LARGEST,
+    common_moment,
     correct_average,
     credited,
     decayed,
@@ -175,6 +176,19 @@ def test_a_correction_takes_back_what_is_left_of_a_grant() -> None:
     corrected = correct_average(wrong, credit=-70.0, granted_time=NOW, now=NOW + WEEK)
     assert corrected.value == pytest.approx(right.value)
     assert corrected.time == NOW + WEEK
+
+
+@pytest.mark.parametrize("after", [0.0, 5 * DAY, 100 * DAY])
+def test_one_correction_at_the_common_moment_takes_back_several_grants(after: float) -> None:
+    grants = [(70.0, NOW), (5.0, NOW + DAY), (200.0, NOW + 3 * DAY)]
+    now = NOW + 3 * DAY + after
+    one_by_one = RecentAverage(1000.0, NOW + 3 * DAY)
+    for credit, time in grants:
+        one_by_one = correct_average(one_by_one, credit=-credit, granted_time=time, now=now)
+    at_once = correct_average(
+        RecentAverage(1000.0, NOW + 3 * DAY), credit=-275.0, granted_time=common_moment(grants), now=now
+    )
+    assert at_once.value == pytest.approx(one_by_one.value, rel=1e-12)
 
 
 def test_a_correction_never_leads_below_zero() -> None:

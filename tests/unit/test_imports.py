@@ -23,12 +23,14 @@ EXTRAS = {
 }
 #: Packages that may need an extra as soon as they are imported.
 OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}
+#: Modules that their package imports only when they are asked for.
+OPTIONAL_MODULES = {"cobblestone.store.postgres"}
 
 #: Runs in a fresh interpreter, as if no extra were installed, and imports everything else.
 PROBE = """
 import importlib, importlib.abc, json, pkgutil, sys
 
-extras, optional = json.loads(sys.argv[1])
+extras, optional, modules = json.loads(sys.argv[1])
 
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -41,7 +43,7 @@ import cobblestone
 failed, imported = {}, []
 for module in pkgutil.walk_packages(cobblestone.__path__, "cobblestone.", onerror=lambda name: None):
     parts = module.name.split(".")
-    if parts[1] in optional or "migrations" in parts or parts[-1] == "__main__":
+    if parts[1] in optional or module.name in modules or "migrations" in parts or parts[-1] == "__main__":
         continue
     try:
         importlib.import_module(module.name)
@@ -56,7 +58,7 @@ print(json.dumps([imported, failed]))
 
 def import_without_extras() -> tuple[list[str], dict[str, str]]:
     absent = [name for names in EXTRAS.values() for name in names]
-    arguments = json.dumps([absent, sorted(OPTIONAL_PACKAGES)])
+    arguments = json.dumps([absent, sorted(OPTIONAL_PACKAGES), sorted(OPTIONAL_MODULES)])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROBE, arguments],
         env={**os.environ, "PYTHONPATH": str(Path(cobblestone.__file__).parents[1])},

@@ -68,7 +68,9 @@ class Life:
         assert self.view.workunit.need_validate
         looked_at = tuple(LookedAt(result_id=each, usable=True) for each in results_to_look_at(self.view))
         matches = frozenset(
-            p for p in pairs_to_compare(self.view) if self.answers[p[0]] == self.answers[p[1]]
+            p
+            for p in pairs_to_compare(self.view, results_to_look_at(self.view))
+            if self.answers[p[0]] == self.answers[p[1]]
         )
         decision = judge(self.view, ValidationReport(looked_at=looked_at, matches=matches), now=self.now)
         self.view = apply_decision(self.view, decision, self.now)

@@ -17,6 +17,7 @@ from typer.main import get_command
 from cobblestone.cli import (
     app,
     archive,
+    backup,
     batch,
     config,
     credit,
@@ -55,6 +56,7 @@ NOUNS = (
     scales,
     trickle,
     archive,
+    backup,
     config,
 )
 # Further commands come with parts that may be absent; each has a function ``register``.

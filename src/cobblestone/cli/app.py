@@ -62,6 +62,8 @@ def create(
     credit_per_job: o.CreditPerJobOption = None,
     partial_credit: o.PartialCreditOption = None,
     host_scale_check: o.HostScaleCheckOption = None,
+    credit_per_cpu_second: o.PerCpuSecondOption = None,
+    credit_function: o.CreditFunctionOption = None,
     input_template: o.InputTemplateOption = None,
     output_template: o.OutputTemplateOption = None,
     project: ProjectOption = None,
@@ -98,7 +100,14 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+                credit=o.credit(
+                    credit,
+                    credit_per_job,
+                    partial_credit,
+                    host_scale_check,
+                    credit_per_cpu_second,
+                    credit_function,
+                ),
             )
         else:
             o.refuse_with_command(inputs, input_template, output_template)
@@ -117,7 +126,14 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+                credit=o.credit(
+                    credit,
+                    credit_per_job,
+                    partial_credit,
+                    host_scale_check,
+                    credit_per_cpu_second,
+                    credit_function,
+                ),
             )
     show_created(output(json, quiet), created, command is not None)
 
@@ -183,6 +199,8 @@ def update(
     credit_per_job: o.CreditPerJobOption = None,
     partial_credit: o.PartialCreditOption = None,
     host_scale_check: o.HostScaleCheckOption = None,
+    credit_per_cpu_second: o.PerCpuSecondOption = None,
+    credit_function: o.CreditFunctionOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -200,7 +218,14 @@ def update(
             deprecated=deprecated,
             limits=o.limits(flops_est, flops_bound, memory, disk, delay_bound),
             functions=connected.functions(name, function_files or []),
-            credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+            credit=o.credit(
+                credit,
+                credit_per_job,
+                partial_credit,
+                host_scale_check,
+                credit_per_cpu_second,
+                credit_function,
+            ),
         )
         lines: list[str] = []
         if files or command or outputs or stdout is not None:
@@ -270,7 +295,7 @@ def show(
         f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
         f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
-        f"  credit       {app.credit.system}",
+        f"  credit       {app.credit.system} {app.credit.function}".rstrip(),
         f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, ended beyond {limits.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"

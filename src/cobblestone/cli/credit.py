@@ -148,47 +148,49 @@ def replay(
     ],
     system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "creditnew-deployed",
     unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
+    host_scale_check: Annotated[
+        bool, typer.Option("--host-scale-check", help="Use credit scales of proven hosts only.")
+    ] = False,
+    per_cpu_second: Annotated[
+        float, typer.Option(min=0, help="Second system: published average of those that cannot count.")
+    ] = 0.0,
+    median_speed: Annotated[
+        float, typer.Option(min=0, help="Of trickle messages: speed where a benchmark is missing.")
+    ] = 3.3e9,
+    top_speed: Annotated[float, typer.Option(min=0, help="Of trickle messages: largest speed.")] = 3.3e9,
+    grants: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Write the credit of each line there.", show_default=False),
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Say what everybody would have got under another system."""
+    from cobblestone.credit_lab.figures import ReplayOptions
     from cobblestone.credit_lab.joblog import read_job_log
-    from cobblestone.credit_lab.replay import ReplayOptions, replay_fast
-    from cobblestone.credit_lab.replay import replay as replay_scalar
-    from cobblestone.domain.errors import ConfigError
+    from cobblestone.credit_lab.report import replayed, summary, write_grants
     from cobblestone.policy.credit.cobblestone import CreditUnit
-    from cobblestone.policy.credit.registry import credit_system
+    from cobblestone.policy.credit.trickle import TrickleRules
+    from cobblestone.server.daemons.granting import find_system
 
-    known = credit_system(system)
-    options = ReplayOptions(unit=CreditUnit(unit))
-    jobs = read_job_log(log)
-    try:
-        done = replay_fast(jobs, system, options)
-    except ConfigError:  # without the extra: the policy itself, slower and with the same figures
-        done = replay_scalar(jobs, known, options)
-    total = float(sum(done.granted))
-    owners = {
-        "hosts": done.hosts,
-        "users": done.users,
-        "teams": done.teams,
-        "app_versions": done.versions,
-    }
-    data = {
-        "system": system,
-        "unit": unit,
-        "results": jobs.length,
-        "granted": total,
-        **{
-            name: [
-                {"id": id_, "total": whole, "average": average, "average_time": time}
-                for id_, whole, average, time in statements.rows()
-            ]
-            for name, statements in owners.items()
-        },
-    }
+    known = find_system(system)
+    options = ReplayOptions(
+        unit=CreditUnit(unit),
+        host_scale_check=host_scale_check,
+        credit_per_cpu_second=per_cpu_second,
+        trickles=TrickleRules(median_speed=median_speed, percentile_95_speed=top_speed),
+    )
+    jobs = read_job_log(log, system=known.name)
+    done, slow = replayed(jobs, known, options)
+    shown = output(json, quiet)
+    if slow:
+        shown.warn(f"replayed result by result, which takes longer: {slow}")
+    if grants is not None:
+        write_grants(grants, jobs, done)
+    data = summary(jobs, done)
     lines = [
-        f"{jobs.length} results under {system}: {total!r} credit at {unit:g} per GFLOPS-day.",
+        f"{jobs.length} lines under {system}: {data['granted']!r} credit at {unit:g} per GFLOPS-day.",
         "host: total, recent average per day",
         *(f"  {id_}: {whole!r}, {average!r}" for id_, whole, average, _ in done.hosts.rows()),
     ]
-    output(json, quiet).show(data, lines=lines, essential=[repr(total)])
+    shown.show(data, lines=lines, essential=[repr(data["granted"])])

@@ -40,8 +40,10 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
     """Connect to the project that the options mean."""
+    from cobblestone.ops.logging import configure_logging
     from cobblestone.sdk import connect  # an HTTP client: not for commands that need none
 
+    configure_logging(level="warning")  # the server's own words, when this process stands in for it
     with connect(project, token) as connected:
         yield connected
 

@@ -18,15 +18,21 @@ def register(root: typer.Typer) -> None:
 def run(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
     project: ProjectOption = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
+    ] = False,
 ) -> None:
     """Run the project's server until Ctrl-C."""
     from cobblestone.cli.output import print_error
     from cobblestone.ops.logging import configure_logging
     from cobblestone.server.context import ServerContext
     from cobblestone.server.project import ProjectFolder
-    from cobblestone.server.run import serve
+    from cobblestone.server.run import check_start, serve
 
     root = folder or local_folder(project)
+    if check:
+        check_start(root)
+        return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)
 

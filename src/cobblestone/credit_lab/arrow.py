@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,15 @@ import numpy as np
 
 from cobblestone.domain.errors import ConfigError
 
+BLOCK_BYTES = 4_000_000
+
+
+Words = Mapping[str, Sequence[str]]
+"""Columns of whole numbers that may be given by words, whose places are the numbers."""
+
 
 def read_parquet(
-    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str]
+    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str], words: Words
 ) -> dict[str, Any]:  # Any: NumPy arrays
     """The known columns of a file; figures as float64 (absent: not a number), identifiers as int64."""
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
@@ -24,11 +30,11 @@ def read_parquet(
             table = file.read(columns=names, use_threads=False)
     except (arrow.ArrowException, OSError) as error:
         raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
-    return _columns(table, path, figures, arrow)
+    return _columns(table, path, figures, words, arrow)
 
 
 def read_csv(
-    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str]
+    path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str], words: Words
 ) -> dict[str, Any]:  # Any: NumPy arrays
     """The known columns of a CSV file, as `read_parquet` gives them.
 
@@ -36,24 +42,41 @@ def read_csv(
     """
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
     csv: Any = import_module("pyarrow.csv")  # Any: PyArrow has no types
-    try:
-        table = csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(use_threads=False),
-            convert_options=csv.ConvertOptions(
-                column_types={name: arrow.int64() for name in whole_numbers}, strings_can_be_null=True
-            ),
-        )
-    except (arrow.ArrowException, OSError) as error:
-        raise ConfigError(f"{path}: not a readable CSV file ({error})") from error
-    known = [name for name in table.column_names if name in (*whole_numbers, *figures)]
+    numbers = {name: arrow.int64() for name in whole_numbers if name not in words}
+    known = [name for name in _header(path, csv) if name in (*whole_numbers, *figures)]
     if len(set(known)) != len(known):
         raise ConfigError(f"{path}: a column occurs twice")
-    return _columns(table.select(known), path, figures, arrow)
+    # With the types of figures given, reading is faster; text among them makes them unknown.
+    for types in (numbers | {name: arrow.float64() for name in figures}, numbers):
+        try:
+            table = csv.read_csv(
+                path,
+                read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+                convert_options=csv.ConvertOptions(
+                    column_types=types, include_columns=known, strings_can_be_null=True
+                ),
+            )
+        except (arrow.ArrowException, OSError) as error:
+            problem = error
+        else:
+            return _columns(table, path, figures, words, arrow)
+    raise ConfigError(f"{path}: not a readable CSV file ({problem})") from problem
+
+
+def _header(path: Path, csv: Any) -> list[str]:  # Any: PyArrow has no types
+    arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
+    try:
+        with csv.open_csv(path, read_options=csv.ReadOptions(use_threads=False)) as reader:
+            names: list[str] = list(reader.schema.names)
+    except (arrow.ArrowException, OSError) as error:
+        raise ConfigError(f"{path}: not a readable CSV file ({error})") from error
+    if any(name != name.strip() for name in names):
+        raise ConfigError(f"{path}: names of columns have spaces around them")
+    return names
 
 
 def _columns(
-    table: Any, path: Path, figures: Sequence[str], arrow: Any
+    table: Any, path: Path, figures: Sequence[str], words: Words, arrow: Any
 ) -> dict[str, Any]:  # Any: PyArrow, NumPy
     columns: dict[str, Any] = {}  # Any: NumPy arrays
     for name in table.column_names:
@@ -62,6 +85,8 @@ def _columns(
             columns[name] = _figures(column, arrow)
         else:
             try:
+                if name in words and not arrow.types.is_integer(column.type):
+                    column = _places(column, words[name], arrow)
                 values = column.cast(arrow.int64())
             except arrow.ArrowException as error:
                 raise ConfigError(f"{path}: {name}: give whole numbers ({error})") from error
@@ -69,6 +94,15 @@ def _columns(
                 raise ConfigError(f"{path}: {name}: {values.null_count} values are missing")
             columns[name] = values.to_numpy()
     return columns
+
+
+def _places(column: Any, words: Sequence[str], arrow: Any) -> Any:  # Any: PyArrow has no types
+    """Numbers for words; those of numbers that are written as text; null for anything else."""
+    compute: Any = import_module("pyarrow.compute")  # Any: PyArrow has no types
+    text = column.cast(arrow.string())
+    by_word = compute.index_in(text, value_set=arrow.array(list(words)))
+    by_number = compute.index_in(text, value_set=arrow.array([str(place) for place in range(len(words))]))
+    return compute.coalesce(by_word, by_number)
 
 
 def _figures(column: Any, arrow: Any) -> Any:  # Any: PyArrow has no types

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from cobblestone.credit_lab.compilation import compiled
+from cobblestone.credit_lab.joblog import INVALID, VALID
 from cobblestone.credit_lab.rows import Flags, Floats, Integers
 
 
@@ -45,17 +46,30 @@ def replay_averages(
 
 
 @compiled
-def group_lines(workunit: Integers, marked: Integers, seen: Flags, start: Integers, late: Flags) -> int:
-    """Fill in the first lines of workunits and stragglers; returns how many there are."""
+def group_lines(
+    workunit: Integers, marked: Integers, outcome: Integers, seen: Flags, start: Integers, late: Flags
+) -> int:
+    """Fill in the first lines of workunits, stragglers and other events; returns how many there are."""
     count = 0
     i = 0
     while i < workunit.size:
         k = workunit[i]
         end = i + 1
-        is_late = marked[i] != 0 or seen[k]
-        while not is_late and end < workunit.size and workunit[end] == k and marked[end] == 0:
+        judged = outcome[i] <= INVALID
+        is_late = judged and (marked[i] != 0 or seen[k])
+        granted = outcome[i] == VALID
+        while (
+            judged
+            and not is_late
+            and end < workunit.size
+            and workunit[end] == k
+            and outcome[end] <= INVALID
+            and marked[end] == 0
+        ):
+            granted = granted or outcome[end] == VALID
             end += 1
-        seen[k] = True
+        if granted:
+            seen[k] = True
         start[count], late[count] = i, is_late
         count += 1
         i = end

@@ -1,19 +1,24 @@
-"""Job logs: one line per valid result, in the order in which they were granted.
+"""Job logs: one line per event of a result, in the order of time: found valid, found invalid, failed, sent …
 
 A log is a CSV file with a header, or a Parquet file.  Columns, of which only the first two are required:
 
 ==================  ============================================================================================
 workunit_id         results of a workunit stand together; one that comes later is a straggler
 host_id
+outcome             of the line, as a word or its number; without the column, all are valid.
+                    valid (0), invalid (1): by the validator; error (2): it crashed or did not come back;
+                    sent (3): it was handed out; trickle (4): a message of the running job, which brings provisional
+                    credit for ``elapsed_time`` since the message before
 result_id           default: the number of the line
 user_id, team_id    0: none
 app_id              default 1
 app_version_id      default 1; anonymous platform: the generalised id
 anonymous, is_gpu   0 or 1
-canonical           0 or 1; without any, the first result of a workunit is canonical
+canonical           0 or 1; without any, the first valid result of a workunit is canonical
 straggler           0 or 1: granted after its workunit, wherever it stands
 outlier             0 or 1: keep it out of statistics
-time                Unix seconds of the grant; default: received_time
+time                Unix seconds of the event; default: received_time
+delay_bound         seconds from sending to deadline, of lines that are sent or error
 elapsed_time, cpu_time, sent_time, received_time, peak_flops, ncpus, p_fpops, p_iops, fpops_counted,
 intops_counted, trickle_credit, claimed_credit, rsc_fpops_est, rsc_fpops_bound, fixed_credit
 ==================  ============================================================================================
@@ -32,12 +37,18 @@ from typing import Any
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.bounds import MAX_OPERATIONS
 
+OUTCOMES = ("valid", "invalid", "error", "sent", "trickle")
+"""What a line tells; the column ``outcome`` holds places in this list."""
+
+VALID, INVALID, ERROR, SENT, TRICKLE = range(len(OUTCOMES))
+
 REQUIRED = ("workunit_id", "host_id")
 
 #: Identifiers and flags, with their defaults.
 WHOLE_NUMBERS: dict[str, int] = {
     "workunit_id": 0,
     "host_id": 0,
+    "outcome": VALID,
     "result_id": 0,
     "user_id": 0,
     "team_id": 0,
@@ -68,7 +79,20 @@ FIGURES: dict[str, float] = {
     "rsc_fpops_est": 1e12,
     "rsc_fpops_bound": MAX_OPERATIONS,
     "fixed_credit": 0.0,
+    "delay_bound": 604_800.0,
 }
+
+
+_FIRST_SYSTEM = frozenset(
+    {"time", "elapsed_time", "cpu_time", "sent_time", "received_time", "ncpus", "p_fpops"}
+    | {"trickle_credit", "delay_bound"}
+)
+_NEEDED = {"benchmark": _FIRST_SYSTEM, "benchmark-both": _FIRST_SYSTEM | {"p_iops"}}
+
+
+def needed_figures(system: str) -> frozenset[str]:
+    """Figures that grants of a credit system depend on; the first one needs few, and reading is most of the work."""
+    return _NEEDED.get(system.partition(":")[0], frozenset(FIGURES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,25 +126,32 @@ def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> Jo
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
         raise ConfigError(f"{origin}: columns have different lengths {sorted(lengths)}")
-    return JobLog(columns, lengths.pop())
+    length = lengths.pop()
+    outcome: Any = columns.get("outcome")  # Any: a list, or a NumPy array
+    if outcome is not None and length:
+        smallest, largest = (
+            (outcome.min(), outcome.max()) if hasattr(outcome, "min") else (min(outcome), max(outcome))
+        )
+        if smallest < 0 or largest >= len(OUTCOMES):
+            raise ConfigError(
+                f"{origin}: outcome is one of {', '.join(OUTCOMES)}, or 0 … {len(OUTCOMES) - 1}"
+            )
+    return JobLog(columns, length)
 
 
-def read_job_log(path: Path) -> JobLog:
-    """Read a CSV or Parquet file, by its suffix.
+def read_job_log(path: Path, *, system: str = "") -> JobLog:
+    """Read a CSV or Parquet file, by its suffix; with ``system`` only the figures that its grants need.
 
     Raises `ConfigError` when it cannot be read, lacks a column, or has an identifier that is no whole number.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; give a job log in CSV or Parquet")
+    figures = needed_figures(system)
     if path.suffix == ".parquet":
-        return job_log(_read_parquet(path), str(path))
+        return job_log(_read_parquet(path, figures), str(path))
     if path.suffix != ".csv":
         raise ConfigError(f"{path}: a job log is a .csv or a .parquet file")
-    return job_log(_read_csv_fast(path) or _read_csv(path), str(path))
-
-
-def _known(name: str) -> bool:
-    return name in WHOLE_NUMBERS or name in FIGURES
+    return job_log(_read_csv_fast(path, figures) or _read_csv(path, figures), str(path))
 
 
 def _figure(text: str) -> float:
@@ -130,21 +161,29 @@ def _figure(text: str) -> float:
         return float("nan")
 
 
-def _read_csv_fast(path: Path) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
+def _read_csv_fast(
+    path: Path, figures: frozenset[str]
+) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
     """A CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
     try:
         from cobblestone.credit_lab.arrow import read_csv
 
-        return read_csv(path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(FIGURES))
+        return read_csv(
+            path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(figures), words={"outcome": OUTCOMES}
+        )
     except (ImportError, ConfigError):
         return None
 
 
-def _read_csv(path: Path) -> dict[str, Sequence[Any]]:  # Any: int or float, by column
+def _read_csv(
+    path: Path, figures: frozenset[str]
+) -> dict[str, Sequence[Any]]:  # Any: int or float, by column
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
         rows = csv.reader(file)
         header = [name.strip() for name in next(rows, list[str]())]
-        columns: dict[str, list[Any]] = {name: [] for name in header if _known(name)}
+        columns: dict[str, list[Any]] = {
+            name: [] for name in header if name in WHOLE_NUMBERS or name in figures
+        }
         places = [(name, header.index(name)) for name in columns]
         for number, row in enumerate(rows, start=2):
             if len(row) != len(header):
@@ -158,6 +197,8 @@ def _read_csv(path: Path) -> dict[str, Sequence[Any]]:  # Any: int or float, by 
 
 
 def _whole_number(text: str, name: str, where: str) -> int:
+    if name == "outcome" and text in OUTCOMES:
+        return OUTCOMES.index(text)
     try:
         value = int(text) if text else WHOLE_NUMBERS[name]
     except ValueError:
@@ -167,7 +208,7 @@ def _whole_number(text: str, name: str, where: str) -> int:
     return value
 
 
-def _read_parquet(path: Path) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
+def _read_parquet(path: Path, figures: frozenset[str]) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
     try:
         from cobblestone.credit_lab.arrow import read_parquet
     except ImportError as error:
@@ -175,4 +216,6 @@ def _read_parquet(path: Path) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
             f"{path}: Parquet needs PyArrow ({error}); install the extra with `pip install 'cobblestone[lab]'`,"
             " or give the log as CSV"
         ) from error
-    return read_parquet(path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(FIGURES))
+    return read_parquet(
+        path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(figures), words={"outcome": OUTCOMES}
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from cobblestone.credit_lab.compilation import compiled, inlined
+from cobblestone.credit_lab.joblog import ERROR, SENT, VALID
 from cobblestone.credit_lab.rows import (
     APPROXIMATE,
     ASSIGNED,
@@ -20,6 +21,7 @@ from cobblestone.credit_lab.rows import (
     FIXED,
     MEAN,
     MINIMUM,
+    NO_CLAIM,
     NONE,
     NORMAL,
     REFUSED,
@@ -31,56 +33,6 @@ from cobblestone.credit_lab.rows import (
     Rows,
     Rules,
 )
-
-
-@inlined
-def bounded(value: float, limit: float) -> float:
-    """One reported figure within 0 … ``limit``."""
-    if 0.0 <= value <= limit:
-        return value
-    if value < 0.0 or not math.isfinite(value):
-        return 0.0
-    return limit
-
-
-@compiled
-def bound_lines(rules: Rules, lines: Rows, start: Integers) -> None:
-    """Bound the figures of every line as far as they can be true, in place.
-
-    Facts of the job, and the time of the grant, are those of the first line of each workunit.
-    """
-    for group in range(start.size - 1):
-        first = lines[start[group]]
-        for i in range(start[group] + 1, start[group + 1]):
-            lines[i].time = first.time
-            lines[i].rsc_fpops_est = first.rsc_fpops_est
-            lines[i].rsc_fpops_bound = first.rsc_fpops_bound
-            lines[i].fixed_credit = first.fixed_credit
-    for line in lines:
-        line.elapsed_time = bounded(line.elapsed_time, rules.max_seconds)
-        line.cpu_time = bounded(line.cpu_time, rules.max_seconds)
-        line.sent_time = bounded(line.sent_time, rules.max_time)
-        line.received_time = bounded(line.received_time, rules.max_time)
-        line.peak_flops = bounded(line.peak_flops, rules.max_peak_flops)
-        line.ncpus = max(1.0, bounded(line.ncpus, rules.max_processors))
-        line.p_fpops = bounded(line.p_fpops, rules.max_speed)
-        line.p_iops = bounded(line.p_iops, rules.max_speed)
-        line.fpops_counted = bounded(line.fpops_counted, rules.max_operations)
-        line.intops_counted = bounded(line.intops_counted, rules.max_operations)
-        line.trickle_credit = bounded(line.trickle_credit, rules.max_credit)
-        line.claimed_credit = bounded(line.claimed_credit, rules.max_credit)
-        line.fixed_credit = bounded(line.fixed_credit, rules.max_credit)
-        if not 0.0 < line.rsc_fpops_est <= rules.max_operations:
-            line.rsc_fpops_est = rules.default_estimate
-        if not 0.0 < line.rsc_fpops_bound <= rules.max_operations:
-            line.rsc_fpops_bound = rules.max_operations
-        if line.received_time > line.time + rules.clock_tolerance:
-            line.received_time = line.time
-        if line.sent_time != 0.0 and line.received_time != 0.0:
-            line.sent_time = min(line.sent_time, line.received_time)
-            window = line.received_time - line.sent_time
-            line.elapsed_time = min(line.elapsed_time, window)
-            line.cpu_time = min(line.cpu_time, window * line.ncpus)
 
 
 @inlined
@@ -132,7 +84,7 @@ def estimated(app: Row, estimate: float) -> float:
 
 @inlined
 def designed_claim(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, now: float
 ) -> tuple[float, int, bool]:
     """Third system as designed: amount, mode, outlier."""
     raw = run_time(line) * line.peak_flops
@@ -144,10 +96,13 @@ def designed_claim(
     known = version.n >= rules.min_version_samples
     if known and raw / estimate > rules.cheat_multiple * version.mean:
         return default, APPROXIMATE, True
-    scale = version.scale if version.scale != 0.0 else 1.0
-    if known and record.n >= rules.min_host_samples and record.mean > 0.0 and version.mean > 0.0:
-        scale *= min(rules.max_host_scale, version.mean / record.mean)
-    return raw * scale * rules.per_flop, NORMAL, False
+    flops = raw * (version.scale if version.scale != 0.0 else 1.0)
+    probation = rules.host_scale_check and record.probation
+    trusted = not probation and not (rules.host_scale_check and now < record.host_scale_time)
+    enough = known and record.n >= rules.min_host_samples
+    if trusted and enough and record.mean > 0.0 and version.mean > 0.0:
+        flops *= min(rules.max_host_scale, version.mean / record.mean)
+    return flops * rules.per_flop, APPROXIMATE if probation else NORMAL, False
 
 
 @inlined
@@ -157,7 +112,8 @@ def deployed_claim(
     """Third system as deployed: amount, mode, outlier."""
     unknown = speed_unknown(rules, line)
     raw = peak_flop_count(rules, line)
-    usable = record.n >= rules.min_host_samples and record.mean > 0.0
+    proven = not rules.host_scale_check or record.consecutive_valid >= rules.min_consecutive_valid
+    usable = proven and record.n >= rules.min_host_samples and record.mean > 0.0
     mode = APPROXIMATE
     if line.anonymous:
         flops = raw * app.average / record.mean if usable else estimated(app, estimate)
@@ -187,18 +143,37 @@ def runtime_claim(rules: Rules, line: Row, bound: float) -> tuple[float, int, bo
 
 
 @inlined
+def average_per_cpu_second(rules: Rules, app: Row) -> float:
+    """Second system: the published average, or that of the app's own sums."""
+    if rules.credit_per_cpu_second > 0.0:
+        return rules.credit_per_cpu_second
+    if app.jobs < rules.min_counted_jobs or app.cpu_seconds <= 0.0:
+        return 0.0
+    return app.counted_credit * app.scale / app.cpu_seconds
+
+
+@inlined
+def counted_claim(rules: Rules, line: Row, app: Row, bound: float) -> tuple[float, int, bool]:
+    """Second system."""
+    if operations(line) > 0.0:
+        return min(operations(line), bound) * rules.per_flop * app.scale, NORMAL, False
+    average = average_per_cpu_second(rules, app)
+    if average > 0.0:
+        return cpu_seconds(line) * average, APPROXIMATE, False
+    return benchmark_claim(rules, line), APPROXIMATE, False
+
+
+@inlined
 def claim(
-    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
+    rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, now: float
 ) -> tuple[float, int, bool]:
     """What one result claims under the system of the replay: amount, mode, outlier."""
     if rules.system == DEPLOYED:
         return deployed_claim(rules, line, record, version, app, estimate, bound)
     if rules.system == DESIGNED:
-        return designed_claim(rules, line, record, version, app, estimate, bound)
+        return designed_claim(rules, line, record, version, app, estimate, bound, now)
     if rules.system == COUNTED:
-        if operations(line) > 0.0:
-            return min(operations(line), bound) * rules.per_flop * app.scale, NORMAL, False
-        return benchmark_claim(rules, line), APPROXIMATE, False
+        return counted_claim(rules, line, app, bound)
     if rules.system == RUNTIME:
         return runtime_claim(rules, line, bound)
     if rules.system == FIXED:
@@ -252,7 +227,7 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
     for i in range(start, end):
         normal += modes[i] == NORMAL
         others += modes[i] == APPROXIMATE
-        if modes[i] != REFUSED:
+        if modes[i] < REFUSED:
             alone = claims[i]
     if normal + others == 0:
         return peg
@@ -261,7 +236,7 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
     weights = 0.0
     total = 0.0
     for i in range(start, end):
-        if modes[i] == REFUSED or (modes[i] == APPROXIMATE and normal > 1):
+        if modes[i] >= REFUSED or (modes[i] == APPROXIMATE and normal > 1):
             continue
         distance = rules.peg_width * peg + abs(peg - claims[i])
         if distance == 0.0:
@@ -407,6 +382,126 @@ def scale_versions(rules: Rules, versions: Rows, apps: Rows) -> None:
                 version.scale = target / version.mean
 
 
+@inlined
+def failed(rules: Rules, record: Row) -> None:
+    """A result of the host was wrong or lost."""
+    record.consecutive_valid = 0
+    record.error_rate = record.error_rate * (1.0 - rules.error_weight) + rules.error_weight
+
+
+@inlined
+def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
+    """A result was sent, or was lost."""
+    if line.outcome == ERROR:
+        failed(rules, record)
+        record.probation = True
+    if record.probation:
+        record.host_scale_time = now + line.delay_bound
+
+
+@inlined
+def judged(rules: Rules, line: Row, record: Row, now: float) -> None:
+    """A result was found valid or invalid."""
+    if line.outcome == VALID:
+        record.consecutive_valid += 1
+        record.error_rate *= 1.0 - rules.error_weight
+        record.probation = record.probation and now < record.host_scale_time
+    else:
+        failed(rules, record)
+
+
+@inlined
+def suspected(rules: Rules, record: Row) -> None:
+    """Third system as designed: a claim cannot be."""
+    record.error_rate = max(record.error_rate, rules.initial_error_rate)
+    record.probation = True
+
+
+@inlined
+def place_of_canonical(lines: Rows, begin: int, end: int) -> int:
+    """The first valid line, if no valid line is marked as canonical; else -1."""
+    first = -1
+    for i in range(begin, end):
+        if lines[i].outcome == VALID:
+            if lines[i].canonical:
+                return -1
+            if first < 0:
+                first = i
+    return first
+
+
+@inlined
+def claim_all(
+    rules: Rules,
+    lines: Rows,
+    begin: int,
+    end: int,
+    app: Row,
+    records: Rows,
+    versions: Rows,
+    out_claimed: Floats,
+    out_granted: Floats,
+    out_mode: Integers,
+) -> int:
+    """Claims of the valid results of a workunit; returns how many there are."""
+    first = lines[begin]
+    n_valid = 0
+    for i in range(begin, end):
+        line = lines[i]
+        if line.outcome != VALID:
+            out_mode[i] = NO_CLAIM
+            continue
+        n_valid += 1
+        version = versions[line.version]
+        if not line.anonymous and version.app < 0:
+            version.app = line.app
+            version.is_gpu = line.is_gpu
+        out_claimed[i], out_mode[i], outlier = claim(
+            rules,
+            line,
+            records[line.record],
+            version,
+            app,
+            first.rsc_fpops_est,
+            first.rsc_fpops_bound,
+            first.time,
+        )
+        # until it is granted, the place of the amount keeps whether the statistics may learn from it
+        out_granted[i] = 0.0 if outlier else 1.0
+    return n_valid
+
+
+@inlined
+def learn_all(
+    rules: Rules,
+    lines: Rows,
+    begin: int,
+    end: int,
+    app: Row,
+    records: Rows,
+    versions: Rows,
+    amount: float,
+    out_granted: Floats,
+    out_mode: Integers,
+) -> None:
+    """What the statistics take from the valid results of a workunit; fills in what they get."""
+    estimate, bound = lines[begin].rsc_fpops_est, lines[begin].rsc_fpops_bound
+    for i in range(begin, end):
+        line = lines[i]
+        if line.outcome != VALID:
+            continue
+        if out_granted[i] == 1.0:
+            normal = out_mode[i] == NORMAL
+            learn(rules, line, records[line.record], versions[line.version], app, estimate, bound, normal)
+        elif rules.system == DESIGNED:
+            suspected(rules, records[line.record])
+        out_granted[i] = max(0.0, amount - line.trickle_credit)
+    enough = app.jobs >= rules.min_counted_jobs and app.benchmark_credit > 0.0
+    if rules.system == COUNTED and enough and app.counted_credit > 0.0:
+        scale = app.benchmark_credit / app.counted_credit
+        app.scale = min(rules.max_scale, max(1.0 / rules.max_scale, scale))
+
+
 @compiled
 def replay_lines(
     rules: Rules,
@@ -422,42 +517,33 @@ def replay_lines(
     out_granted: Floats,
     out_mode: Integers,
 ) -> float:
-    """Grant the workunits and stragglers that begin at ``start``; returns when version scales are due again."""
+    """Go through the events that begin at ``start``; returns when version scales are due again."""
     for group in range(late.size):
         begin, end = start[group], start[group + 1]
         now = lines[begin].time
         if now >= next_scales:
             next_scales = now + rules.scale_interval
             scale_versions(rules, versions, apps)
+        if lines[begin].outcome == SENT or lines[begin].outcome == ERROR:
+            happened(rules, lines[begin], records[lines[begin].record], now)
+            out_mode[begin] = NO_CLAIM
+            continue
         app = apps[lines[begin].app]
-        estimate, bound = lines[begin].rsc_fpops_est, lines[begin].rsc_fpops_bound
+        canonical = -1 if late[group] else place_of_canonical(lines, begin, end)
+        if canonical >= 0:
+            lines[canonical].canonical = True
+        n_valid = claim_all(
+            rules, lines, begin, end, app, records, versions, out_claimed, out_granted, out_mode
+        )
         for i in range(begin, end):
-            line = lines[i]
-            version = versions[line.version]
-            if not line.anonymous and version.app < 0:
-                version.app = line.app
-                version.is_gpu = line.is_gpu
-            out_claimed[i], out_mode[i], outlier = claim(
-                rules, line, records[line.record], version, app, estimate, bound
-            )
-            # until it is granted, the place of the amount keeps whether the statistics may learn from it
-            out_granted[i] = 0.0 if outlier else 1.0
+            judged(rules, lines[i], records[lines[i].record], now)
+        if n_valid == 0:
+            continue
         workunit = lines[begin].workunit
-        if late[group]:
-            amount = canonical_credit[workunit]
-        else:
-            default = estimated(app, estimate) * rules.per_flop
-            amount = min(granted(rules, out_claimed, out_mode, begin, end, default), rules.max_granted)
-            canonical_credit[workunit] = amount
-        for i in range(begin, end):
-            line = lines[i]
-            if out_granted[i] == 1.0:
-                normal = out_mode[i] == NORMAL
-                version = versions[line.version]
-                learn(rules, line, records[line.record], version, app, estimate, bound, normal)
-            out_granted[i] = max(0.0, amount - line.trickle_credit)
-        enough = app.jobs >= rules.min_counted_jobs and app.benchmark_credit > 0.0
-        if rules.system == COUNTED and enough and app.counted_credit > 0.0:
-            scale = app.benchmark_credit / app.counted_credit
-            app.scale = min(rules.max_scale, max(1.0 / rules.max_scale, scale))
+        if not late[group]:
+            default = estimated(app, lines[begin].rsc_fpops_est) * rules.per_flop
+            amount = granted(rules, out_claimed, out_mode, begin, end, default)
+            canonical_credit[workunit] = min(amount, rules.max_granted)
+        amount = canonical_credit[workunit]
+        learn_all(rules, lines, begin, end, app, records, versions, amount, out_granted, out_mode)
     return next_scales

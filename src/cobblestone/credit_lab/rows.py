@@ -15,7 +15,7 @@ Row: TypeAlias = Any  # Any: one element of it
 
 BENCHMARK, COUNTED, DESIGNED, DEPLOYED, FIXED, RUNTIME, ASSIGNED, NONE = range(8)
 MEAN, MINIMUM, DROP_EXTREMES = range(3)
-NORMAL, APPROXIMATE, ESTIMATE, REFUSED = range(4)
+NORMAL, APPROXIMATE, ESTIMATE, REFUSED, NO_CLAIM = range(5)
 
 
 class Rules(NamedTuple):
@@ -56,6 +56,11 @@ class Rules(NamedTuple):
     infinitesimal: float
     min_counted_jobs: int
     max_scale: float
+    host_scale_check: bool
+    min_consecutive_valid: int
+    credit_per_cpu_second: float
+    initial_error_rate: float
+    error_weight: float
 
 
 LINE = np.dtype(
@@ -78,15 +83,26 @@ LINE = np.dtype(
             "rsc_fpops_est",
             "rsc_fpops_bound",
             "fixed_credit",
+            "delay_bound",
         )
     ]
-    + [(name, np.int64) for name in ("workunit", "record", "version", "app")]
+    + [(name, np.int64) for name in ("outcome", "workunit", "record", "version", "app")]
     + [(name, np.bool_) for name in ("anonymous", "is_gpu", "canonical", "outlier")],
     align=True,
 )
 """A line of the log; workunit, record (host and version), version and app are places in the arrays of rows."""
 
-RECORD = np.dtype([("n", np.int64), ("mean", np.float64)])
+RECORD = np.dtype(
+    [
+        ("n", np.int64),
+        ("mean", np.float64),
+        ("consecutive_valid", np.int64),
+        ("error_rate", np.float64),
+        ("host_scale_time", np.float64),
+        ("probation", np.bool_),
+    ],
+    align=True,
+)
 """One app version on one host."""
 
 VERSION = np.dtype(

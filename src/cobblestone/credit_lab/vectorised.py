@@ -6,15 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cobblestone.credit_lab import averages, kernels, rows
-from cobblestone.credit_lab.joblog import FIGURES, WHOLE_NUMBERS, JobLog
-from cobblestone.credit_lab.replay import Replay, ReplayOptions, Statements
+from cobblestone.credit_lab import averages, bounding, kernels, rows
+from cobblestone.credit_lab.figures import HostRecords, Replay, ReplayOptions, Statements
+from cobblestone.credit_lab.joblog import FIGURES, TRICKLE, VALID, WHOLE_NUMBERS, JobLog
 from cobblestone.credit_lab.rows import Flags, Floats, Integers, Rows, Rules
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import HOST_VERSION_RULE, LARGEST_SAMPLE, VERSION_RULE
-from cobblestone.policy.credit import bounds, combine, counted, designed, pfc, rac, scales
+from cobblestone.policy.credit import (
+    bounds,
+    combine,
+    counted,
+    deployed,
+    designed,
+    host_quality,
+    pfc,
+    rac,
+    scales,
+)
 from cobblestone.policy.credit.benchmark import BenchmarkSystem
-from cobblestone.policy.credit.claims import AppStatistics
+from cobblestone.policy.credit.claims import AppStatistics, HostVersionStatistics
 from cobblestone.policy.credit.counted import CountedSystem
 from cobblestone.policy.credit.registry import credit_system
 
@@ -24,6 +34,7 @@ _CODES = {
     "fixed": rows.FIXED,
     "runtime": rows.RUNTIME,
     "assigned": rows.ASSIGNED,
+    "after-assimilation": rows.ASSIGNED,
     "none": rows.NONE,
     "trickle": rows.NONE,
 }
@@ -86,6 +97,11 @@ def rules_of(name: str, options: ReplayOptions) -> Rules:
         infinitesimal=combine.INFINITESIMAL,
         min_counted_jobs=counted.MIN_COUNTED_JOBS,
         max_scale=counted.MAX_SCALE,
+        host_scale_check=options.host_scale_check,
+        min_consecutive_valid=deployed.MIN_CONSECUTIVE_VALID,
+        credit_per_cpu_second=float(options.credit_per_cpu_second),
+        initial_error_rate=host_quality.INITIAL_ERROR_RATE,
+        error_weight=host_quality.ERROR_WEIGHT,
     )
 
 
@@ -127,7 +143,9 @@ def _grouped(log: JobLog) -> tuple[Integers, Flags, Integers, int]:
     start = np.empty(log.length + 1, dtype=np.int64)
     late = np.empty(log.length, dtype=np.bool_)
     seen = np.zeros(distinct.size, dtype=np.bool_)
-    count = averages.group_lines(workunit, _whole(log, "straggler"), seen, start, late)
+    count = averages.group_lines(
+        workunit, _whole(log, "straggler"), _whole(log, "outcome"), seen, start, late
+    )
     return start[: count + 1], late[:count], workunit, distinct.size
 
 
@@ -156,6 +174,8 @@ class _World:
 
     places: dict[str, Integers]
     records: Rows
+    record_ids: Integers  #: place of the host x number of versions + place of the version
+    host_ids: Integers
     versions: Rows
     version_ids: Integers
     apps: Rows
@@ -164,16 +184,21 @@ class _World:
 
 def _world(log: JobLog, workunit: Integers, workunits: int) -> _World:
     version, version_ids = places(_whole(log, "app_version_id"))
-    host, _ = places(_whole(log, "host_id"))
+    host, host_ids = places(_whole(log, "host_id"))
     record, record_ids = places(host * max(1, version_ids.size) + version)
     app, app_ids = places(_whole(log, "app_id"))
+    records: Rows = np.zeros(record_ids.size, dtype=rows.RECORD)
+    fresh = HostVersionStatistics()
+    records["error_rate"], records["probation"] = fresh.error_rate, fresh.scale_probation
     versions: Rows = np.zeros(version_ids.size, dtype=rows.VERSION)
     versions["app"] = -1
     apps: Rows = np.zeros(app_ids.size, dtype=rows.APP)
     apps["average"], apps["scale"] = AppStatistics().min_avg_pfc, AppStatistics().flops_scale
     return _World(
         places={"workunit": workunit, "record": record, "version": version, "app": app},
-        records=np.zeros(record_ids.size, dtype=rows.RECORD),
+        records=records,
+        record_ids=record_ids,
+        host_ids=host_ids,
         versions=versions,
         version_ids=version_ids,
         apps=apps,
@@ -190,6 +215,7 @@ def _granted(
     modes: Integers = np.zeros(log.length, dtype=np.int64)
     columns = {name: _figure(log, name) for name in FIGURES} | world.places
     columns |= {name: _whole(log, name) != 0 for name in _FLAGS}
+    columns["outcome"] = _whole(log, "outcome")
     due = float(columns["time"][0]) + rules.scale_interval if log.length else 0.0
     group = 0
     while group < late.size:
@@ -201,7 +227,7 @@ def _granted(
         for name, values in columns.items():
             lines[name] = values[begin:end]
         starts = start[group : last + 1] - begin
-        kernels.bound_lines(rules, lines, starts)
+        bounding.bound_lines(rules, lines, starts)
         due = kernels.replay_lines(
             rules,
             lines,
@@ -220,15 +246,43 @@ def _granted(
     return claimed, granted, modes
 
 
+def _credited(log: JobLog, name: str, outcome: Integers) -> Integers:
+    """Whom each line credits; 0: nobody."""
+    ids = _whole(log, name)
+    return ids if (outcome == VALID).all() else np.where(outcome == VALID, ids, 0)
+
+
+def _records(world: _World) -> HostRecords:
+    n_versions = max(1, world.version_ids.size)
+    records = world.records
+    return HostRecords(
+        host_ids=world.host_ids[world.record_ids // n_versions],
+        version_ids=world.version_ids[world.record_ids % n_versions],
+        samples=records["n"],
+        means=records["mean"],
+        consecutive_valid=records["consecutive_valid"],
+        error_rates=records["error_rate"],
+        on_probation=records["probation"],
+        host_scale_times=records["host_scale_time"],
+    )
+
+
 def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
-    """Replay a log under a built-in system; figures are NumPy arrays, equal to the policy's."""
+    """Replay a log under a built-in system; figures are NumPy arrays, equal to the policy's.
+
+    Raises:
+        ConfigError: the system has no compiled twin, or the log has trickle messages, which it does not know.
+    """
+    outcome = _whole(log, "outcome")
+    if (outcome == TRICKLE).any():
+        raise ConfigError("the fast replay knows no trickle messages; replay the log by the policy")
     rules = rules_of(system, options)
     start, late, workunit, workunits = _grouped(log)
     world = _world(log, workunit, workunits)
     claimed, granted, modes = _granted(log, rules, world, start, late)
     sent_time, time = _figure(log, "sent_time"), _figure(log, "time")
     found = {
-        name: statements(_whole(log, name), granted, sent_time, time, options)
+        name: statements(_credited(log, name, outcome), granted, sent_time, time, options)
         for name in ("host_id", "user_id", "team_id", "app_version_id")
     }
     return Replay(
@@ -241,6 +295,7 @@ def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
         users=found["user_id"],
         teams=found["team_id"],
         versions=found["app_version_id"],
+        records=_records(world),
         version_scales={
             int(version): float(scale)
             for version, scale in zip(world.version_ids, world.versions["scale"], strict=True)

@@ -98,6 +98,7 @@ class App:
     host_scale_check: bool = False  #: credit scales of hosts only when proven
     partial_credit: bool = False  #: trickle messages of running jobs bring provisional credit
     credit_per_cpu_second: float = 0.0  #: second system, for what cannot count; 0: from the app's own sums
+    credit_function: str = ""  #: ``FILE.py:function`` in the project's folder, for the system ``assigned``
     limits: JobLimits = JobLimits()
     rules: ReplicationRules = ReplicationRules()
     dispatch: AppDispatch = AppDispatch()
@@ -145,6 +146,7 @@ class AppVersion:
     files: tuple[AppFile, ...] = ()
     min_client_version: int = 0  #: 10000 * major + 100 * minor + release
     max_client_version: int = 0  #: 0 = no limit
+    rollout_fraction: float = 1.0  #: part of the hosts that may get it
 
     @property
     def signed(self) -> bool:

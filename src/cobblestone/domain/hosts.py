@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
 
 CPU = "CPU"
 """Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Coprocessor:
     """GPUs of one type on a host, as the client reports them."""
 
@@ -23,7 +22,7 @@ class Coprocessor:
     driver_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostDescription:
     """Hardware, software and availability of a computer, as its client describes them."""
 
@@ -63,7 +62,7 @@ class HostDescription:
     usable_disk: float = 0.0  #: … bytes that are still free
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Host:
     """A computer attached to the project."""
 
@@ -81,7 +80,7 @@ class Host:
     trouble_time: float = 0.0  #: when that was noticed, Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostAppVersion:
     """Record of one app version on one host: quota, reliability, speed.
 

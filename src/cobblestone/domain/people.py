@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.ids import AppId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
+
+OPERATOR = "operator"
+"""The role of users who may use the operator's pages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class User:
     """A volunteer's account."""
 
@@ -26,10 +28,17 @@ class User:
     global_prefs: str = ""
     project_prefs: str = ""
     show_hosts: bool = True
+    role: str = ""  #: empty: volunteer; :data:`OPERATOR`
+    blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether this user may run the project."""
+        return self.role == OPERATOR
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value(kw_only=True)
 class ProjectPreferences:
     """What the volunteer chose on the project's preferences page, for one venue."""
 
@@ -43,7 +52,7 @@ class ProjectPreferences:
     resource_share: float = 100.0  #: for the client, against other projects
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Team:
     """A group of users whose credit is also counted together."""
 

@@ -6,15 +6,17 @@ A reason is a code with named values.  ``text()`` gives the sentence that people
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
+
+from cobblestone.domain.values import value
 
 Value = str | int | float | bool | None
 
 _EMPTY: Mapping[str, Value] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reason:
     """One reason: a stable code, a sentence with ``{names}``, and the values that fill it."""
 
@@ -33,4 +35,4 @@ class Reason:
 
 def reason(code: str, sentence: str, **values: Value) -> Reason:
     """Make a reason; ``sentence`` may name any of ``values`` in braces."""
-    return Reason(code, sentence, MappingProxyType(values))
+    return Reason(code, sentence, values)

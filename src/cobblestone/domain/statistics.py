@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cobblestone.domain.values import value
+
 SECONDS_PER_DAY = 86400.0
 
 LARGEST_SAMPLE = 1e100
 """No sample counts as more: its square, and sums of such squares, are still finite."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RecentAverage:
     """An exponentially decaying rate, in units per day, as it stood at ``time`` (Unix seconds; 0 = never)."""
 
@@ -20,7 +22,7 @@ class RecentAverage:
     time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CreditStatement:
     """Total and recent average credit of a host, user, team or app version."""
 
@@ -47,7 +49,7 @@ VERSION_RULE = AveragingRule(threshold=100, weight=0.001)
 """Averages of one app version over all hosts."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RunningAverage:
     """Mean and variance of samples, with their number; a single sample cannot move the mean far.
 

@@ -23,6 +23,7 @@ from cobblestone.domain.states import (
     ValidateState,
     WorkunitError,
 )
+from cobblestone.domain.values import value
 
 GIGAFLOPS = 1e9
 DAY = 86400.0
@@ -52,7 +53,7 @@ class OutputSpec:
     copy_file: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobLimits:
     """Estimates and hard limits of one job."""
 
@@ -64,7 +65,7 @@ class JobLimits:
     delay_bound: float = 7 * DAY  #: seconds from sending to deadline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReplicationRules:
     """How many results of a workunit are made, needed and allowed."""
 
@@ -75,7 +76,7 @@ class ReplicationRules:
     max_success_results: int = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Target:
     """Who alone may get a job: a host, a user's hosts, or the hosts of a team's members.  Several must all fit."""
 
@@ -89,7 +90,7 @@ class Target:
         return self.host_id is not None or self.user_id is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Workunit:
     """One job: what to compute, how often, and where it stands.
 
@@ -124,7 +125,7 @@ class Workunit:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Result:
     """One instance of a workunit, sent to one host."""
 

@@ -28,6 +28,7 @@ def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO
     )
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,  # the id of the request that this line belongs to
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),

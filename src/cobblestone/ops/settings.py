@@ -64,6 +64,12 @@ class ServerSection(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: int = Field(8080, ge=1, le=65535, description="Port to listen on.")
+    max_connections: int = Field(
+        2000, ge=16, le=100_000, description="Of more, the one that has been silent longest is closed."
+    )
+    idle_seconds: Seconds = Field(
+        60.0, ge=1, description="A connection whose sender is silent for so long is closed."
+    )
     max_request_bytes: Bytes = Field(
         8_000_000, ge=10_000, description="Largest scheduler request that is read."
     )
@@ -73,11 +79,43 @@ class ServerSection(Section):
     min_free_disk_bytes: Bytes = Field(
         500_000_000, description="Uploads and submissions are put off when less than this is free."
     )
+    drain_seconds: Seconds = Field(
+        10,
+        le=600,
+        description="Seconds that running requests have to finish when the server stops or restarts.",
+    )
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        description=(
+            "Addresses of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are believed;"
+            " empty: none."
+        ),
+    )
     small_upload_bytes: Bytes = Field(
         65_536,
         le=1_000_000,
         description="Outputs up to this size are stored in the database instead of in files.",
     )
+
+
+class DatabaseSection(Section):
+    """Where the rows are."""
+
+    url: str = Field(
+        "",
+        max_length=1000,
+        description=(
+            "Empty: SQLite, in the project's folder. postgresql://USER@HOST/DATABASE: PostgreSQL, "
+            "for several processes or machines; see docs/postgresql.md."
+        ),
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        if value and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be empty (SQLite) or begin with postgresql://")
+        return value
 
 
 class AccountsSection(Section):
@@ -200,6 +238,37 @@ class CreditSection(Section):
     )
 
 
+class WatchSection(Section):
+    """When to warn: in the log, on the operator's page, as a metric."""
+
+    free_disk_bytes: Bytes = Field(
+        2_000_000_000, description="Warn when less than this is free (see also server.min_free_disk_bytes)."
+    )
+    max_waiting: Count = Field(
+        10_000,
+        description="Warn when more workunits than this wait for validation, assimilation or deletion.",
+    )
+    max_backlog_seconds: Seconds = Field(
+        600, description="Warn when a workunit that is due has not been looked at for so long."
+    )
+    max_write_backlog: Count = Field(1000, description="Warn when so many writes wait for the database.")
+    min_unsent: Count = Field(
+        0, description="Warn when fewer results than this are ready to be sent; 0: never."
+    )
+    max_unsent: Count = Field(
+        0, description="Take no more jobs while more results than this wait to be sent; 0: no limit."
+    )
+    max_error_rate: float = Field(
+        0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
+    )
+    sample_seconds: Seconds = Field(
+        300,
+        ge=10,
+        description="Seconds between two samples of the state for the drawings of the operator's page.",
+    )
+    keep_samples: Seconds = Field(30 * 86400, description="Keep those samples for so many seconds.")
+
+
 class LogSection(Section):
     """What is logged."""
 
@@ -218,11 +287,13 @@ class Settings(BaseSettings):
 
     project: ProjectSection = ProjectSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
     credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
+    watch: WatchSection = WatchSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
 
     @classmethod

@@ -108,6 +108,12 @@ class ProjectFunctions:
         """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
         return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
 
+    def credit(self, options: Mapping[str, object]) -> dict[str, object]:
+        """Credit options as the API takes them; for ``function`` see :meth:`place`."""
+        function = options.get("function")
+        placed = {"function": self.place(str(function), "--credit-function")} if function else {}
+        return {**options, **placed}
+
     def place(self, reference: str, option: str) -> str:
         """The reference as the server understands it; copies the file if it lies elsewhere.
 

@@ -92,7 +92,7 @@ class AppMethods:
             "assimilator": functions.assimilator(assimilate),
             "limits": (limits or Limits()).body(),
             "rules": {"min_quorum": quorum},
-            "credit": dict(credit or {}),
+            "credit": functions.credit(credit or {}),
             "version": command_version(self.connection, package),
         }
         return self.connection.post("/apps", body, App)
@@ -194,7 +194,7 @@ class AppMethods:
                 for names, optional in ((outputs, False), (optional_outputs, True))
                 for each in names
             ]
-        body["credit"] = dict(credit or {})
+        body["credit"] = functions.credit(credit or {})
         body["limits"] = {**_part(from_templates, "limits"), **(limits or Limits()).body()}
         body["rules"] = _part(from_templates, "rules") if quorum is None else {"min_quorum": quorum}
         return self.connection.post("/apps", body, App)

@@ -106,6 +106,7 @@ class AppCredit(msgspec.Struct, frozen=True):
     host_scale_check: bool = False
     partial: bool = False
     per_cpu_second: float = 0.0
+    function: str = ""
 
 
 class App(msgspec.Struct, frozen=True):

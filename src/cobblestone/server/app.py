@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import structlog
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
@@ -17,6 +18,8 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.download import DownloadHandler
 from cobblestone.server.feeds import Feeds
 from cobblestone.server.job_blocks import UPLOAD_PATH
+from cobblestone.server.monitoring import Monitoring
+from cobblestone.server.observer import RequestObserver
 from cobblestone.server.scales import ScaleExport
 from cobblestone.server.scheduler_rpc import SchedulerRpc
 from cobblestone.server.upload_handler import UploadHandler
@@ -32,8 +35,8 @@ def create_app(ctx: ServerContext) -> Starlette:
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
     routes: list[BaseRoute] = [
-        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers).endpoint, methods=["POST"]),
-        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx).endpoint, methods=["POST"]),
+        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers), methods=["POST"]),
+        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx), methods=["POST"]),
         Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
         Route("/get_project_config.php", rpc.get_project_config),
         Route("/create_account.php", rpc.create_account),
@@ -41,13 +44,14 @@ def create_app(ctx: ServerContext) -> Starlette:
         Route("/am_get_info.php", rpc.am_get_info),
         Route("/rss_main.php", Feeds(ctx).news),
         *ScaleExport(ctx).routes(),
-        Route("/healthz", _health),
+        *Monitoring(ctx).routes(),
         *api_routes(ctx),
         *web_routes(ctx, accounts),
     ]
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
     app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
+        middleware=[Middleware(RequestObserver, ctx=ctx, scheduler_path=SCHEDULER_PATH, prefix=prefix)],
         exception_handlers={
             NotFound: _problem(404),
             Conflict: _problem(409),
@@ -57,10 +61,6 @@ def create_app(ctx: ServerContext) -> Starlette:
     )
     app.state.ctx = ctx
     return app
-
-
-async def _health(request: Request) -> Response:
-    return PlainTextResponse("ok\n")
 
 
 def _problem(status: int):  # noqa: ANN202  # the handler's type is Starlette's own alias

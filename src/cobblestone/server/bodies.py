@@ -1,8 +1,15 @@
-"""Reading request bodies within bounds."""
+"""Reading request bodies within bounds, and plain answers.
+
+The two busy endpoints, scheduler and upload handler, are bare ASGI applications: a framework's objects for request and
+response would cost them a tenth of their time.
+"""
 
 from __future__ import annotations
 
-from starlette.requests import Request
+from collections.abc import AsyncIterator
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import CobblestoneError
 
@@ -17,14 +24,43 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     Raises:
         BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
     """
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
-        raise BodyTooLarge
+    return await read_all(request.scope, request.receive, max_bytes)
+
+
+async def read_all(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+    """The same for a bare ASGI application."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+            raise BodyTooLarge
     parts: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
+    async for chunk in chunks(receive):
         size += len(chunk)
         if size > max_bytes:
             raise BodyTooLarge
         parts.append(chunk)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body piece by piece.
+
+    Raises:
+        ClientDisconnect: the client hung up before the end.
+    """
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more = message.get("more_body", False)
+        body = message.get("body", b"")
+        if body:
+            yield body
+
+
+async def answer(send: Send, body: bytes, media_type: str) -> None:
+    """Send a whole answer with status 200."""
+    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.metrics import Metrics
 from cobblestone.ops.settings import Settings
 from cobblestone.server.catalogue import OfferCache
+from cobblestone.server.health import Health
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder
 from cobblestone.store.candidates import CandidateQueue
@@ -68,6 +70,8 @@ class ServerContext:
     clock: Clock = system_clock
     bell: Bell = field(default_factory=Bell)
     started: float = 0.0  #: Unix seconds
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.settings import FILE_NAME, parse_settings, settings_template
+from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
 from cobblestone.server import plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably, write_private
 from cobblestone.store import keys, tokens
@@ -72,7 +72,7 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         if private_key:
             write_private(folder.code_sign_private, private_key.encode())
         write_durably(folder.code_sign_public, public_key.strip().encode() + b"\n")
-        _fill_database(folder, public_key, now)
+        _fill_database(folder, settings, public_key, now)
         write_durably(root / plan_classes.FILE_NAME, plan_classes.TEMPLATE.encode())
         write_durably(root / FILE_NAME, settings_template(**values).encode())
     except OSError as error:
@@ -91,7 +91,7 @@ def _keys(wish: NewProject) -> tuple[str, str]:
     return encode_public_key(key.public_key()), encode_private_key(key)
 
 
-def _fill_database(folder: ProjectFolder, public_key: str, now: float) -> None:
+def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, now: float) -> None:
     secret = tokens.new_secret()
 
     def fill(tx: Transaction) -> None:
@@ -99,7 +99,7 @@ def _fill_database(folder: ProjectFolder, public_key: str, now: float) -> None:
         tokens.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(tokens.Scope), now=now)
 
     with folder.lock():
-        store = folder.open_store()
+        store = folder.open_store(settings)
         try:
             store.write(fill)
         finally:

@@ -37,6 +37,7 @@ from cobblestone.server.work_request import project_preferences, with_capacity, 
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
+from cobblestone.store.dispatching import JobInProgress
 from cobblestone.wire import scheduler_reply as reply_wire
 from cobblestone.wire.identity import email_hash, external_cpid
 from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
@@ -46,8 +47,20 @@ BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
 CLAIM_ATTEMPTS = 3
+DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
+
+
+class Links:
+    """The addresses that every reply carries."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self.gui_urls = tuple(
+            reply_wire.GuiUrl(name=name, description=name, url=ctx.url(path))
+            for name, path in ctx.gui_urls().items()
+        )
+        self.rss_feeds = (reply_wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL),)
 
 
 class Exchange:
@@ -58,6 +71,7 @@ class Exchange:
         ctx: ServerContext,
         offer: Offer,
         limits: DispatchLimits,
+        links: Links,
         rng: random.Random,
         tx: Transaction,
         message: SchedulerRequest,
@@ -65,6 +79,7 @@ class Exchange:
         self.ctx = ctx
         self.offer = offer
         self.limits = limits
+        self.links = links
         self.rng = rng
         self.tx = tx
         self.message = message
@@ -81,15 +96,18 @@ class Exchange:
                 f" and password of your account at {self.ctx.master_url}",
                 notice=True,
             )
-            return replace(self.reply, request_delay=BAD_KEY_DELAY, messages=tuple(self.texts))
+            self.reply.request_delay = BAD_KEY_DELAY
+            self.reply.messages = tuple(self.texts)
+            return self.reply
         user, weak = found
         user = self._agree_on_cpid(user, weak)
         user = self._keep_preferences(user, weak)
         host, announce = self._identify(user, address)
         host, seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
-        self._abort_unwanted(host)
-        self._work(user, host, seen_twice=seen_twice)
+        in_progress = dispatching.jobs_in_progress(self.tx, host.id)
+        self._abort_unwanted(host, in_progress)
+        self._work(user, host, in_progress, seen_twice=seen_twice)
         self._send_messages(host)
         return self._finish(user, host, announce=announce)
 
@@ -227,7 +245,7 @@ class Exchange:
             *(item.name for item in reported),
             *(item.name for item in self.message.file_transfer_results),
         )
-        self.reply = replace(self.reply, result_acks=acks)
+        self.reply.result_acks = acks
         return host, twice
 
     def _note_trouble(self, host: Host, exit_status: int) -> Host:
@@ -265,11 +283,14 @@ class Exchange:
                 now=self.now,
             )
         if self.message.trickles and not self.message.trickles_truncated:
-            self.reply = replace(self.reply, message_ack=True)
+            self.reply.message_ack = True
             self.tx.wake("trickles")
 
-    def _abort_unwanted(self, host: Host) -> None:
-        listed = [job.name for job in self.message.other_results]
+    def _abort_unwanted(self, host: Host, in_progress: Sequence[JobInProgress]) -> None:
+        undisputed = {job.name for job in in_progress if job.undisputed}
+        listed = [job.name for job in self.message.other_results if job.name not in undisputed]
+        if not listed:
+            return
         rows = dispatching.held_rows(self.tx, listed)
         always: list[str] = []
         if_not_started: list[str] = []
@@ -288,25 +309,24 @@ class Exchange:
                 always.append(name)
             elif abort is Abort.IF_NOT_STARTED:
                 if_not_started.append(name)
-        self.reply = replace(
-            self.reply, result_aborts=tuple(always), result_aborts_if_not_started=tuple(if_not_started)
-        )
+        self.reply.result_aborts = tuple(always)
+        self.reply.result_aborts_if_not_started = tuple(if_not_started)
 
     # ------------------------------------------------------------------ what it gets
 
-    def _work(self, user: User, host: Host, *, seen_twice: bool) -> None:
+    def _work(
+        self, user: User, host: Host, in_progress: Sequence[JobInProgress], *, seen_twice: bool
+    ) -> None:
         """Exchange keys; send lost results again, or new ones."""
         message = self.message
         exchange = exchange_key(
             message.code_sign_key, current=self.offer.code_sign_key, retired=self.offer.retired_keys
         )
-        self.reply = replace(
-            self.reply, code_sign_key=exchange.key, code_sign_key_signature=exchange.signature
-        )
-        in_progress = work.results_in_progress(self.tx, host.id)
-        if host.blocked_reason:
-            self._say(f"This computer gets no tasks: {host.blocked_reason}", notice=True)
-            self.reply = replace(self.reply, request_delay=BLOCKED_DELAY)
+        self.reply.code_sign_key = exchange.key
+        self.reply.code_sign_key_signature = exchange.signature
+        if blocked := host.blocked_reason or user.blocked_reason:
+            self._say(f"This computer gets no tasks: {blocked}", notice=True)
+            self.reply.request_delay = BLOCKED_DELAY
             return
         always = self.offer.catalogue.always_apps and not message.dont_send_work
         if not message.wants_work and not seen_twice and not always:
@@ -333,7 +353,7 @@ class Exchange:
             self._say(exchange.reason.text(), notice=True)
         return exchange.may_send_work
 
-    def _resend(self, request: WorkRequest, in_progress: Sequence[Result]) -> bool:
+    def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
         """Send lost results again; whether any was."""
         message = self.message
         if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
@@ -342,17 +362,17 @@ class Exchange:
         lost = find_lost(in_progress, listed, reported={item.name for item in message.results})
         if not lost:
             return False
-        candidates = candidates_of_results(self.tx, [result.id for result in lost])
-        workunits = work.workunits(self.tx, [result.workunit_id for result in lost])
+        candidates = candidates_of_results(self.tx, [job.result_id for job in lost])
+        workunits = work.workunits(self.tx, [job.workunit_id for job in lost])
         grace = self.ctx.settings.scheduler.grace_period
         facts = [
             LostResult(
-                candidate=candidates[result.id],
-                report_deadline=(result.report_deadline or self.now) - grace,
-                error_mask=workunits[result.workunit_id].error_mask,
-                has_canonical_result=workunits[result.workunit_id].canonical_result_id is not None,
+                candidate=candidates[job.result_id],
+                report_deadline=(job.report_deadline or self.now) - grace,
+                error_mask=workunits[job.workunit_id].error_mask,
+                has_canonical_result=workunits[job.workunit_id].canonical_result_id is not None,
             )
-            for result in lost
+            for job in lost
         ]
         decision = resend_lost(
             request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
@@ -407,7 +427,7 @@ class Exchange:
             self._warn_owner(request)
         elif self.message.wants_work:
             self._explain(decision.refusals)
-            self.reply = replace(self.reply, request_delay=decision.request_delay)
+            self.reply.request_delay = decision.request_delay
 
     def _warn_owner(self, request: WorkRequest) -> None:
         """Say what is wrong with a host that gets tasks of some apps, but is held back from others."""
@@ -455,7 +475,7 @@ class Exchange:
 
     def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
         if assignments:
-            self.reply = add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue)
+            add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue)
 
     # ------------------------------------------------------------------ the rest of the reply
 
@@ -471,7 +491,7 @@ class Exchange:
             for place, item in enumerate(ready)
         )
         messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
-        self.reply = replace(self.reply, trickle_downs=downs)
+        self.reply.trickle_downs = downs
 
     def _finish(self, user: User, host: Host, *, announce: bool) -> SchedulerReply:
         ctx, now = self.ctx, self.now
@@ -480,45 +500,40 @@ class Exchange:
         preferences = self.message.global_preferences or self.message.working_global_preferences
         prefs_time = people.global_preferences_time(self.tx, user.id) if user.global_prefs else 0.0
         newer = user.global_prefs and prefs_time > (preferences.mod_time if preferences else 0.0)
-        delay = self.reply.request_delay
+        reply = self.reply
+        delay = reply.request_delay
         if settings.min_sendwork_interval:
             delay = max(delay, 1.01 * settings.min_sendwork_interval, settings.min_sendwork_interval + 1)
-        return replace(
-            self.reply,
-            request_delay=min(delay, 172_800.0),
-            next_rpc_delay=settings.next_rpc_delay,
-            messages=tuple(self.texts),
-            user=reply_wire.UserBlock(
-                id=user.id,
-                name=user.name,
-                total_credit=user.credit.total,
-                expavg_credit=decayed(user.credit.recent, now),
-                create_time=user.create_time,
-                email_hash=email_hash(user.email_addr),
-                cross_project_id=user.cross_project_id,
-                external_cpid=external_cpid(user.cross_project_id, user.email_addr),
-                cpid_time=user.create_time,
-                team_id=0 if team is None else team.id,
-                team_name="" if team is None else team.name,
-            ),
-            host=reply_wire.HostBlock(
-                id=host.id,
-                total_credit=host.credit.total,
-                expavg_credit=decayed(host.credit.recent, now),
-                venue=host.venue,
-                create_time=host.create_time,
-                announce_id=announce,
-            ),
-            global_preferences=user.global_prefs if newer else "",
-            project_preferences=user.project_prefs
-            or "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>",
-            dont_use_dcf=True,
-            gui_urls=tuple(
-                reply_wire.GuiUrl(name=name, description=name, url=ctx.url(path))
-                for name, path in ctx.gui_urls().items()
-            ),
-            rss_feeds=(reply_wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL),),
+        reply.request_delay = min(delay, 172_800.0)
+        reply.next_rpc_delay = settings.next_rpc_delay
+        reply.messages = tuple(self.texts)
+        reply.user = reply_wire.UserBlock(
+            id=user.id,
+            name=user.name,
+            total_credit=user.credit.total,
+            expavg_credit=decayed(user.credit.recent, now),
+            create_time=user.create_time,
+            email_hash=email_hash(user.email_addr),
+            cross_project_id=user.cross_project_id,
+            external_cpid=external_cpid(user.cross_project_id, user.email_addr),
+            cpid_time=user.create_time,
+            team_id=0 if team is None else team.id,
+            team_name="" if team is None else team.name,
         )
+        reply.host = reply_wire.HostBlock(
+            id=host.id,
+            total_credit=host.credit.total,
+            expavg_credit=decayed(host.credit.recent, now),
+            venue=host.venue,
+            create_time=host.create_time,
+            announce_id=announce,
+        )
+        reply.global_preferences = user.global_prefs if newer else ""
+        reply.project_preferences = user.project_prefs or DEFAULT_PREFERENCES
+        reply.dont_use_dcf = True
+        reply.gui_urls = self.links.gui_urls
+        reply.rss_feeds = self.links.rss_feeds
+        return reply
 
     def _say(self, text: str, *, notice: bool = False) -> None:
         self.texts.append(

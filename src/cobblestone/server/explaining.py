@@ -116,7 +116,7 @@ def _request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
     """A request for one second of work for each of its processors."""
     user = people.user_by_id(db, host.user_id)
     description = host.description
-    in_progress = work.results_in_progress(db, host.id)
+    in_progress = dispatching.jobs_in_progress(db, host.id)
     asked = ResourceRequest(seconds=1.0)
     return WorkRequest(
         host=host,
@@ -126,8 +126,8 @@ def _request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
         usable_ncpus=description.usable_ncpus,
         ram_bytes=description.usable_ram,
         disk_bytes=description.usable_disk,
-        in_progress=Counter(result.app_id for result in in_progress),
-        in_progress_gpu=Counter(result.app_id for result in in_progress if uses_gpu(result, offer.catalogue)),
+        in_progress=Counter(job.app_id for job in in_progress),
+        in_progress_gpu=Counter(job.app_id for job in in_progress if uses_gpu(job, offer.catalogue)),
         preferences=project_preferences(user, host),
         records=hosts.records_of_host(db, host.id),
         team_id=None if user is None else user.team_id,

@@ -14,7 +14,7 @@ from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.store import apps, hosts
+from cobblestone.store import apps, credit, hosts
 from cobblestone.store.database import Transaction
 
 
@@ -44,7 +44,7 @@ def records_after_sending(
         longest[id_] = max(longest.get(id_, 0.0), assignment.candidate.limits.delay_bound)
     changed: list[HostAppVersion] = []
     for record in records:
-        known = _inherited(tx, record, sent, request, catalogue)
+        known = _inherited(tx, record, sent, request, catalogue, now=now)
         quality = statistics_of(known)
         after = host_quality.after_sending(
             quality, delay_bound=longest.get(known.app_version_id, 0.0), now=now
@@ -59,6 +59,8 @@ def _inherited(
     sent: Sequence[Assignment],
     request: WorkRequest,
     catalogue: Catalogue,
+    *,
+    now: float,
 ) -> HostAppVersion:
     """As the deployed system has it, a new version takes over the host's record of the one before."""
     if record.app_version_id in request.records or not request.records or request.anonymous:
@@ -72,4 +74,5 @@ def _inherited(
     if earlier is None:
         return record
     hosts.remove_record(tx, record.host_id, earlier)
+    credit.note_inheritance(tx, record.host_id, earlier=earlier, later=record.app_version_id, now=now)
     return with_statistics(record, statistics_of(request.records[earlier]))

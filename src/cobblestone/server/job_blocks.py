@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
 from cobblestone.domain.work import InputFile, output_file_name
@@ -33,8 +32,8 @@ def download_url(ctx: ServerContext, name: str) -> str:
 
 def add_jobs(
     reply: SchedulerReply, assignments: Sequence[Assignment], ctx: ServerContext, catalogue: Catalogue
-) -> SchedulerReply:
-    """Describe assigned results, with all that the client needs to run them, each thing once."""
+) -> None:
+    """Describe assigned results in a reply, with all that the client needs to run them, each thing once."""
     files: dict[str, FileInfo] = {}
     apps: dict[str, AppBlock] = {}
     versions: dict[tuple[int, str], AppVersionBlock] = {}
@@ -64,15 +63,12 @@ def add_jobs(
         new_outputs, result = _result_block(ctx, assignment)
         outputs += new_outputs
         results.append(result)
-    return replace(
-        reply,
-        files=(*reply.files, *files.values()),
-        apps=(*reply.apps, *apps.values()),
-        app_versions=(*reply.app_versions, *versions.values()),
-        workunits=(*reply.workunits, *workunits),
-        output_files=(*reply.output_files, *outputs),
-        results=(*reply.results, *results),
-    )
+    reply.files += tuple(files.values())
+    reply.apps += tuple(apps.values())
+    reply.app_versions += tuple(versions.values())
+    reply.workunits += tuple(workunits)
+    reply.output_files += tuple(outputs)
+    reply.results += tuple(results)
 
 
 def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:

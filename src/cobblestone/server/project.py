@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cobblestone.domain.errors import Busy
+from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.database import Store
+from cobblestone.store.files import sync_folder
 from cobblestone.store.upgrade import upgrade
 
 
@@ -23,7 +24,7 @@ class ProjectFolder:
 
     @property
     def database(self) -> Path:
-        """The SQLite database."""
+        """The SQLite database, unless the settings name another."""
         return self.root / "project.sqlite"
 
     @property
@@ -100,6 +101,19 @@ class ProjectFolder:
         """
         return load_settings(self.root)
 
+    def read_secret(self) -> bytes:
+        """The random bytes from which upload signatures and cookies are made.
+
+        Raises:
+            ConfigError: they are gone.
+        """
+        try:
+            return self.secret_file.read_bytes()
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{self.secret_file} is missing: the project in {self.root} is damaged. Restore it from a backup."
+            ) from error
+
     def lock(self) -> IO[str]:
         """Take the project; the lock is held until the returned file is closed (or the process dies).
 
@@ -122,10 +136,11 @@ class ProjectFolder:
         handle.flush()
         return handle
 
-    def open_store(self) -> Store:
+    def open_store(self, settings: Settings) -> Store:
         """Upgrade the database if needed and open it.  Hold the lock."""
-        upgrade(self.database)
-        return Store(self.database)
+        location = settings.database.url or self.database
+        upgrade(location)
+        return Store(location)
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -148,12 +163,3 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make a rename inside ``path`` survive a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,13 +4,13 @@
 2. Totals and recent averages of all hosts, users, teams and app versions are built up from the entries, in their order, with
    the passes of the daily decay between them; the rows must hold the same.
 3. Each result's own figure must be the sum of its entries.
+4. Means of hosts and app versions, and the sums of the second system, must be what the entries taught, to the last digit
+   (`cobblestone.server.recompute_statistics`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
@@ -20,55 +20,12 @@ from cobblestone.policy.credit.rac import corrected, credited, idle_decayed
 from cobblestone.policy.credit.system import GrantOutcome, grant_straggler, grant_workunit
 from cobblestone.policy.credit.trickle import grant_trickle
 from cobblestone.server.daemons.granting import find_system
+from cobblestone.server.proof import Difference, Proof
+from cobblestone.server.recompute_statistics import StatisticsChain
 from cobblestone.store import credit
 from cobblestone.store.credit import DecayPass, LedgerLine
 from cobblestone.store.credit_facts import GrantFacts, read_facts, read_trickle_facts
 from cobblestone.store.database import Database
-
-MAX_LISTED = 1000
-RELATIVE_TOLERANCE = 1e-9
-"""Computers differ in the last digit of an exponential; a wrong entry differs in the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A figure that is not what the ledger makes of it."""
-
-    table: str
-    id: int
-    figure: str
-    stored: float | None
-    computed: float | None
-    note: str = ""
-
-
-@dataclass(slots=True)
-class Proof:
-    """What a recomputation found."""
-
-    entries: int = 0
-    grants: int = 0  #: entries whose amount was computed again
-    corrections: int = 0
-    rows: dict[str, int] = field(default_factory=dict[str, int])  #: compared rows by table
-    differences: list[Difference] = field(default_factory=list["Difference"])
-    more: int = 0  #: differences beyond those listed
-
-    @property
-    def agrees(self) -> bool:
-        """Whether everything is as the ledger says."""
-        return not self.differences
-
-    def compare(self, table: str, row_id: int, figure: str, stored: float, computed: float) -> None:
-        """Note a difference, if it is one."""
-        if not math.isclose(stored, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-9):
-            self.note(Difference(table, row_id, figure, stored, computed))
-
-    def note(self, difference: Difference) -> None:
-        """Add a difference; the list is bounded."""
-        if len(self.differences) < MAX_LISTED:
-            self.differences.append(difference)
-        else:
-            self.more += 1
 
 
 def recompute(db: Database) -> Proof:
@@ -88,11 +45,13 @@ class _Recomputation:
             for table, rows in self._stored.items()
         }
         self._of_result: dict[int, float] = {}
+        self._learned = StatisticsChain(db, self._proof)
 
     def run(self) -> Proof:
         passes = iter(credit.decay_passes(self._db))
         next_pass = next(passes, None)
         for group in grouped(credit.ledger(self._db)):
+            self._learned.inherit_until(group[0].id)
             self._check_amounts(group)
             for line in group:
                 while next_pass is not None and next_pass.last_entry_id < line.id:
@@ -136,17 +95,25 @@ class _Recomputation:
             self._proof.corrections += 1
             return
         try:
-            amounts = _trickle_amount(first) if first.kind == credit.TRICKLE else _grant_amounts(group)
+            amounts = _trickle_amount(first) if first.kind == credit.TRICKLE else self._grant_amounts(group)
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             note = f"cannot be computed again: {error}"
             self._proof.note(Difference("credit_entry", first.id, "facts", None, None, note))
+            if first.kind == credit.GRANT:
+                self._learned.skip(group)
             return
         for line, (claimed, granted) in zip(group, amounts, strict=True):
             self._proof.grants += 1
             self._proof.compare("credit_entry", line.id, "claimed", line.claimed, claimed)
             self._proof.compare("credit_entry", line.id, "granted", line.granted, granted)
 
+    def _grant_amounts(self, group: list[LedgerLine]) -> list[tuple[float, float]]:
+        outcome, facts = computed_again(group)
+        self._learned.learn(group, facts, outcome.increments)
+        return [(share.claimed, share.granted) for share in outcome.results]
+
     def _compare(self) -> None:
+        self._learned.compare()
         proof = self._proof
         for table, rows in self._stored.items():
             proof.rows[table] = len(rows)
@@ -221,11 +188,6 @@ def computed_again(group: list[LedgerLine]) -> tuple[GrantOutcome, list[GrantFac
             now=first.time,
         )
     return outcome, facts
-
-
-def _grant_amounts(group: list[LedgerLine]) -> list[tuple[float, float]]:
-    outcome, _ = computed_again(group)
-    return [(share.claimed, share.granted) for share in outcome.results]
 
 
 def _trickle_amount(line: LedgerLine) -> list[tuple[float, float]]:

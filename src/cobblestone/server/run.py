@@ -7,7 +7,6 @@ import contextlib
 import gc
 import json
 import os
-import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -15,11 +14,14 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
+from cobblestone.server.connections import close_silent_connections, connection_class
 from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
@@ -28,10 +30,13 @@ from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdate
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.daemons.validator import Validator
+from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.daemons.workers import Workers
+from cobblestone.server.drain import DrainingServer
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
 from cobblestone.store import files
+from cobblestone.store.upgrade import check_revision
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +44,7 @@ DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
 STATISTICS_SWEEP_SECONDS = 3600.0
 SCALE_SWEEP_SECONDS = 600.0
+WATCH_SECONDS = 15.0
 
 
 @contextlib.contextmanager
@@ -54,16 +60,11 @@ def open_project(
     folder = ProjectFolder(root.resolve())
     settings = settings or folder.settings()
     load_plan_classes(folder.root)
-    try:
-        secret = folder.secret_file.read_bytes()
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"{folder.secret_file} is missing: the project in {root} is damaged. Restore it from a backup."
-        ) from error
+    secret = folder.read_secret()
     with folder.lock():
         folder.make()
         files.empty_staging(folder.staging)
-        store = folder.open_store()
+        store = folder.open_store(settings)
         try:
             yield ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
         finally:
@@ -97,6 +98,7 @@ async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
                 ),
             ),
             ("trickles", run_daemon(ctx, "trickles", TrickleCredit(ctx).step)),
+            ("watcher", run_daemon(ctx, "watcher", Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)),
             ("scales", run_daemon(ctx, "scales", ScaleUpdater(ctx).step, sweep_seconds=SCALE_SWEEP_SECONDS)),
         )
     ]
@@ -140,62 +142,80 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+def check_start(root: Path) -> None:
+    """Check that a project can be run by this program, without touching a server that has it open.
+
+    Raises:
+        ConfigError: settings, plan classes or keys are wrong.
+        StoreError: the database is not one that this program understands.
+    """
+    folder = ProjectFolder(root.resolve())
+    folder.settings()
+    load_plan_classes(folder.root)
+    folder.read_secret()
+    check_revision(folder.database)
+
+
 def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -> None:
-    """Run a project until it is told to stop (SIGINT, SIGTERM).
+    """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
 
     Raises:
         ConfigError: settings, folder or port are wrong.
         Busy: another process has the project open.
     """
-    with (
-        open_project(root) as ctx,
-        bind_socket(ctx.settings.server.host, ctx.settings.server.port) as listener,
-    ):
-        asyncio.run(_serve(ctx, listener, ready))
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its own way with signals: it would end the process before daemons and database are closed."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave signals to us."""
-        yield
-
-
-def _stop(ctx: ServerContext, server: uvicorn.Server, number: signal.Signals) -> None:
-    ctx.bell.close()
-    server.handle_exit(number, None)
+    inherited = inherited_listener()
+    with open_project(root) as ctx:
+        address = ctx.settings.server
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(inherited or bind_socket(address.host, address.port))
+            # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
+            held = stack.enter_context(listener.dup())
+            runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+            again = runner.run(_serve(ctx, listener, ready))
+            if again:
+                stack.pop_all()
+    if again:
+        replace_process(held)
 
 
 async def _serve(
     ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
-) -> None:
+) -> bool:
+    """Serve until the end; whether to begin again."""
     ctx.started = ctx.clock()
     calm_collector()
-    server = _Server(
+    drain_seconds = ctx.settings.server.drain_seconds
+    server = DrainingServer(
         uvicorn.Config(
             create_app(ctx),
+            http=connection_class(ctx.settings.server.max_connections),
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=max(1, int(drain_seconds)),
             lifespan="off",
-        )
+            proxy_headers=bool(ctx.settings.server.trusted_proxies),
+            forwarded_allow_ips=ctx.settings.server.trusted_proxies,
+        ),
+        ctx,
     )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, ctx, server, number)
     async with run_daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        guard = asyncio.create_task(close_silent_connections(server, ctx.settings.server.idle_seconds))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
-        write_durably(ctx.folder.run_file, json.dumps({"url": ctx.master_url, "pid": os.getpid()}).encode())
+        server.listen_to_signals()
+        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
+        write_durably(ctx.folder.run_file, json.dumps(running).encode())
         log.info("project_running", url=ctx.master_url, folder=str(ctx.folder.root))
+        notify("READY=1")
         if ready is not None:
             ready(ctx)
         try:
             await serving
         finally:
+            guard.cancel()
+            notify("RELOADING=1" if server.restart else "STOPPING=1")
             ctx.folder.run_file.unlink(missing_ok=True)
     log.info("project_stopped", folder=str(ctx.folder.root))
+    return server.restart

@@ -25,7 +25,7 @@ from cobblestone.policy.dispatch.plan_class import is_gpu_class
 from cobblestone.server.context import ServerContext
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
-from cobblestone.server.web.status import Remembered
+from cobblestone.server.remembered import Remembered
 from cobblestone.store import scales as stored_scales
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.scales import StoredScale

@@ -10,14 +10,13 @@ import random
 from functools import partial
 
 import structlog
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.server.bodies import BodyTooLarge, read_body
+from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
-from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange
+from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange, Links
 from cobblestone.store.database import Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
@@ -31,18 +30,21 @@ class SchedulerRpc:
     def __init__(self, ctx: ServerContext, offers: OfferCache) -> None:
         self._ctx = ctx
         self._offers = offers
+        self._links = Links(ctx)
         self._rng = random.Random()
 
-    async def endpoint(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        settings = self._ctx.settings
+        client = scope.get("client")
+        body = await self._answer(scope, receive, address=client[0] if client else "")
+        await answer(send, body, "text/xml; charset=utf-8")
+
+    async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:
+        max_bytes = self._ctx.settings.server.max_request_bytes
         try:
-            body = await read_body(request, settings.server.max_request_bytes)
-            message = parse_scheduler_request(body, max_bytes=settings.server.max_request_bytes)
+            message = parse_scheduler_request(await read_all(scope, receive, max_bytes), max_bytes=max_bytes)
         except BodyTooLarge:
-            return self._plain_reply(
-                f"The request is larger than {settings.server.max_request_bytes} bytes.", delay=BAD_KEY_DELAY
-            )
+            return self._plain_reply(f"The request is larger than {max_bytes} bytes.", delay=BAD_KEY_DELAY)
         except RemoteProtocolError as error:
             log.info("bad_scheduler_request", error=str(error))
             return self._plain_reply(error.reply_hint, delay=BAD_KEY_DELAY)
@@ -50,20 +52,23 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        address = request.client.host if request.client else ""
         reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
-        return Response(write_scheduler_reply(reply), media_type="text/xml")
+        metrics = self._ctx.metrics
+        metrics.n_sent += len(reply.results)
+        metrics.n_reported += len(reply.result_acks)
+        return write_scheduler_reply(reply)
 
-    def _plain_reply(self, text: str, *, delay: float) -> Response:
-        reply = SchedulerReply(
-            master_url=self._ctx.master_url,
-            project_name=self._ctx.settings.project.name,
-            request_delay=delay,
-            messages=(Message(text=text),),
+    def _plain_reply(self, text: str, *, delay: float) -> bytes:
+        return write_scheduler_reply(
+            SchedulerReply(
+                master_url=self._ctx.master_url,
+                project_name=self._ctx.settings.project.name,
+                request_delay=delay,
+                messages=(Message(text=text),),
+            )
         )
-        return Response(write_scheduler_reply(reply), media_type="text/xml")
 
     def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
         """Everything that one request does, inside a write of the store."""
         offer = self._offers.get(tx)
-        return Exchange(self._ctx, offer, offer.limits, self._rng, tx, message).run(address)
+        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(address)

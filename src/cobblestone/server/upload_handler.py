@@ -10,20 +10,21 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import structlog
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
+from cobblestone.server.bodies import answer, chunks
 from cobblestone.server.context import ServerContext
-from cobblestone.server.project import sync_folder
-from cobblestone.store.files import place_of
+from cobblestone.server.disk import disk_is_full
+from cobblestone.store.database import Transaction
+from cobblestone.store.files import place_of, sync_folder
 from cobblestone.store.uploads import (
     GZIP_MAGIC,
     ExpectedUpload,
@@ -62,10 +63,10 @@ class UploadHandler:
         self._ctx = ctx
         self._active: dict[str, asyncio.Task[None]] = {}  # files being written at this moment
 
-    async def endpoint(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side; every outcome is a reply of the protocol."""
         try:
-            body = await self._serve(request)
+            body = await self._serve(chunks(receive))
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
             body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
@@ -79,11 +80,10 @@ class UploadHandler:
         except OSError as error:
             log.error("upload_failed", error=str(error))
             body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
-        return Response(body, media_type="text/plain")
+        await answer(send, body, "text/plain; charset=utf-8")
 
-    async def _serve(self, request: Request) -> bytes:
+    async def _serve(self, stream: AsyncIterator[bytes]) -> bytes:
         parser = UploadHeaderParser()
-        stream = request.stream()
         message: FileSizeQuery | FileUpload | None = None
         async for chunk in stream:
             message = parser.receive_data(chunk)
@@ -94,21 +94,13 @@ class UploadHandler:
             raise UploadRefused("The file name is not allowed.")
         if isinstance(message, FileSizeQuery):
             return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
-        expected = await self._check(message)
+        self._check(message)
         await self._take_over(message.name)
-        receiving = asyncio.create_task(
-            self._receive(message, expected, _bytes_from(parser.leftover, stream))
-        )
-        self._active[message.name] = receiving
-        try:
-            await asyncio.wait({receiving})
-        finally:
-            receiving.cancel()  # only when we are cancelled ourselves is it still running
-            if self._active.get(message.name) is receiving:
-                del self._active[message.name]
-        if receiving.cancelled():
-            raise UploadPutOff("The client came back on another connection.")
-        receiving.result()
+        content = _bytes_from(parser.leftover, stream)
+        if message.nbytes <= self._ctx.settings.server.small_upload_bytes and message.offset == 0:
+            await self._store_small(message, content)
+        else:
+            await self._store_large(message, content)
         return write_upload_reply(UploadStatus.OK)
 
     async def _take_over(self, name: str) -> None:
@@ -133,47 +125,24 @@ class UploadHandler:
             return max(0, self._partial(name).stat().st_size - 1)
         return 0
 
-    async def _check(self, upload: FileUpload) -> ExpectedUpload:
-        """Whether this upload may be written at all."""
+    def _check(self, upload: FileUpload) -> None:
+        """Refuse what may not be written at all."""
         ctx = self._ctx
         if not verify_upload_signature(ctx.secret, upload.name, upload.max_nbytes, upload.xml_signature):
             raise UploadRefused("The upload is not signed by this project.")
         limit = min(upload.max_nbytes, ctx.settings.server.max_upload_bytes)
         if upload.nbytes > limit:
             raise UploadRefused(f"The file has {upload.nbytes} bytes; at most {limit} are allowed.")
-        expected = await ctx.store.aread(lambda db: expected_upload(db, upload.name))
-        if expected is None:
-            raise UploadRefused("This task is not known any more.")
         self._check_disk()
-        return expected
 
     def _check_disk(self) -> None:
-        free = shutil.disk_usage(self._ctx.folder.root).free
-        if free < self._ctx.settings.server.min_free_disk_bytes:
+        if disk_is_full(self._ctx):
             raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
 
     # ------------------------------------------------------------------ bytes
 
-    async def _receive(
-        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
-    ) -> None:
-        if expected.stored_nbytes is not None:
-            if expected.stored_nbytes == upload.nbytes and expected.stored_md5 == (
-                upload.md5_cksum or expected.stored_md5
-            ):
-                return  # it is here already: a repetition
-            raise UploadRefused("Another file of this name was uploaded before.")
-        if upload.offset >= upload.nbytes and upload.nbytes > 0:
-            raise UploadPutOff("Send the whole file again.")
-        small = upload.nbytes <= self._ctx.settings.server.small_upload_bytes
-        if small and upload.offset == 0:
-            await self._store_small(upload, expected, chunks)
-        else:
-            await self._store_large(upload, expected, chunks)
-
-    async def _store_small(
-        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
-    ) -> None:
+    async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+        """Take a small file, all or nothing: looked up and recorded in one write, together with other writes."""
         data = bytearray()
         async for chunk in chunks:
             data += chunk
@@ -183,11 +152,30 @@ class UploadHandler:
             raise UploadPutOff("The file did not come completely.")
         md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
         self._check_sum(upload, md5)
-        await self._record(upload, expected, md5=md5, data=bytes(data), head=bytes(data[:2]))
+        await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
 
-    async def _store_large(
-        self, upload: FileUpload, expected: ExpectedUpload, chunks: AsyncIterator[bytes]
-    ) -> None:
+    async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+        """Take a large file, or the rest of one."""
+        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        if refusal := _refusal(expected, upload):
+            raise UploadRefused(refusal)
+        if expected is None or expected.stored_nbytes is not None:
+            return  # it is here already: a repetition
+        if upload.offset >= upload.nbytes and upload.nbytes > 0:
+            raise UploadPutOff("Send the whole file again.")
+        receiving = asyncio.create_task(self._receive(upload, chunks))
+        self._active[upload.name] = receiving
+        try:
+            await asyncio.wait({receiving})
+        finally:
+            receiving.cancel()  # only when we are cancelled ourselves is it still running
+            if self._active.get(upload.name) is receiving:
+                del self._active[upload.name]
+        if receiving.cancelled():
+            raise UploadPutOff("The client came back on another connection.")
+        receiving.result()
+
+    async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
         path = self._partial(upload.name)
         handle = await asyncio.to_thread(_open_at, path, upload.offset)
         try:
@@ -209,30 +197,51 @@ class UploadHandler:
             raise
         target = place_of(self._ctx.folder.upload, upload.name)
         await asyncio.to_thread(_move, path, target)
-        await self._record(upload, expected, md5=md5, data=None, head=head)
+        await self._record(upload, md5=md5, data=None, head=head)
 
     def _check_sum(self, upload: FileUpload, md5: str) -> None:
         if upload.md5_cksum and upload.md5_cksum.lower() != md5:
             raise UploadPutOff("The checksum does not match: the file was damaged on its way.")
 
-    async def _record(
-        self, upload: FileUpload, expected: ExpectedUpload, *, md5: str, data: bytes | None, head: bytes
-    ) -> None:
-        await self._ctx.store.awrite(
-            partial(
-                record_upload,
-                name=upload.name,
-                result_id=expected.result_id,
-                nbytes=upload.nbytes,
-                md5=md5,
-                data=data,
-                gzipped=expected.spec.gzip and head == GZIP_MAGIC,
-                now=self._ctx.clock(),
-            )
+    async def _record(self, upload: FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
+        """Note a complete file, whose first bytes are ``head``, unless it may not be noted."""
+        refusal = await self._ctx.store.awrite(
+            partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock())
         )
+        if refusal:
+            raise UploadRefused(refusal)
 
     def _partial(self, name: str) -> Path:
         return partial_folder(self._ctx.folder.upload) / name
+
+
+def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
+    """Why a file may not be taken; empty if it may, or is here already."""
+    if expected is None:
+        return "This task is not known any more."
+    if expected.stored_nbytes is None:
+        return ""
+    same = expected.stored_nbytes == upload.nbytes and upload.md5_cksum in ("", expected.stored_md5)
+    return "" if same else "Another file of this name was uploaded before."
+
+
+def _record(
+    tx: Transaction, *, upload: FileUpload, md5: str, data: bytes | None, head: bytes, now: float
+) -> str:
+    """Note a complete file once; why not, if it may not be noted."""
+    expected = expected_upload(tx, upload.name)
+    if expected is not None and expected.stored_nbytes is None:
+        record_upload(
+            tx,
+            name=upload.name,
+            result_id=expected.result_id,
+            nbytes=upload.nbytes,
+            md5=md5,
+            data=data,
+            gzipped=expected.spec.gzip and head == GZIP_MAGIC,
+            now=now,
+        )
+    return _refusal(expected, upload)
 
 
 async def _bytes_from(first: bytes, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

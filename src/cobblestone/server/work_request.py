@@ -9,7 +9,6 @@ from dataclasses import replace
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
 from cobblestone.domain.hosts import CPU, Host, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
-from cobblestone.domain.work import Result
 from cobblestone.policy.dispatch.capacity import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.deadline_check import BookedJob
@@ -19,6 +18,7 @@ from cobblestone.policy.estimate.speed import availability
 from cobblestone.server.host_description import computing_preferences, own_versions
 from cobblestone.store import hosts
 from cobblestone.store.database import Database
+from cobblestone.store.dispatching import JobInProgress
 from cobblestone.wire.preferences import read_project_preferences
 from cobblestone.wire.scheduler_request import SchedulerRequest
 
@@ -59,7 +59,7 @@ def work_request(
     user: User,
     host: Host,
     preferences: ProjectPreferences,
-    in_progress: Sequence[Result],
+    in_progress: Sequence[JobInProgress],
     catalogue: Catalogue,
     now: float,
 ) -> WorkRequest:
@@ -86,8 +86,8 @@ def work_request(
         disk_bytes=description.usable_disk,
         knows_plan_classes=message.client_cap_plan_class,
         own_versions=own_versions(message),
-        in_progress=Counter(result.app_id for result in in_progress),
-        in_progress_gpu=Counter(result.app_id for result in in_progress if uses_gpu(result, catalogue)),
+        in_progress=Counter(job.app_id for job in in_progress),
+        in_progress_gpu=Counter(job.app_id for job in in_progress if uses_gpu(job, catalogue)),
         previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
         preferences=preferences,
         records=hosts.records_of_host(db, host.id),
@@ -97,16 +97,16 @@ def work_request(
     )
 
 
-def uses_gpu(result: Result, catalogue: Catalogue) -> bool:
-    """Whether the version of a result uses a GPU."""
-    version_id = result.app_version_id
+def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
+    """Whether the version of a job uses a GPU."""
+    version_id = job.app_version_id
     if version_id is not None and is_generalised(version_id):
         return generalised_on_gpu(version_id)
     return any(
         version.id == version_id
         and version.plan_class in catalogue.plan_classes
         and bool(catalogue.plan_classes[version.plan_class].gpu_type)
-        for version in catalogue.versions.get(result.app_id, ())
+        for version in catalogue.versions.get(job.app_id, ())
     )
 
 

@@ -194,6 +194,7 @@ class ClassicClient:
             self._account()
         again = True
         while again:
+            self.host.count_round()
             again = self._take_finished()
             if (self.jobs or self.finished) and (
                 self.must_schedule or now - self.last_schedule >= self.slice - TINY
@@ -234,7 +235,8 @@ class ClassicClient:
             due = work_fetch.report_due(
                 report_deadline=task.report_deadline, completed_at=host.now, buffer_min=self.prefs.buffer_min
             )
-            task.report_at = self.network.upload(task, not_before=due)
+            task.report_at = due
+            self.network.upload(task)
             if host.recorder is not None:
                 host.recorder.finished(task, host.now)
         host.recompute()
@@ -398,7 +400,11 @@ class ClassicClient:
             return False
         plan = self.plan
         for task in self.finished:
-            if now > task.report_at - TINY and self.not_before[task.project] <= now:
+            if (
+                now > task.report_at - TINY
+                and self.not_before[task.project] <= now
+                and not self.network.uploading(task)
+            ):
                 if task.project == plan.project:
                     return self._rpc(task.project, plan.seconds)
                 return self._rpc(task.project, plan.others.get(task.project, 0.0))
@@ -418,9 +424,8 @@ class ClassicClient:
             self.must_fetch = True
             return True
         for task in list(self.finished):
-            if (task.project == project or self.compat.one_contact_reports_all) and self.network.uploaded(
-                task, now
-            ):
+            mine = task.project == project or self.compat.one_contact_reports_all
+            if mine and not self.network.uploading(task):
                 self.finished.remove(task)
                 host.books.report(task, now)
         sent: list[Task] = []
@@ -479,7 +484,12 @@ class ClassicClient:
             if now + TINY < at < wake and self.network.may_contact(at):
                 wake = at
         if self.finished:
-            due = min([max(t.report_at, self.not_before[t.project]) for t in self.finished])
+            due = min(
+                [
+                    max(t.report_at, self.not_before[t.project], now + self.network.uploading(t))
+                    for t in self.finished
+                ]
+            )
             wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
 

@@ -20,6 +20,8 @@ from cobblestone.simulator.task import Task
 NEVER = math.inf
 #: Seconds of computing that count as none, against rounding of the last digit.
 TINY = 1e-6
+#: More rounds of decisions than this within one millisecond of simulated time are an endless loop.
+MAX_ROUNDS = 20_000
 
 
 class SimulationFault(CobblestoneError):
@@ -118,7 +120,8 @@ class HostRun:
         )
         self.on_since = -self.quantum
         self._used_peak = 0.0
-        self._busy_cpus = 0.0
+        self._rounds = 0
+        self._rounds_since = -1.0
         self._finish = NEVER
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -199,6 +202,20 @@ class HostRun:
         if self.recorder is not None:
             self.recorder.available(True, until)
         client.gap(gap)
+
+    def count_round(self) -> None:
+        """Count one round of a client's decisions.
+
+        Raises :class:`SimulationFault` if time stands still: a client that decides for ever would never end.
+        """
+        if self.now - self._rounds_since > 1e-3:
+            self._rounds, self._rounds_since = 0, self.now
+        self._rounds += 1
+        if self._rounds > MAX_ROUNDS:
+            raise SimulationFault(
+                f"scenario {self.scenario.name!r}: the client decided {MAX_ROUNDS} times at day {self.now / 86400.0:.6f}"
+                " without end; please report this with the scenario file"
+            )
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 

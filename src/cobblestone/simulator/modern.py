@@ -153,6 +153,7 @@ class ModernClient:
         self.network.progress(self._arrived)
         again = True
         while again:
+            self.host.count_round()
             again = self._take_finished()
             if self.jobs and (self.must_schedule or now - self.last_schedule >= self.slice - TINY):
                 self._schedule()
@@ -178,7 +179,8 @@ class ModernClient:
             due = min(
                 task.report_deadline - max(REPORT_BEFORE_DEADLINE, self.low), self.host.now + REPORT_AFTER
             )
-            task.report_at = self.network.upload(task, not_before=due)
+            task.report_at = due
+            self.network.upload(task)
             self.backoff.pop((task.project, task.gpu), None)
             if self.host.recorder is not None:
                 self.host.recorder.finished(task, self.host.now)
@@ -277,7 +279,11 @@ class ModernClient:
         if not self.network.may_contact(now):
             return False
         for task in self.finished:
-            if now > task.report_at - TINY and self.not_before[task.project] <= now:
+            if (
+                now > task.report_at - TINY
+                and self.not_before[task.project] <= now
+                and not self.network.uploading(task)
+            ):
                 return self._rpc(task.project)
         if self.plan.project is not None and self.not_before[self.plan.project] <= now:
             return self._rpc(self.plan.project)
@@ -295,7 +301,7 @@ class ModernClient:
             self.failures[project] += 1
             return True
         self.failures[project] = 0
-        for task in [t for t in self.finished if t.project == project and self.network.uploaded(t, now)]:
+        for task in [t for t in self.finished if t.project == project and not self.network.uploading(t)]:
             self.finished.remove(task)
             host.books.report(task, now)
         if not requests:
@@ -338,6 +344,9 @@ class ModernClient:
         if self.jobs:
             wake = min(wake, self.last_schedule + self.slice)
         if self.finished:
-            due = min(max(t.report_at, self.not_before[t.project]) for t in self.finished)
+            due = min(
+                max(t.report_at, self.not_before[t.project], now + self.network.uploading(t))
+                for t in self.finished
+            )
             wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else (now + 1.0 if wake < NEVER else NEVER)

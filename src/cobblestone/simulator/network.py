@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cobblestone.simulator.engine import NEVER, Availability, HostRun
+from cobblestone.simulator.engine import NEVER, TINY, Availability, HostRun
 from cobblestone.simulator.server import ProjectServer
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
@@ -28,7 +28,7 @@ class Network:
         self._down_free = 0.0
         self._up_free = 0.0
         self._downloads: list[tuple[float, Task]] = []
-        self._uploads: dict[int, float] = {}
+        self._uploads: dict[int, float] = {}  #: by task, the clock at which its output files have gone
         self._up = [
             Availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False)
             for s in servers
@@ -78,21 +78,21 @@ class Network:
             return NEVER
         return self.host.now + self._downloads[0][0] - self.host.clock
 
-    def upload(self, task: Task, *, not_before: float) -> float:
-        """Queue the output files; return the wall time from which the report is due, if the host stays on."""
-        if self._up_rate <= 0.0 or task.app.output_bytes <= 0.0:
-            return not_before
-        clock = self.host.clock
-        self._up_free = max(self._up_free, clock) + task.app.output_bytes / self._up_rate
-        self._uploads[id(task)] = self._up_free
-        return max(not_before, self.host.now + self._up_free - clock)
+    def upload(self, task: Task) -> None:
+        """Queue the output files."""
+        if self._up_rate > 0.0 and task.app.output_bytes > 0.0:
+            self._up_free = max(self._up_free, self.host.clock) + task.app.output_bytes / self._up_rate
+            self._uploads[id(task)] = self._up_free
 
-    def uploaded(self, task: Task, now: float) -> bool:
-        """Tell whether the output files have gone, so that the job may be reported."""
+    def uploading(self, task: Task) -> float:
+        """Return for how many seconds yet the output files are on their way; the job cannot be reported
+        before.
+        """
         done = self._uploads.get(id(task))
         if done is None:
-            return True
-        if self.host.clock + 1e-9 < done:
-            return False
+            return 0.0
+        left = done - self.host.clock
+        if left > TINY:
+            return left
         del self._uploads[id(task)]
-        return True
+        return 0.0

@@ -12,11 +12,13 @@ from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
 from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.scenario import Scenario
-from cobblestone.simulator.server import ProjectServer
+from cobblestone.simulator.server import ProjectServer, job_speed
 from cobblestone.simulator.streams import CLibraryRandom, Streams
 
 #: Largest part of the delivered FLOPs by which the books may fail to balance (rounding of sums).
 TOLERANCE = 1e-6
+#: More jobs than this in one run are a slip of a unit, not an experiment.
+MAX_JOBS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ def simulate(
         raise ConfigError(
             f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out"
         )
+    _require_sane_number_of_jobs(scenario)
     # the order of projects in a file must not matter, so they are put in the order of their names
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     streams = Streams(seed)
@@ -77,3 +80,19 @@ def simulate(
     return RunResult(
         scenario=scenario, policy=policy, seed=seed, metrics=compute_metrics(host.books), books=host.books
     )
+
+
+def _require_sane_number_of_jobs(scenario: Scenario) -> None:
+    """Refuse worlds whose jobs are so short that a run would not end."""
+    host = scenario.host
+    instances = {"": host.ncpus} | {g.type: g.count for g in host.gpus}
+    for project in scenario.projects:
+        for app in project.apps:
+            each = app.gpus if app.gpu else app.cpus
+            seconds = app.sizes.average / job_speed(app, host)
+            jobs = scenario.duration * instances[app.gpu] / max(each, 1e-3) / max(seconds, 1e-12)
+            if app.weight > 0 and jobs > MAX_JOBS:
+                raise ConfigError(
+                    f"project {project.name!r}, app {app.name!r}: jobs of {seconds:.3g} s would be {jobs:.3g} in"
+                    f" {scenario.duration:g} s; allowed: up to {MAX_JOBS}; take larger jobs (flops_mean) or a shorter duration"
+                )

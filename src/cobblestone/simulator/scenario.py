@@ -107,6 +107,13 @@ class JobSizes:
         for value in self.values:
             _finite(where, "flops_values", value, 0.0, 1e24)
 
+    @property
+    def average(self) -> float:
+        """Mean FLOPs (of the normal distribution: before it is cut at 0)."""
+        if self.kind == "empirical":
+            return math.fsum(self.values) / len(self.values)
+        return self.mean
+
     def draw(self, rng: random.Random) -> float:
         """Draw one size in FLOPs, never negative."""
         if self.kind == "empirical":

@@ -12,7 +12,8 @@ from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pi
 from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task
 
-MAX_JOBS_PER_REPLY = 1000
+MAX_JOBS_PER_REPLY = 1000  #: to today's clients
+MAX_JOBS_PER_REQUEST = 5000  #: to a request of one kind of processor (the published policies know no limit)
 
 
 class ProjectServer:
@@ -32,7 +33,7 @@ class ProjectServer:
         self.made = 0
         self.sent = 0
         self._weights = tuple(a.weight for a in model.apps)
-        self._speeds = [_speed(app, host) for app in model.apps]
+        self._speeds = [job_speed(app, host) for app in model.apps]
         self._peaks = [_peak(app, host) for app in model.apps]
         self._kept: Task | None = None
 
@@ -97,7 +98,7 @@ class ProjectServer:
                 if t.remaining > 0.0
             ]
             known = Workload(booked, ncpus=self.host.ncpus)
-        while seconds > 0.0:
+        while seconds > 0.0 and len(sent) < MAX_JOBS_PER_REQUEST:
             task = self._next(now)
             if known is not None:
                 needs = task.size if faults.true_size_in_admission else dcf * task.raw
@@ -171,8 +172,8 @@ class ProjectServer:
         return task
 
 
-def _speed(app: AppModel, host: HostModel) -> float:
-    """FLOP/s of a job on its devices."""
+def job_speed(app: AppModel, host: HostModel) -> float:
+    """Return the FLOP/s that a job achieves on its devices."""
     gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
     return (gpu + app.cpus * host.flops) * app.efficiency
 

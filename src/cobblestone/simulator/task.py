@@ -78,7 +78,7 @@ class Task:
         self.edf = False
         self.arrived = True  #: input files are here
         self.completed_at = 0.0
-        self.report_at = 0.0  #: time from which its report is due; output files are uploaded then
+        self.report_at = 0.0  #: time from which its report is due
         self.slot = 0
 
     @property

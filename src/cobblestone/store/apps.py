@@ -23,11 +23,12 @@ CATALOGUE_CHANGED = "catalogue"
 
 _APP_COLUMNS = (
     "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, dispatch"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function,"
+    " dispatch"
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
-    " min_client_version, max_client_version"
+    " min_client_version, max_client_version, rollout_fraction"
 )
 
 
@@ -61,7 +62,8 @@ def _app(row: Row) -> App:
         host_scale_check=bool(row[13]),
         partial_credit=bool(row[14]),
         credit_per_cpu_second=row[15],
-        dispatch=_from_json(row[16], AppDispatch),
+        credit_function=row[16],
+        dispatch=_from_json(row[17], AppDispatch),
     )
 
 
@@ -113,7 +115,8 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
         " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
-        " dispatch, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " credit_function, dispatch, command, create_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
@@ -129,7 +132,8 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     changed = tx.execute(
         "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
         " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
-        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, dispatch = ? WHERE id = ?",
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ?, dispatch = ?"
+        " WHERE id = ?",
         (*_app_values(app), app.id),
     )
     if changed == 0:
@@ -156,6 +160,7 @@ def _app_values(app: App) -> tuple[object, ...]:
         int(app.host_scale_check),
         int(app.partial_credit),
         app.credit_per_cpu_second,
+        app.credit_function,
         to_json(app.dispatch),
     )
 
@@ -177,6 +182,7 @@ def _version(row: Row) -> AppVersion:
         files=_from_json(row[9], tuple[AppFile, ...]),
         min_client_version=row[10],
         max_client_version=row[11],
+        rollout_fraction=row[12],
     )
 
 
@@ -233,8 +239,8 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
     files.add_references(tx, {file.name: 1 for file in version.files})
     version_id = tx.insert(
         "INSERT INTO app_version (app_id, platform, version_num, plan_class, deprecated, beta, api_version,"
-        " command_line, files, min_client_version, max_client_version, create_time, expavg_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " command_line, files, min_client_version, max_client_version, rollout_fraction, create_time, expavg_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             version.app_id,
             version.platform,
@@ -247,6 +253,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
             to_json(version.files),
             version.min_client_version,
             version.max_client_version,
+            version.rollout_fraction,
             now,
             now,
         ),

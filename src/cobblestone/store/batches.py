@@ -364,6 +364,14 @@ def count_running(db: Database, batch_id: int) -> int:
     )
 
 
+def many_unsent(db: Database, most: int) -> bool:
+    """Whether ``most`` results or more wait to be sent."""
+    counted = db.value(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE server_state = 2 LIMIT ?) waiting", (most,)
+    )
+    return int(counted) >= most
+
+
 def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
     """How many unfinished jobs of a batch failed on a host already, and the newest such result."""
     row = db.one(

@@ -14,9 +14,10 @@ import msgspec
 
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
-from cobblestone.domain.reasons import Reason
+from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.policy.credit.rac import corrected, credited_together, idle_decayed
+from cobblestone.domain.values import value
+from cobblestone.policy.credit.rac import common_moment, corrected, credited_together, idle_decayed
 from cobblestone.store.database import Database, Row, Transaction
 
 GRANT = "grant"
@@ -35,7 +36,7 @@ _ENTRY_NAMES = tuple(name.strip() for name in _ENTRY_COLUMNS.split(","))
 _PAGE = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreditEntry:
     """A ledger entry to be written.  ``granted`` may be negative in a correction."""
 
@@ -142,7 +143,7 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
 
 
 class _ReasonTexts:
-    """JSON of reasons; the replicas of a workunit share some."""
+    """JSON of reasons, each a list of code, sentence and values; the replicas of a workunit share some."""
 
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
@@ -150,16 +151,20 @@ class _ReasonTexts:
     def of(self, reasons: Iterable[Reason]) -> str:
         known = self._known
         found: list[str] = []
-        for reason in reasons:
-            text = known.get(id(reason))
+        for each in reasons:
+            text = known.get(id(each))
             if text is None:
-                text = known[id(reason)] = _encode(reason.as_json()).decode()
+                text = known[id(each)] = _encode(_written(each)).decode()
             found.append(text)
         return f"[{','.join(found)}]"
 
 
 def _reasons_text(reasons: Iterable[Reason]) -> str:
-    return _encode([reason.as_json() for reason in reasons]).decode()
+    return _encode([_written(each) for each in reasons]).decode()
+
+
+def _written(why: Reason) -> tuple[object, ...]:
+    return why.code, why.sentence, dict(why.values)
 
 
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
@@ -208,41 +213,72 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
             f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
             f" At most: {-got:.6g}."
         )
+    _append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
+    return entries_of_result(tx, grant_line.result_id)[-1]
+
+
+def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
+    """Take back what trickle messages brought to results that turned out wrong, by further entries.
+
+    What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
+    """
+    for result_id in result_ids:
+        lines = entries_of_result(tx, result_id)
+        if any(line.kind == GRANT for line in lines):
+            continue
+        by_owners: dict[tuple[tuple[str, int | None], ...], list[LedgerLine]] = {}
+        for line in lines:  # the user may have changed teams between messages
+            by_owners.setdefault(line.owners(), []).append(line)
+        for of_owners in by_owners.values():
+            amount = sum(line.granted for line in of_owners)
+            if amount <= 0.0:
+                continue
+            messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
+            why = reason(
+                "provisional_taken_back",
+                "Found invalid: {amount}, which {n} trickle messages brought while it ran, is taken back.",
+                amount=amount,
+                n=len(messages),
+            )
+            _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+
+
+def _append_correction(
+    tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
+) -> None:
+    """A correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
     tx.execute(
         _INSERT_ENTRY,
         (
             now,
-            grant_line.result_id,
-            grant_line.workunit_id,
-            grant_line.host_id,
-            grant_line.user_id,
-            grant_line.team_id,
-            grant_line.app_version_id,
+            line.result_id,
+            line.workunit_id,
+            line.host_id,
+            line.user_id,
+            line.team_id,
+            line.app_version_id,
             CORRECTION,
-            grant_line.system,
+            line.system,
             0.0,
             amount,
-            grant_line.unit,
-            grant_line.work_start,
+            line.unit,
+            line.work_start,
             _reasons_text([why]),
-            _encode({"granted_time": grant_line.time}).decode(),
+            _encode({"granted_time": granted_time}).decode(),
         ),
     )
-    for table, row_id in grant_line.owners():
+    for table, row_id in line.owners():
         if row_id is not None:
             statements = _statements(tx, table, [row_id])
             _save_statements(
                 tx,
                 table,
                 {
-                    key: corrected(statement, credit=amount, granted_time=grant_line.time, now=now)
+                    key: corrected(statement, credit=amount, granted_time=granted_time, now=now)
                     for key, statement in statements.items()
                 },
             )
-    tx.execute(
-        "UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, grant_line.result_id)
-    )
-    return entries_of_result(tx, grant_line.result_id)[-1]
+    tx.execute("UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, line.result_id))
 
 
 def set_canonical_credit(tx: Transaction, amounts: Mapping[WorkunitId, float]) -> None:
@@ -280,8 +316,8 @@ def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: floa
     if not rows:
         return None
     changed: dict[int, CreditStatement] = {}
-    for row_id, total, value, time in rows:
-        recent = idle_decayed(RecentAverage(value, time), now=now)
+    for row_id, total, average, time in rows:
+        recent = idle_decayed(RecentAverage(average, time), now=now)
         if recent is not None:
             changed[row_id] = CreditStatement(total, recent)
     if changed:
@@ -314,6 +350,37 @@ def decay_passes(db: Database) -> list[DecayPass]:
     return [DecayPass(*row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """A new app version took over what a host had taught an earlier one, which has no record any more."""
+
+    id: int
+    time: float
+    host_id: int
+    from_version_id: int
+    to_version_id: int
+    last_entry_id: int  #: the newest ledger entry at that time
+
+
+def note_inheritance(
+    tx: Transaction, host_id: HostId, *, earlier: AppVersionId, later: AppVersionId, now: float
+) -> None:
+    """Keep beside the ledger that ``later`` took over a host's record of ``earlier``."""
+    tx.execute(
+        "INSERT INTO credit_inheritance (time, host_id, from_version_id, to_version_id, last_entry_id)"
+        " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
+        (now, host_id, earlier, later),
+    )
+
+
+def inheritances(db: Database) -> list[Inheritance]:
+    """All of them, oldest first."""
+    rows = db.query(
+        "SELECT id, time, host_id, from_version_id, to_version_id, last_entry_id FROM credit_inheritance ORDER BY id"
+    )
+    return [Inheritance(*row) for row in rows]
+
+
 def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
     """Creation time, total and average of every row of a table."""
     rows = db.query(f"SELECT id, create_time, total_credit, expavg_credit, expavg_time FROM {table}")
@@ -322,7 +389,7 @@ def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditSta
 
 def _line(row: Row) -> LedgerLine:
     values = dict(zip(_ENTRY_NAMES, row, strict=True))
-    values["reasons"] = msgspec.json.decode(values["reasons"])
+    values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
     values["facts"] = msgspec.json.decode(values["facts"])
     return LedgerLine(**values)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +16,7 @@ import msgspec
 
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import value
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -63,7 +63,7 @@ _of_workunit = attrgetter(*WORKUNIT)
 _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GrantFacts:
     """Facts behind one grant."""
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, VersionStatistics
-from cobblestone.policy.credit.counted import credit_per_cpu_second
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.store.database import Database, Transaction
 
@@ -23,14 +22,11 @@ def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppSta
         counted = AppIncrement(
             benchmark_credit=row[5], counted_credit=row[6], cpu_seconds=row[7], jobs=row[8]
         )
-        statistics = AppStatistics(
-            min_avg_pfc=row[1], host_scale_check=bool(row[2]), flops_scale=row[3], counted=counted
-        )
         found[AppId(row[0])] = AppStatistics(
             min_avg_pfc=row[1],
             host_scale_check=bool(row[2]),
             flops_scale=row[3],
-            credit_per_cpu_second=row[4] or credit_per_cpu_second(statistics),
+            credit_per_cpu_second=row[4],
             counted=counted if counted.jobs else None,
         )
     return found
@@ -69,6 +65,11 @@ def version_statistics(
         )
         for row in rows
     }
+
+
+def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
+    """To which app each version belongs."""
+    return {AppVersionId(row[0]): AppId(row[1]) for row in db.query("SELECT id, app_id FROM app_version")}
 
 
 def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, VersionStatistics]) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import sqlite3
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,14 +21,14 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.engine import Connection, Engine, Fault, Parameters, Row, engine_for
 
 T = TypeVar("T")
-Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
-Parameters = Sequence[object]
 
 MAX_BATCH = 200
-BUSY_TIMEOUT_SECONDS = 10.0
-CACHE_KIB = 32_000
+MAX_ATTEMPTS = 6
+"""Times that a write is tried when other processes are in its way."""
+ATTEMPT_SECONDS = 0.01
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ log = structlog.get_logger(__name__)
 class Database:
     """Runs SQL with ``?`` placeholders and returns rows as tuples."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
@@ -55,25 +56,24 @@ class Database:
 
     def columns(self, table: str) -> list[str]:
         """Names of a table's columns, in order."""
-        description = self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description
-        return [column[0] for column in description]
+        return self._connection.column_names(table)
 
     def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
-        """Rows of a query that holds ``(??)`` for a list of values, placed after ``parameters``."""
-        rows: list[Row] = []
-        for start in range(0, len(values), 500):
-            part = values[start : start + 500]
-            rows += self.query(
-                sql.replace("(??)", f"({','.join('?' * len(part))})"),
-                [*parameters, *part],
-            )
-        return rows
+        """Rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
+
+        With very many values the order of rows holds for some hundred of them at a time only.
+        """
+        return self._connection.select_in(sql, values, parameters)
 
 
 class Transaction(Database):
-    """A database inside a write.  ``wake`` names the daemons to be woken after the commit."""
+    """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Where several processes write, whoever reads a row in order to change it locks it first, and everybody takes locks in the
+    same order: workunits, then hosts, users, teams, app versions, apps, batches, files; within a table by id.
+    """
+
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.wakeups: set[str] = set()
         self.after_commit: list[Callable[[], None]] = []
@@ -89,6 +89,8 @@ class Transaction(Database):
     def insert(self, sql: str, parameters: Parameters = ()) -> int:
         """Run an INSERT and return the new row's id."""
         row = self._connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        if row is None:
+            raise StoreError("The database gave no id to a new row.")
         return int(row[0])
 
     def wake(self, *names: str) -> None:
@@ -137,15 +139,17 @@ class Waker(Protocol):
 
 
 class Writer:
-    """The one thread that writes."""
+    """The one thread of this process that writes."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
+        fault: Callable[[BaseException], Fault],
         *,
         on_rollback: Callable[[], None] | None = None,
     ) -> None:
         self._connection = connection
+        self._fault = fault
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waker: Waker | None = None
         self._on_rollback = on_rollback
@@ -207,37 +211,69 @@ class Writer:
                 return
 
     def _commit(self, batch: list[_Job]) -> None:
+        """Carry out writes in one transaction, or each in its own when one was in the way of the others."""
+        if not self._attempt(batch):
+            for job in batch:
+                self._insist(job)
+        self._answer(batch)
+
+    def _insist(self, job: _Job) -> None:
+        """Carry out one write, again and again while other processes are in its way."""
+        for attempt in range(MAX_ATTEMPTS):
+            if self._attempt([job], last=attempt == MAX_ATTEMPTS - 1):
+                return
+            time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
+
+    def _attempt(self, batch: list[_Job], *, last: bool = False) -> bool:
+        """Carry out writes in one transaction; False: nothing was changed, and each shall be tried alone."""
         connection = self._connection
         transaction = Transaction(connection)
+        running: list[_Job] = []
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.begin()
             for job in batch:
+                running = [job]
                 self._apply(transaction, job)
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+            running = []
+            connection.commit()
+        except Exception as error:  # noqa: BLE001  # the callers get it
+            connection.rollback()
             self._rolled_back()
+            return self._explain(error, batch, running, last=last)
+        for action in transaction.after_commit:
+            action()
+        if transaction.wakeups and self._waker is not None:
+            self._waker(transaction.wakeups)
+        return True
+
+    def _explain(self, error: Exception, batch: list[_Job], running: list[_Job], *, last: bool) -> bool:
+        """Tell the callers why their writes were undone; False: they shall be tried again."""
+        fault = self._fault(error) if running else Fault.TRANSACTION
+        if fault is Fault.TRANSACTION:
             log.error("commit_failed", error=str(error), writes=len(batch))
             failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
             for job in batch:
                 job.error = failure
-        else:
-            for action in transaction.after_commit:
-                action()
-            if transaction.wakeups and self._waker is not None:
-                self._waker(transaction.wakeups)
-        self._answer(batch)
+            return True
+        if running != batch or (fault is Fault.COLLISION and not last):
+            return False
+        collided = fault is Fault.COLLISION
+        batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
+        return True
 
     def _apply(self, transaction: Transaction, job: _Job) -> None:
+        """Run one write.  Where the database has cheap savepoints, a failing one is undone alone."""
         connection = self._connection
+        if not connection.savepoints:
+            job.answer = job.operation(transaction)
+            return
         n_actions = len(transaction.after_commit)
         connection.execute("SAVEPOINT job")
         try:
             job.answer = job.operation(transaction)
-        except sqlite3.OperationalError:
-            raise  # disk full, locked, broken: the whole batch fails
-        except Exception as error:  # noqa: BLE001  # the caller gets it; only its own changes are undone
+        except Exception as error:
+            if self._fault(error) is not Fault.JOB:
+                raise
             job.error = error
             connection.execute("ROLLBACK TO job")
             del transaction.after_commit[n_actions:]
@@ -260,47 +296,16 @@ class Writer:
                 loop.call_soon_threadsafe(_settle_all, jobs)
 
 
-def open_sqlite(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a SQLite database with the project's settings.
-
-    Raises:
-        Busy: another process writes for longer than the time-out.
-        StoreError: the file is not a database.
-    """
-    try:
-        connection = sqlite3.connect(
-            path,
-            timeout=BUSY_TIMEOUT_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
-        )
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
-        connection.execute("PRAGMA temp_store=MEMORY")
-        if read_only:
-            connection.execute("PRAGMA query_only=ON")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise Busy(f"{path} is in use by another process.") from error
-        raise StoreError(f"{path} cannot be opened: {error}.") from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path} is not a project database: {error}.") from error
-    return connection
-
-
 class Store:
-    """A project's database: one writer, a few readers."""
+    """A project's database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
 
-    def __init__(self, path: Path, *, readers: int = 4) -> None:
-        self.path = path
-        self._write_connection = open_sqlite(path)
+    def __init__(self, location: Path | str, *, readers: int = 4) -> None:
+        self._engine: Engine = engine_for(location)
+        self._write_connection = self._engine.connect()
         self._rollback_hooks: list[Callable[[], None]] = []
-        self._writer = Writer(self._write_connection, on_rollback=self._rolled_back)
-        self._readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        self._all_readers = [open_sqlite(path, read_only=True) for _ in range(readers)]
+        self._writer = Writer(self._write_connection, self._engine.fault, on_rollback=self._rolled_back)
+        self._readers: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._all_readers = [self._engine.connect(read_only=True) for _ in range(readers)]
         for connection in self._all_readers:
             self._readers.put(connection)
         self._limiter = asyncio.Semaphore(readers)
@@ -325,10 +330,14 @@ class Store:
         """Run a read on a snapshot (not from the event loop)."""
         connection = self._readers.get()
         try:
-            connection.execute("BEGIN")
+            connection.begin()
             return operation(Database(connection))
+        except Exception as error:
+            if self._engine.fault(error) is Fault.JOB:
+                raise
+            raise StoreError(f"The database cannot be read: {error}. Try again.") from error
         finally:
-            connection.execute("ROLLBACK")
+            connection.rollback()
             self._readers.put(connection)
 
     async def aread(self, operation: Callable[[Database], T]) -> T:

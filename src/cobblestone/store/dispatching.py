@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
-from cobblestone.domain.ids import HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.domain.values import value
 from cobblestone.domain.work import OutputSpec, Result
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
@@ -170,7 +170,7 @@ def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
     return n
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportedRow:
     """The row of a reported result with what is needed to judge the report."""
 
@@ -247,7 +247,31 @@ def record_report(
     tx.wake("transitioner")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
+class JobInProgress:
+    """A result that its host was sent and has not reported: as much of it as a request must look at."""
+
+    result_id: ResultId
+    name: str
+    workunit_id: WorkunitId
+    app_id: AppId
+    app_version_id: AppVersionId | None
+    report_deadline: float | None  #: Unix seconds, grace period included
+    undisputed: bool  #: its workunit was neither cancelled nor assimilated
+
+
+def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
+    """Results that a host was sent and has not reported, in the order of their ids."""
+    rows = db.query(
+        "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
+        " w.error_mask = 0 AND w.assimilate_state <> 2 FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " WHERE r.host_id = ? AND r.server_state = 4 ORDER BY r.id",
+        (host_id,),
+    )
+    return [JobInProgress(*row) for row in rows]
+
+
+@value(kw_only=True)
 class HeldRow:
     """A job that a client lists."""
 

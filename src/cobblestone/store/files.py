@@ -211,7 +211,7 @@ def _link(source: Path, target: Path, file: StagedFile) -> None:
     except OSError:  # a file system without hard links
         temporary = target.with_name(f".{secrets.token_hex(8)}")
         shutil.copyfile(source, temporary)
-        _sync_file(temporary)
+        sync_file(temporary)
         temporary.replace(target)
 
 
@@ -240,7 +240,7 @@ def _make_twin(path: Path) -> int | None:
         nbytes = temporary.stat().st_size
         if nbytes > GZIP_GAIN * path.stat().st_size:
             return None
-        _sync_file(temporary)
+        sync_file(temporary)
         temporary.replace(twin)
         return nbytes
     finally:
@@ -388,7 +388,8 @@ def sync_folder(path: Path) -> None:
     _sync(path, os.O_RDONLY)
 
 
-def _sync_file(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Flush a file's content to disk."""
     _sync(path, os.O_RDWR)
 
 

@@ -233,6 +233,25 @@ _SAVE_QUALITY = (
 )
 
 
+def _statistics(row: Row) -> HostVersionStatistics:
+    """Statistics from a row of ``_QUALITY_FIELDS``."""
+    return HostVersionStatistics(
+        consecutive_valid=row[0],
+        elapsed=RunningAverage(row[1], row[2], row[3], row[4]),
+        turnaround=RunningAverage(row[5], row[6], row[7], row[8]),
+        pfc=RunningAverage(row[9], row[10], row[11], row[12]),
+        error_rate=row[13],
+        scale_probation=bool(row[14]),
+        host_scale_time=row[15],
+    )
+
+
+def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
+    """What credit systems know of every host and app version."""
+    rows = db.query(f"SELECT host_id, app_version_id, {', '.join(_QUALITY_FIELDS)} FROM host_app_version")
+    return {(HostId(row[0]), AppVersionId(row[1])): _statistics(row[2:]) for row in rows}
+
+
 def qualities(
     db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
@@ -242,15 +261,7 @@ def qualities(
         record = found.get((row[0], row[1]))
         if record is not None:
             record.max_jobs_per_day = row[2]
-            record.statistics = HostVersionStatistics(
-                consecutive_valid=row[3],
-                elapsed=RunningAverage(row[4], row[5], row[6], row[7]),
-                turnaround=RunningAverage(row[8], row[9], row[10], row[11]),
-                pfc=RunningAverage(row[12], row[13], row[14], row[15]),
-                error_rate=row[16],
-                scale_probation=bool(row[17]),
-                host_scale_time=row[18],
-            )
+            record.statistics = _statistics(row[3:])
             record.bad_results = row[19]
             record.n_jobs_today = row[20]
     return found

@@ -157,25 +157,53 @@ def apply_transitions(
     return created
 
 
-def workunits_to_validate(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
+def ids_to_validate(db: Database, *, now: float, limit: int) -> list[WorkunitId]:
     """Workunits that a validator must look at."""
     rows = db.query(
         "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ? ORDER BY id LIMIT ?",
         (now, limit),
     )
-    return views(db, [row[0] for row in rows])
+    return [WorkunitId(row[0]) for row in rows]
+
+
+# What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
+_CROWN = (
+    "UPDATE workunit SET need_validate = 0, canonical_result_id = ?, assimilate_state = 1, retry_time = 0,"
+    " handler_failures = 0, transition_time = ? WHERE id = ? AND canonical_result_id IS NULL"
+)
+_USUAL = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
+
+
+def _is_usual(decision: ValidationDecision) -> bool:
+    """Whether a canonical result was found, and its answer is ready to be handed over."""
+    return decision.newly_canonical and any(
+        isinstance(effect, fx.ReadyToAssimilate) for effect in decision.effects
+    )
 
 
 def apply_decisions(
     tx: Transaction, decided: Sequence[tuple[WorkunitView, ValidationDecision]], *, now: float
 ) -> None:
     """Apply the validator's decisions (credit is granted separately, in the same transaction)."""
-    apply_effects(tx, [(view, decision.effects) for view, decision in decided], now=now)
-    tx.execute_many(
-        "UPDATE workunit SET transition_time = ? WHERE id = ?",
-        [(decision.next_check, view.workunit.id) for view, decision in decided],
-    )
+    changes: list[tuple[WorkunitView, Sequence[Effect]]] = []
+    crowned: list[tuple[object, ...]] = []
+    checks: list[tuple[object, ...]] = []
     for view, decision in decided:
+        if _is_usual(decision):
+            crowned.append((decision.canonical_id, decision.next_check, view.workunit.id))
+            effects = [effect for effect in decision.effects if not isinstance(effect, _USUAL)]
+            changes.append((view, effects))
+        else:
+            checks.append((decision.next_check, view.workunit.id))
+            changes.append((view, decision.effects))
+    apply_effects(tx, changes, now=now)
+    tx.execute_many(_CROWN, crowned)
+    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", checks)
+    if crowned:
+        tx.wake("assimilator")
+    for view, decision in decided:
+        if not decision.newly_invalid and not decision.unusable:
+            continue
         for result in view.results:
             if result.id in decision.newly_invalid or result.id in decision.unusable:
                 about = [entry for entry in decision.reasons if entry.values.get("result") == result.name]
@@ -256,8 +284,8 @@ def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitVi
     n_error += len(members) - good
     complete = state == BatchState.IN_PROGRESS and n_success + n_error >= njobs
     tx.execute(
-        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? THEN 2 ELSE state END,"
-        " complete_time = CASE WHEN ? THEN ? ELSE complete_time END WHERE id = ?",
+        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? = 1 THEN 2 ELSE state END,"
+        " complete_time = CASE WHEN ? = 1 THEN ? ELSE complete_time END WHERE id = ?",
         (n_success, n_error, int(complete), int(complete), now, batch_id),
     )
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
-    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time"
+    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason"
 )
 _TEAM_COLUMNS = (
     "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time"
@@ -40,6 +40,8 @@ def _user(row: Row) -> User:
         project_prefs=row[12],
         show_hosts=bool(row[13]),
         credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
+        role=row[17],
+        blocked_reason=row[18],
     )
 
 

@@ -7,8 +7,6 @@ from cobblestone.store.database import Database, Transaction
 
 KEEP_SECONDS = 7 * 86400.0
 
-_PREFIX = "request:"
-
 
 def recall(db: Database, request_key: str, digest: str) -> str | None:
     """The reply to the request with this key, or None.
@@ -16,25 +14,20 @@ def recall(db: Database, request_key: str, digest: str) -> str | None:
     Raises:
         Conflict: the key belongs to a request with another body (``digest``).
     """
-    text = db.value("SELECT value FROM meta WHERE key = ?", (_PREFIX + request_key,))
-    if text is None:
+    row = db.one("SELECT digest, reply FROM api_reply WHERE request_key = ?", (request_key,))
+    if row is None:
         return None
-    _, earlier, reply = str(text).split(" ", 2)
-    if earlier != digest:
+    if row[0] != digest:
         raise Conflict(
             "This Idempotency-Key was used for a request with another body. Use a new key for each new request."
         )
-    return reply
+    return str(row[1])
 
 
 def remember(tx: Transaction, request_key: str, digest: str, reply: str, *, now: float) -> None:
     """Keep a reply, in the transaction that does what it says; forgets old ones."""
-    # The time comes first and has a fixed width, so that texts compare like numbers.
+    tx.execute("DELETE FROM api_reply WHERE expire_time < ?", (now,))
     tx.execute(
-        "DELETE FROM meta WHERE key LIKE ? AND value < ?",
-        (_PREFIX + "%", f"{max(0, int(now - KEEP_SECONDS)):012d}"),
-    )
-    tx.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?)",
-        (_PREFIX + request_key, f"{int(now):012d} {digest} {reply}"),
+        "INSERT INTO api_reply (request_key, digest, reply, expire_time) VALUES (?, ?, ?, ?)",
+        (request_key, digest, reply, now + KEEP_SECONDS),
     )

@@ -25,7 +25,7 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _id() -> sa.Column[Any]:
-    return sa.Column("id", sa.Integer, primary_key=True)
+    return sa.Column("id", INTEGER, primary_key=True)
 
 
 def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:
@@ -77,9 +77,25 @@ user = _table(
     _real("global_prefs_time"),
     _text("project_prefs"),
     _int("show_hosts", 1),
+    _text("role"),  # empty: volunteer; operator
+    _text("blocked_reason"),  # not empty: its computers get no work
+    _int("send_email", 1),  # about computers that fail
+    _text("language"),  # of pages and mails; empty: the browser's
+    _text("totp_secret"),  # sealed with the project's secret; empty: no second factor
+    _int("totp_step"),  # the last one-time password that was used
+    _int("session_epoch"),  # raised to end all sessions
+    _maybe_real("erase_time"),  # when the account is to be erased
+    _maybe_real("erased_time"),
     *_credit(),
     sa.Index("user_by_team", "team_id"),
     sa.Index("user_by_credit", "expavg_credit"),
+    sa.Index("user_by_total", "total_credit"),
+    sa.Index(
+        "user_to_erase",
+        "erase_time",
+        sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+    ),
 )
 
 team = _table(
@@ -91,7 +107,11 @@ team = _table(
     _real("create_time"),
     _text("description"),
     _text("url"),
+    _text("country"),
+    _int("joinable", 1),
     *_credit(),
+    sa.Index("team_by_credit", "expavg_credit"),
+    sa.Index("team_by_total", "total_credit"),
 )
 
 host = _table(
@@ -104,6 +124,9 @@ host = _table(
     _real("create_time"),
     _text("venue"),
     _text("domain_name"),
+    _text("label"),  # the owner's own name for it
+    _int("hidden"),  # by its owner, also when the others are shown
+    _maybe_real("removed_time"),  # the owner removed it from the list; it comes back when it calls again
     _text("external_ip_addr"),
     _text("description", "{}"),
     _text("blocked_reason"),
@@ -112,6 +135,8 @@ host = _table(
     _maybe_int("merged_into"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
+    sa.Index("host_by_credit", "expavg_credit"),
+    sa.Index("host_by_total", "total_credit"),
 )
 
 app = _table(
@@ -130,6 +155,7 @@ app = _table(
     _real(
         "credit_per_cpu_second"
     ),  # published average for programs that cannot count; 0: from the sums below
+    _text("credit_function"),  # FILE.py:function, for the system "assigned"
     _real("min_avg_pfc", 1),
     _real("flops_scale", 1),
     _real("counted_benchmark_credit"),  # sums that flops_scale comes from
@@ -159,6 +185,8 @@ app_version = _table(
     _int("min_client_version"),
     _int("max_client_version"),
     _real("create_time"),
+    _real("rollout_fraction", 1),  # part of the hosts that may get it
+    _text("rollout_plan", "{}"),  # JSON: how that part grows (see policy/rollout.py)
     *_average("pfc"),
     _real("pfc_scale"),  # 0: not known
     *_credit(),
@@ -333,6 +361,7 @@ result = _table(
     ),
     sa.Index("result_by_host", "host_id", "id"),
     sa.Index("result_by_user", "user_id", "id"),
+    sa.Index("result_by_app", "app_id"),
     sa.Index(
         "result_delete",
         "id",
@@ -415,6 +444,17 @@ credit_entry = _table(
     ),
 )
 
+# When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
+credit_inheritance = _table(
+    "credit_inheritance",
+    _id(),
+    _real("time"),
+    _int("host_id"),
+    _int("from_version_id"),
+    _int("to_version_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
+)
+
 # When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.
 credit_decay = _table(
     "credit_decay",
@@ -463,11 +503,90 @@ api_token = _table(
     _id(),
     _text("name"),
     _text("token_hash", unique=True),
-    _text("scopes"),  # space-separated: read submit manage
+    _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
+    _text("scopes"),  # space-separated: read submit manage account
     _real("share", 1),  # of the computers, against other submitters
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),
+)
+
+# Replies to creating requests, so that a repetition does not create a second thing.
+api_reply = _table(
+    "api_reply",
+    sa.Column("request_key", sa.Text, primary_key=True),
+    _text("digest"),  # of the request's body
+    _text("reply"),
+    _real("expire_time"),
+    sa.Index("api_reply_expired", "expire_time"),
+)
+
+# Who did what with the project; rows are only ever added.
+audit_entry = _table(
+    "audit_entry",
+    _id(),
+    _real("time"),
+    _text("actor"),  # user:ID NAME, token:ID NAME, or system
+    _text("origin"),  # web, api, command line, or server; and the address
+    _text("action"),
+    _text("target"),  # noun and id, such as "host 12"
+    _text("before", "null"),  # JSON
+    _text("after", "null"),
+    sa.Index("audit_by_target", "target"),
+)
+
+# The state of the project every few minutes, for rates and small drawings.
+project_sample = _table(
+    "project_sample",
+    sa.Column("time", REAL, primary_key=True),
+    _text("figures", "{}"),  # JSON: name -> number
+)
+
+# Links and codes that work once: for a new password, a new address, or in place of the second factor.
+one_time_code = _table(
+    "one_time_code",
+    _id(),
+    _int("user_id"),
+    _text("purpose"),
+    _text("code_hash", unique=True),
+    _text("payload"),
+    _real("create_time"),
+    _maybe_real("expire_time"),
+    _maybe_real("used_time"),
+    sa.Index("code_by_user", "user_id", "purpose"),
+)
+
+# Mails on their way out.
+mail = _table(
+    "mail",
+    _id(),
+    _real("create_time"),
+    _text("recipient"),
+    _text("subject"),
+    _text("body"),
+    _int("attempts"),
+    _real("next_time"),
+    _maybe_real("sent_time"),
+    _text("error"),
+    sa.Index(
+        "mail_waiting",
+        "next_time",
+        sqlite_where=sa.text("sent_time IS NULL"),
+        postgresql_where=sa.text("sent_time IS NULL"),
+    ),
+)
+
+# Credit by app of users, hosts and teams: summed from the ledger by a daemon, for top lists.
+app_credit = _table(
+    "app_credit",
+    sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
+    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("n_results"),
+    *_credit(),
+    sa.Index("app_credit_by_total", "owner", "app_id", "total_credit"),
+    sa.Index("app_credit_by_recent", "owner", "app_id", "expavg_credit"),
+    sa.Index("app_credit_by_owner", "owner", "owner_id"),
 )
 
 code_sign_key = _table(

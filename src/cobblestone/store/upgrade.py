@@ -1,24 +1,42 @@
-"""Bring a database to the current schema: Alembic steps, with a copy made first."""
+"""Bring a database to the current schema.
+
+The steps (Alembic) run on a copy, which takes the place of the database in one rename when all of them are done and the copy
+is found sound.  So a step that fails, a full disk or a SIGKILL leaves the database as it was, and the old one stays beside
+the new one as a backup.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import sqlite3
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import ProgrammingError
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.engine import is_postgres
+from cobblestone.store.files import sync_file, sync_folder
+from cobblestone.store.snapshot import copy_database, database_problems
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
+ROOM_FACTOR = 1.2
+"""Room that an upgrade needs, as a multiple of the database's size."""
 
 
-def _config() -> Config:
+def _config(migrations: Path = MIGRATIONS) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     return config
 
 
@@ -30,63 +48,200 @@ def head_revision() -> str:
     return head
 
 
-def current_revision(path: Path) -> str | None:
-    """The revision that a database file has; None for a new or empty file.
+def current_revision(location: Path | str) -> str | None:
+    """The revision that a database has; None for a new or empty one.
 
     Raises:
-        StoreError: the file is not a database.
+        StoreError: it cannot be reached, or the file is not a database.
     """
+    if is_postgres(location):
+        with _postgres_connection(str(location)) as connection:
+            return _revision_in(connection)
+    path = Path(location)
     if not path.exists() or path.stat().st_size == 0:
         return None
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    reader = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        row = reader.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.OperationalError:
         return None
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} is not a project database: {error}.") from error
     finally:
-        connection.close()
+        reader.close()
     return None if row is None else str(row[0])
 
 
-def upgrade(path: Path, *, now: float | None = None) -> Path | None:
-    """Upgrade a database file to the head revision.
-
-    Returns the copy that was made before an existing database was changed, or None.
+def check_revision(location: Path | str, *, migrations: Path = MIGRATIONS) -> None:
+    """Refuse a database that this program cannot bring to its own revision.
 
     Raises:
-        StoreError: the file is not a database, or was made by a newer program.
+        StoreError: it is not a database, or was made by a newer program.
     """
-    current = current_revision(path)
-    scripts = ScriptDirectory.from_config(_config())
-    if current == scripts.get_current_head():
+    current = current_revision(location)
+    if is_postgres(location):
+        from cobblestone.store.postgres import shown
+
+        _needs_steps(current, shown(str(location)), migrations)
+    else:
+        _needs_steps(current, str(location), migrations)
+
+
+def upgrade(location: Path | str, *, now: float | None = None, migrations: Path = MIGRATIONS) -> Path | None:
+    """Upgrade a database to the head revision; hold the project's lock.
+
+    Returns where the old SQLite file is kept, or None when there was none or nothing to do.  On PostgreSQL all steps are one
+    transaction, and only one process at a time takes them.
+
+    Raises:
+        StoreError: it cannot be reached, is not a database, was made by a newer program, or a step failed; then the database
+            is as it was.
+        Busy: another process reads the database at this moment.
+    """
+    if is_postgres(location):
+        _upgrade_postgres(str(location), migrations)
         return None
-    known = {script.revision for script in scripts.walk_revisions()}
-    if current is not None and current not in known:
-        raise StoreError(
-            f"{path} was made by a newer cobblestone (schema {current}). Install that version, or restore a backup."
-        )
-    backup = None if current is None else _copy(path, current, time.time() if now is None else now)
-    engine = sa.create_engine(f"sqlite:///{path}")
-    config = _config()
+    path = Path(location)
+    working = path.with_name(f".{path.name}.upgrading")
+    _remove(working)  # of an upgrade that was killed
+    current = current_revision(path)
+    if not _needs_steps(current, str(path), migrations):
+        return None
     try:
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        if path.exists() and path.stat().st_size > 0:
+            _check_room(path)
+            copy_database(path, working)
+        _migrate(working, migrations)
+        problems = database_problems(working)
+        if problems:
+            raise StoreError(f"the upgraded copy is damaged: {problems[0]}")
+        sync_file(working)
+        backup = _swap(path, working, current, time.time() if now is None else now)
+    except Busy:
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"The upgrade of {path} from schema {current or 'none'} failed: {error}. Nothing was changed: the"
+            " former version of cobblestone runs with it as before."
+        ) from error
     finally:
-        engine.dispose()
+        _remove(working)
     return backup
 
 
-def _copy(path: Path, revision: str, now: float) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    target = path.with_name(f"{path.stem}-before-upgrade-{revision}-{stamp}{path.suffix}")
-    source = sqlite3.connect(path)
-    copy = sqlite3.connect(target)
+def _migrate(path: Path, migrations: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{path}")
     try:
-        source.backup(copy)
+        with engine.begin() as connection:
+            _take_steps(connection, migrations)
     finally:
-        copy.close()
-        source.close()
-    return target
+        engine.dispose()
+
+
+def _check_room(path: Path) -> None:
+    needed, free = int(path.stat().st_size * ROOM_FACTOR), shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise StoreError(f"it needs {needed // 10**6 + 1} MB of free disk, and there are {free // 10**6} MB")
+
+
+def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path | None:
+    """Put the upgraded database in the old one's place, and keep the old one."""
+    backup = None
+    if path.exists() and path.stat().st_size > 0:
+        _fold_log(path)
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        backup = path.with_name(f"{path.stem}-before-upgrade-{revision or 'none'}-{stamp}{path.suffix}")
+        try:
+            os.link(path, backup)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(path, backup)
+            sync_file(backup)
+    working.replace(path)
+    sync_folder(path.parent)
+    return backup
+
+
+def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
+    scripts = ScriptDirectory.from_config(_config(migrations))
+    if current == scripts.get_current_head():
+        return False
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
+        raise StoreError(
+            f"{name} was made by a newer cobblestone (schema {current}). Install that version, or restore a backup."
+        )
+    return True
+
+
+def _take_steps(connection: sa.Connection, migrations: Path) -> None:
+    config = _config(migrations)
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _fold_log(path: Path) -> None:
+    """Write the log into the database and remove it: it would be taken for the new database's own.
+
+    Raises:
+        Busy: somebody has the database open.
+    """
+    connection = sqlite3.connect(path, isolation_level=None, timeout=5)
+    try:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.OperationalError as error:
+        raise Busy(f"{path} is read by another process; end that one, then upgrade.") from error
+    finally:
+        connection.close()
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).unlink()
+
+
+# -- PostgreSQL ----------------------------------------------------------------
+
+
+def _upgrade_postgres(address: str, migrations: Path) -> None:
+    from cobblestone.store.postgres import first_line, shown
+
+    with _postgres_connection(address) as connection:
+        if not _needs_steps(_revision_in(connection), shown(address), migrations):
+            return
+        try:
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
+            if _needs_steps(_revision_in(connection), shown(address), migrations):
+                _take_steps(connection, migrations)
+            connection.commit()
+        except ProgrammingError as error:
+            raise StoreError(
+                f"The tables of {shown(address)} cannot be made: {first_line(error.orig or error)}."
+                " Make the database's owner the user that cobblestone connects as."
+            ) from error
+
+
+@contextmanager
+def _postgres_connection(address: str) -> Generator[sa.Connection]:
+    from cobblestone.store.postgres import connect
+
+    connect(address).close()  # its errors say what to do
+    engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _plain(address: str) -> Any:  # a connection as SQLAlchemy wants it
+    import psycopg
+
+    return psycopg.connect(address)
+
+
+def _revision_in(connection: sa.Connection) -> str | None:
+    if connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+        return None
+    revision = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return None if revision is None else str(revision)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import ServerState
+from cobblestone.domain.values import value
 from cobblestone.domain.work import OutputSpec, output_file_name
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.files import place_of
@@ -19,7 +19,7 @@ from cobblestone.store.work import decode_outputs
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ExpectedUpload:
     """The result and output that an upload's name belongs to."""
 
@@ -32,7 +32,7 @@ class ExpectedUpload:
     stored_md5: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StoredOutput:
     """A complete output file."""
 

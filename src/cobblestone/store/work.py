@@ -189,14 +189,6 @@ def result_by_id(db: Database, result_id: int) -> Result | None:
     return None if row is None else result_from(row)
 
 
-def results_in_progress(db: Database, host_id: HostId) -> list[Result]:
-    """Results that a host was sent and has not reported."""
-    rows = db.query(
-        f"SELECT {RESULT_COLUMNS} FROM result WHERE host_id = ? AND server_state = 4 ORDER BY id", (host_id,)
-    )
-    return [result_from(row) for row in rows]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultText:
     """What a host said about a result, beside the numbers."""

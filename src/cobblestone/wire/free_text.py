@@ -6,8 +6,8 @@ They come as bytes in a str, as `xml_reader` describes, and no parser has looked
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from cobblestone.domain.values import value
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.xml_reader import WHITE_SPACE, decode, note, strip_control_bytes, unescape
 
@@ -22,7 +22,7 @@ _RESULT_NAME = re.compile(r"\s*<result_name>([^<]{0,300})</result_name>", re.ASC
 _TIME = re.compile(r"\s*<time>([^<]{0,40})</time>[ \t]*\n?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Stderr:
     """The parts of ``<stderr_out>``."""
 
@@ -80,7 +80,7 @@ def _characters(text: str) -> str:
     return strip_control_bytes(text.encode("latin-1")).decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Trickle:
     """The parts of ``<msg_from_host>``."""
 

@@ -6,8 +6,7 @@ Source: BOINC's wire protocol as seen with client 7.20.5; GPU elements as in BOI
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from cobblestone.domain.values import value
 from cobblestone.wire.xml_reader import FieldReader
 
 MAX_COUNT = 100_000
@@ -17,7 +16,7 @@ MAX_TIME = 1e11
 MEGABYTE = 1024.0 * 1024.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TimeStats:
     """Availability: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
 
@@ -37,7 +36,7 @@ class TimeStats:
     session_gpu_active_duration: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NetStats:
     """Measured network speed, bytes per second, with the averages behind it."""
 
@@ -49,7 +48,7 @@ class NetStats:
     avg_time_down: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostInfo:
     """Hardware and software; sizes in bytes, speeds in operations per second of one CPU."""
 
@@ -80,7 +79,7 @@ class HostInfo:
     docker_version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DiskUsage:
     """Disk used by the client, by this project, and this project's share; bytes."""
 
@@ -89,7 +88,7 @@ class DiskUsage:
     d_project_share: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CoprocRequest:
     """GPUs of one type, and the work wanted for them."""
 

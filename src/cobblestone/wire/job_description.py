@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.values import value
 from cobblestone.wire.upload import legal_file_name
 from cobblestone.wire.xml_writer import decimal, scalar, whole
 
@@ -19,7 +19,7 @@ _HEX_TEXT = re.compile(r"[0-9a-f\s]+\.")
 _INDENT = "    "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileRef:
     """A file as an app version, a workunit or a result uses it."""
 
@@ -30,7 +30,7 @@ class FileRef:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileInfo:
     """A file that the client downloads; ``nbytes`` and ``md5_cksum`` are of the unpacked file."""
 
@@ -45,7 +45,7 @@ class FileInfo:
     gzipped_nbytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OutputFileInfo:
     """A file that the client uploads.
 
@@ -59,7 +59,7 @@ class OutputFileInfo:
     gzip_when_done: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppBlock:
     """An app."""
 
@@ -70,7 +70,7 @@ class AppBlock:
     report_results_immediately: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppVersionBlock:
     """An app version, as this host shall run it."""
 
@@ -91,7 +91,7 @@ class AppVersionBlock:
     needs_network: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkunitBlock:
     """A job's inputs and limits."""
 
@@ -105,7 +105,7 @@ class WorkunitBlock:
     file_refs: tuple[FileRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResultBlock:
     """A job's name, version, deadline and outputs."""
 

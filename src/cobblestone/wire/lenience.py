@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from cobblestone.domain.values import value
 
 
 class LenienceKind(StrEnum):
@@ -23,7 +24,7 @@ class LenienceKind(StrEnum):
     RECOVERED = "recovered"  #: not well-formed either; repaired before reading, something may be lost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Lenience:
     """One tolerated departure: its kind, the element it was found in, and a short detail."""
 

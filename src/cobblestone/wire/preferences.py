@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.ids import AppId
 from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.values import value
 from cobblestone.wire.free_text import read_verbatim
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.xml_reader import FieldReader
 from cobblestone.wire.xml_writer import scalar
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GlobalPreferences:
     """A ``<global_preferences>`` element; absent numbers are 0, which means "no limit" to the family."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.values import value
 from cobblestone.wire.job_description import (
     AppBlock,
     AppVersionBlock,
@@ -44,7 +45,7 @@ class MessagePriority(StrEnum):
     NOTICE = "notice"  #: also shown to the user; for things that the user must mend
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Message:
     """A text for the volunteer; may hold HTML."""
 
@@ -52,7 +53,7 @@ class Message:
     priority: MessagePriority = MessagePriority.LOW
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GuiUrl:
     """A link that graphical managers show for the project."""
 
@@ -61,7 +62,7 @@ class GuiUrl:
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RssFeed:
     """A feed of notices."""
 
@@ -69,7 +70,7 @@ class RssFeed:
     poll_interval: float = 86400.0  #: seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TrickleDown:
     """A message to a running job."""
 
@@ -78,7 +79,7 @@ class TrickleDown:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UserBlock:
     """The account, as clients show it."""
 
@@ -95,7 +96,7 @@ class UserBlock:
     team_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostBlock:
     """The computer, as clients show it."""
 
@@ -109,9 +110,9 @@ class HostBlock:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SchedulerReply:
-    """One answer to a scheduler RPC.  Empty fields are left out."""
+    """One answer to a scheduler RPC, filled in by and by.  Empty fields are left out."""
 
     master_url: str
     scheduler_version: int = 820  #: 100 * major + minor of the server family that we behave like

@@ -7,10 +7,11 @@ Everything is bounded and finite; what was forgiven on the way is in ``leniences
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.values import value
 from cobblestone.wire.free_text import Stderr, read_stderr, read_trickle, read_verbatim
 from cobblestone.wire.host_report import (
     MAX_COUNT,
@@ -49,7 +50,7 @@ NO_EXIT_STATUS = 2**31 - 1
 """Stands for an absent or unreadable exit status within this module; no program ends with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportedFile:
     """An output file of a reported result."""
 
@@ -63,7 +64,7 @@ class ReportedFile:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportedResult:
     """A finished job."""
 
@@ -107,7 +108,7 @@ class ReportedResult:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MsgFromHost:
     """A trickle-up message of a job."""
 
@@ -117,7 +118,7 @@ class MsgFromHost:
     text: str  #: what the program wrote, verbatim but for control characters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StickyFile:
     """A file that stays on the computer between jobs."""
 
@@ -126,7 +127,7 @@ class StickyFile:
     status: int = 0  #: 1 present, negative an error number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClientAppVersion:
     """An app version that the client holds; other results refer to it by its place in the list."""
 
@@ -141,7 +142,7 @@ class ClientAppVersion:
     coproc_count: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OtherResult:
     """A job that is in progress on the client."""
 
@@ -150,7 +151,7 @@ class OtherResult:
     plan_class: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class InProgressResult:
     """A job of any project in the client's queue, for the deadline check on the server."""
 
@@ -160,7 +161,7 @@ class InProgressResult:
     avg_ncpus: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SchedulerRequest:
     """One scheduler RPC, as the client sent it."""
 

@@ -8,10 +8,10 @@ bytes, without closing tags.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.values import value
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.xml_reader import WHITE_SPACE, FieldReader, client_version
 from cobblestone.wire.xml_writer import escape, one_line
@@ -35,7 +35,7 @@ class UploadStatus(IntEnum):
     PERMANENT_ERROR = -1  #: give up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileSizeQuery:
     """The client asks how many bytes of a file the server holds."""
 
@@ -43,7 +43,7 @@ class FileSizeQuery:
     client_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileUpload:
     """Header of an upload; ``nbytes - offset`` raw bytes follow."""
 

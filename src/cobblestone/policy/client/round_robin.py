@@ -193,8 +193,10 @@ class _Flow:
 
 
 def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
-    """Return the part of one processor that each active job of a project gets."""
-    rate = share / running_share if running_share > 0 else 1.0
+    """Return the part of one processor that each active job of a project gets; never quite nothing, so that a
+    project without a share ends too.
+    """
+    rate = max(share / running_share, 1e-9) if running_share > 0 else 1.0
     if active < ncpus:
         rate *= ncpus / active
     return rate if rate < 1.0 else 1.0

@@ -154,7 +154,7 @@ def fetch_by_shortfall(
         return FetchPlan(None, 0.0, urgency, _why_not(outcome) if explain else ())
     reasons: list[Reason] = []
     best = -1
-    best_key = (False, False, 0.0)
+    best_key = (False, False, False, 0.0)
     best_missing = 0.0
     for i, p in enumerate(projects):
         missing = outcome.shortfalls[i]
@@ -174,6 +174,7 @@ def fetch_by_shortfall(
                 reasons.append(no)
             continue
         key = (
+            p.share > 0.0,
             not trouble[i],
             not is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds),
             p.long_term_debt + missing,
@@ -205,6 +206,8 @@ def _ruled_out(
 ) -> Reason | None:
     if not p.contactable:
         return _reason(i, "not_contactable", "project {project} cannot be contacted now")
+    if p.share <= 0.0 and urgency is not Urgency.NEED_IMMEDIATELY:
+        return _reason(i, "backup", "project {project} has no share: it is asked only for idle processors")
     if misses >= prefs.ncpus and urgency is not Urgency.NEED_IMMEDIATELY:
         return _reason(i, "misses", "project {project} has {misses} jobs in deadline trouble", misses=misses)
     if p.blocked:
@@ -231,6 +234,8 @@ def _request(
     )
     factor = projects[best].share / fetchable if fetchable > 0 else 1.0
     seconds = max(missing, shortfall * factor)
+    if seconds <= 0.0:
+        return 1.0  # without a share: one job, for an idle processor
     return min(seconds, 1.01 * prefs.buffer_total * prefs.ncpus)
 
 

@@ -13,12 +13,13 @@ from enum import StrEnum
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.statistics import HOST_VERSION_RULE, VERSION_RULE, AveragingRule, RunningAverage
+from cobblestone.domain.values import value
 from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
 
 # ---------------------------------------------------------------------------------------------- statistics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostVersionStatistics:
     """What is known of one app version on one host (anonymous platform: of one kind of processor)."""
 
@@ -31,7 +32,7 @@ class HostVersionStatistics:
     host_scale_time: float = 0.0  #: design: no host scale before this time (Unix seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VersionStatistics:
     """What is known of one app version over all hosts."""
 
@@ -46,11 +47,13 @@ class AppStatistics:
     min_avg_pfc: float = 1.0  #: claimed FLOPs per rsc_fpops_est of the more efficient kind; 0 = not known
     host_scale_check: bool = False  #: option: trust host scales of proven hosts only
     flops_scale: float = 1.0  #: second system: credit of counted FLOPs x this = credit of the first system
-    credit_per_cpu_second: float = 0.0  #: second system, for what cannot count: published average
+    credit_per_cpu_second: float = (
+        0.0  #: second system, for what cannot count: published average; 0: of the app
+    )
     counted: AppIncrement | None = None  #: second system: sums that flops_scale comes from
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Statistics:
     """Statistics that the claims of one workunit may need; those of hosts come with each `ClaimInput`."""
 
@@ -60,7 +63,7 @@ class Statistics:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostVersionIncrement:
     """Samples for one host and app version, to be applied with ``rule``."""
 
@@ -73,7 +76,7 @@ class HostVersionIncrement:
     rule: AveragingRule = HOST_VERSION_RULE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VersionIncrement:
     """Samples for one app version, to be applied with ``rule``."""
 
@@ -92,7 +95,7 @@ class AppIncrement:
     jobs: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StatisticIncrements:
     """What the statistics take from one workunit (or straggler)."""
 
@@ -111,7 +114,7 @@ class PlatformKind(StrEnum):
     ANONYMOUS = "anonymous"  #: the volunteer's own build
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClaimInput:
     """Facts of one valid result that its claim may rest on.  Seconds, Unix seconds, operations per second."""
 
@@ -137,7 +140,7 @@ class ClaimInput:
     host_version: HostVersionStatistics | None = HostVersionStatistics()  #: None: the record is lost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkunitFacts:
     """Facts of the job."""
 
@@ -146,7 +149,7 @@ class WorkunitFacts:
     fixed_credit: float = 0.0  #: stored when the job was made, in the project's unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreditContext:
     """What all claims of a workunit share."""
 
@@ -168,7 +171,7 @@ class ClaimMode(StrEnum):
     REFUSED = "refused"  #: cannot be; the claim does not count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Claim:
     """What one result claims."""
 
@@ -179,7 +182,7 @@ class Claim:
     on_probation: bool = False  #: design: suspicious; the host has to prove itself again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Grant:
     """What the results of a workunit get, in the order of their claims."""
 

@@ -84,15 +84,16 @@ class CountedSystem:
                 scale=app.flops_scale,
             )
             return Claim(amount=amount, reasons=(why,))
-        if app.credit_per_cpu_second > 0.0:
+        average = app.credit_per_cpu_second or credit_per_cpu_second(app)
+        if average > 0.0:
             seconds, reasons = cpu_seconds(facts)
-            amount = seconds * app.credit_per_cpu_second
+            amount = seconds * average
             why = reason(
                 "average_per_cpu_second",
                 "Claim {amount}: nothing counted; {cpu_time} s of CPU x published average {average}.",
                 amount=amount,
                 cpu_time=seconds,
-                average=app.credit_per_cpu_second,
+                average=average,
             )
             return Claim(amount=amount, mode=ClaimMode.APPROXIMATE, reasons=(*reasons, why))
         claim = benchmark_credit(facts, context.unit)

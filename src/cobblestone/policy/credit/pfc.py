@@ -7,10 +7,10 @@ Source: CreditNew page; ``sched/credit.cpp`` (server-semantics: peak FLOP count 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.statistics import HOST_VERSION_RULE, AveragingRule
+from cobblestone.domain.values import value
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
@@ -37,7 +37,7 @@ MIN_VERSION_SAMPLES = 100
 MAX_HOST_SCALE = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PeakFlopCount:
     """Run time x peak speed of one result."""
 

@@ -15,7 +15,7 @@ is not a finite number counts as nothing; the average is kept within 0 … `LARG
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
@@ -132,6 +132,20 @@ def correct_average(
     if not math.isfinite(change):
         change = 0.0
     return RecentAverage(_bounded(decayed_now + change), now)
+
+
+def common_moment(grants: Sequence[tuple[float, float]], *, half_life: float = HALF_LIFE) -> float:
+    """The one moment at which the sum of several grants, each (credit > 0, Unix seconds), would have left the same.
+
+    h log2(sum of c 2^(t / h) / sum of c): it does not depend on when one looks, so one correction takes back all of them.
+
+    Raises:
+        ValueError: there is none of them.
+    """
+    latest = max(time for _, time in grants)
+    total = sum(credit for credit, _ in grants)
+    remaining = sum(credit * math.exp((time - latest) * math.log(2.0) / half_life) for credit, time in grants)
+    return latest + half_life * math.log2(remaining / total)
 
 
 def corrected(

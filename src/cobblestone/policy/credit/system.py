@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.values import value
 from cobblestone.policy.credit.bounds import bounded_input, bounded_workunit
 from cobblestone.policy.credit.claims import (
     AppIncrement,
@@ -90,7 +91,7 @@ class CreditSystem(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResultCredit:
     """What one result claimed and gets now, and why: the content of its ledger entry."""
 
@@ -101,7 +102,7 @@ class ResultCredit:
     reasons: tuple[Reason, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GrantOutcome:
     """What follows for a workunit."""
 

@@ -5,11 +5,11 @@ Source: BOINC's ``sched_resend.cpp`` and ``handle_request.cpp`` (facts).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.states import AssimilateState, Outcome, ServerState, WorkunitError
+from cobblestone.domain.values import value
 from cobblestone.domain.work import Result
 
 
@@ -21,7 +21,7 @@ class Abort(Enum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HeldJob:
     """A job that the client lists, with what the server knows of it."""
 

@@ -6,9 +6,8 @@ given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.hosts import HostDescription
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ProjectPreferences
 
@@ -18,7 +17,7 @@ MAX_CLAIMED_NCPUS = 1_000_000
 DEFAULT_MIN_FREE = 1e9  #: bytes of disk that stay free when preferences do not say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ComputingPreferences:
     """The values of the global preferences that the server looks at."""
 
@@ -31,7 +30,7 @@ class ComputingPreferences:
     max_ncpus_pct: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Capacity:
     """Usable CPUs (at least 1), bytes of memory and bytes of free disk (0 or more)."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cobblestone.domain.apps import App, AppVersion, PlanClass
 from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, TeamId, UserId, WorkunitId
+from cobblestone.domain.values import value
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec
 from cobblestone.policy.estimate.speed import PeakFlopCount, SpeedPopulation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Candidate:
     """One unsent result with what is needed of its workunit to judge it and to describe it in a reply."""
 
@@ -47,7 +48,7 @@ class Candidate:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Catalogue:
     """Apps, their versions and plan classes; built once and used until something of it changes."""
 

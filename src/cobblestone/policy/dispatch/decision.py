@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cobblestone.domain.apps import AppVersion
 from cobblestone.domain.hosts import CPU, HostAppVersion
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.catalogue import Candidate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResourceUsage:
     """What a version uses on a host, and how fast it is expected to be there."""
 
@@ -33,7 +32,7 @@ class ResourceUsage:
         return self.gpu_type or CPU
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Assignment:
     """One result for the requesting host."""
 
@@ -48,7 +47,7 @@ class Assignment:
     quorum: int = 0  #: adaptive replication: so many results must agree; 0 = as it is
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DispatchDecision:
     """The results to send, and why not more."""
 

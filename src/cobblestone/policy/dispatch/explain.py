@@ -68,6 +68,7 @@ class Code(StrEnum):
     PLAN_CLASS_BROKEN = "plan_class_broken"
     NEEDS_64_BIT = "needs_64_bit"
     UNSIGNED = "version_not_signed"
+    NOT_ROLLED_OUT = "version_not_rolled_out"
     APP_NOT_SELECTED = "app_not_selected"
     BETA_APP = "beta_app"
     COMMITTED_VERSION = "committed_to_other_version"
@@ -244,6 +245,10 @@ EXPLANATIONS: dict[Code, Explanation] = {
     Code.NEEDS_64_BIT: _note("Tasks of {app} need more memory than a 32-bit application can use."),
     Code.UNSIGNED: _note(
         "The version of {app} for this computer is not signed yet. The project's administrators must sign it."
+    ),
+    Code.NOT_ROLLED_OUT: _note(
+        "The version of {app} for this computer is new and given to a part of the computers first. This one gets "
+        "tasks when the version has proved itself."
     ),
     Code.APP_NOT_SELECTED: _ask(
         "{app} has tasks, but is not selected in your project preferences. Select it, or allow other "

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Introduction:
     """How a client introduces the computer it runs on."""
 
@@ -30,7 +30,7 @@ class Introduction:
     lists_jobs: bool = False  #: the client lists or reports at least one job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostFacts:
     """Host records that may be the one, as the store found them."""
 
@@ -40,7 +40,7 @@ class HostFacts:
     similar: tuple[Host, ...] = ()  #: hosts of this user with the same domain name, newest first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HostDecision:
     """The record to use; its ``rpc_seqno`` becomes that of the request, also when that is lower."""
 

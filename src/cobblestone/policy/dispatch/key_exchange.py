@@ -10,12 +10,12 @@ without surrounding white space, and sending the current key again is only noise
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RetiredKey:
     """A code-signing key that was in use before, and the current key's signature made with it."""
 
@@ -23,7 +23,7 @@ class RetiredKey:
     signature: str  #: over the current key's text, stripped
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeyExchange:
     """What the reply says of the code-signing key."""
 

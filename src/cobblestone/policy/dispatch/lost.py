@@ -12,13 +12,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.states import WorkunitError
-from cobblestone.domain.work import Result
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
 from cobblestone.policy.dispatch.decision import Assignment, ResourceUsage
@@ -28,7 +28,7 @@ from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.policy.estimate.speed import job_seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LostResult:
     """A lost result with what is needed to send it again."""
 
@@ -38,7 +38,7 @@ class LostResult:
     has_canonical_result: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ExpiredResult:
     """A lost result that is not sent again: it times out at once."""
 
@@ -47,7 +47,7 @@ class ExpiredResult:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LostDecision:
     """What to do with lost results."""
 
@@ -55,12 +55,24 @@ class LostDecision:
     expired: tuple[ExpiredResult, ...] = ()
 
 
+class Named(Protocol):
+    """A result, of which only the name counts here."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+NamedT = TypeVar("NamedT", bound=Named)
+
+
 def find_lost(
-    in_progress: Sequence[Result],
+    in_progress: Sequence[NamedT],
     listed: AbstractSet[str] | None,
     *,
     reported: AbstractSet[str] = frozenset(),
-) -> tuple[Result, ...]:
+) -> tuple[NamedT, ...]:
     """Results in progress on the host that the client neither lists nor reports.
 
     ``listed`` is ``None`` when the client sent no list; then nothing is known to be lost.

@@ -7,12 +7,13 @@ is considered, so that a host whose tasks fail does not fall back to an older ve
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import ResourceUsage
@@ -24,6 +25,7 @@ from cobblestone.policy.dispatch.quota import jobs_per_day
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
 from cobblestone.policy.dispatch.trouble import lacks_interpreter, needs_interpreter
 from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
+from cobblestone.policy.rollout import in_rollout
 
 NEVER_WORKED_SCALE = 0.01  #: speed of a version that only ever failed on the host …
 NEVER_WORKED_CHANCE = 0.99  #: … in this part of the cases; the others give it a new trial
@@ -32,7 +34,7 @@ ALWAYS_NCPUS = 0.01  #: of a processor, used by apps that run beside all others
 _ADDRESS_SPACE = {"Win": 2e9, "Lin": 3e9, "Dar": 4e9}  # bytes that a 32-bit program can use, by system
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Match:
     """The version that a host would run for an app."""
 
@@ -166,6 +168,8 @@ class VersionChooser:
             return explain(Code.UNSIGNED, app=app.title)
         if self._no_interpreter and needs_interpreter(version):
             return explain(Code.NO_PYTHON, app=app.title)
+        if not in_rollout(self._request.host.id, version.id, version.rollout_fraction):
+            return explain(Code.NOT_ROLLED_OUT, app=app.title)
         if version.beta and not self._request.preferences.allow_beta:
             return explain(Code.BETA_VERSION, app=app.title)
         client = self._request.client_version

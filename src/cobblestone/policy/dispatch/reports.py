@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.states import ClientState, ExitStatus, Outcome, ServerState, ValidateState
+from cobblestone.domain.values import value
 from cobblestone.domain.work import OutputSpec, Result
 from cobblestone.policy.dispatch import quota
 
@@ -30,7 +31,7 @@ _CLIENT_STATES = frozenset(ClientState)
 _ABORTS = (ExitStatus.ABORTED_BY_PROJECT, ExitStatus.ABORTED_BY_USER)  # no crash: the quota stays
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportedResult:
     """What the client says of one finished result."""
 
@@ -43,7 +44,7 @@ class ReportedResult:
     """Output file name → the client's error text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportContext:
     """What the server knows of the reported result."""
 
@@ -55,7 +56,7 @@ class ReportContext:
     ncpus_used: float = 1.0  #: CPUs that the version uses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AcceptedReport:
     """New values of the result's row."""
 
@@ -68,7 +69,7 @@ class AcceptedReport:
     received_time: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportDecision:
     """What to do with a report."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, TeamId
 from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.own_versions import OwnVersion
 
@@ -15,7 +16,7 @@ ANONYMOUS_PLATFORM = "anonymous"
 """Platform name of a client that brings its own app versions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResourceRequest:
     """What the client wants for one type of processor.
 
@@ -27,7 +28,7 @@ class ResourceRequest:
     estimated_delay: float = 0.0  #: seconds until an instance would be idle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkRequest:
     """All that the rule may know of one request for work."""
 

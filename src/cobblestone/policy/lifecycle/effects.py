@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.states import WorkunitError
+from cobblestone.domain.values import value
 from cobblestone.domain.work import Result, Workunit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkunitView:
     """A workunit with all its results, in the order of their ids: everything that the rules may look at."""
 
@@ -60,7 +61,7 @@ class DropResult:
     result_id: ResultId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreateResult:
     """Insert an UNSENT result."""
 
@@ -80,7 +81,7 @@ class FailWorkunit:
     error_mask: WorkunitError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReadyToAssimilate:
     """The assimilate state becomes READY: the project's handler gets the answer, or the failure."""
 
@@ -105,14 +106,14 @@ class ReleaseCommitment:
 # --------------------------------------------------------------------------------- effects of the validator
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SetCanonical:
     """This result represents the answer."""
 
     result_id: ResultId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MarkValid:
     """The result agrees with the canonical one: VALID, and its credit is due."""
 
@@ -154,7 +155,7 @@ class RaiseTarget:
     target_nresults: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClearNeedValidate:
     """Clear ``need_validate``: the validator has looked."""
 
@@ -193,7 +194,7 @@ ValidationEffect = (
 Effect = LifecycleEffect | ValidationEffect
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Transition:
     """What to do with a workunit now, and when to look at it again."""
 

@@ -25,6 +25,7 @@ from itertools import combinations
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.reasons import Reason, Value, reason
 from cobblestone.domain.states import AssimilateState, ValidateState, WorkunitError
+from cobblestone.domain.values import value
 from cobblestone.domain.work import Result
 from cobblestone.policy.lifecycle.application import apply_effects
 from cobblestone.policy.lifecycle.effects import (
@@ -54,7 +55,7 @@ Matches = Callable[[ResultId, ResultId], bool]
 _OPEN = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LookedAt:
     """What the validator found when it read one result's outputs."""
 
@@ -62,9 +63,12 @@ class LookedAt:
     usable: bool
     problem: str = ""  #: why it is not usable, in words; empty when it is
     transient: bool = False  #: not usable *now* (disk away, check ran out of time): look again later
+    assigned_credit: float | None = (
+        None  #: what the project's own function says that it is worth, if there is one
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ValidationReport:
     """The facts that a validator process delivers about one workunit."""
 
@@ -73,7 +77,7 @@ class ValidationReport:
     differences: Mapping[Pair, str] = field(default_factory=dict[Pair, str])  #: the others: where they differ
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ValidationDecision:
     """What follows from a report: effects to apply in one transaction, and who is to be credited."""
 
@@ -87,7 +91,7 @@ class ValidationDecision:
     reasons: tuple[Reason, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Verdict:
     """What a set of results says: the canonical one, if any, and the validate state of each."""
 
@@ -131,9 +135,8 @@ def results_to_look_at(view: WorkunitView) -> tuple[ResultId, ...]:
     return viable if len(viable) >= view.workunit.rules.min_quorum else ()
 
 
-def pairs_to_compare(view: WorkunitView) -> tuple[Pair, ...]:
-    """Pairs of results whose outputs a validator must compare, if both are usable."""
-    looked_at = results_to_look_at(view)
+def pairs_to_compare(view: WorkunitView, looked_at: tuple[ResultId, ...]) -> tuple[Pair, ...]:
+    """Pairs of results whose outputs a validator must compare, of those to look at, if both are usable."""
     if looked_at and view.workunit.canonical_result_id is not None:
         return tuple((looked_at[0], straggler) for straggler in looked_at[1:])
     return tuple(combinations(looked_at, 2))
@@ -230,7 +233,10 @@ class _Docket:
             )
 
     def name(self, result_id: ResultId) -> str:
-        return next((result.name for result in self.view.results if result.id == result_id), str(result_id))
+        for result in self.view.results:
+            if result.id == result_id:
+                return result.name
+        return str(result_id)
 
     def decision(self, *, next_check: float | None) -> ValidationDecision:
         return ValidationDecision(

@@ -118,6 +118,9 @@ class CreditBody(Model, kw_only=True):
     host_scale_check: bool | None = None  # credit scales of hosts only when proven
     partial: bool | None = None  # trickle messages of running jobs bring provisional credit
     per_cpu_second: Amount | None = None  # system "counted": for what cannot count
+    function: Annotated[str, msgspec.Meta(max_length=300)] | None = (
+        None  # system "assigned": FILE.py:function
+    )
 
 
 class AppChanges(Model):
@@ -258,6 +261,7 @@ class CreditReply(Reply):
     host_scale_check: bool
     partial: bool
     per_cpu_second: float
+    function: str
 
 
 class DispatchReply(Reply):
@@ -374,6 +378,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
             host_scale_check=app.host_scale_check,
             partial=app.partial_credit,
             per_cpu_second=app.credit_per_cpu_second,
+            function=app.credit_function,
         ),
         limits=msgspec.convert(app.limits, LimitsReply, from_attributes=True),
         rules=msgspec.convert(app.rules, RulesReply, from_attributes=True),

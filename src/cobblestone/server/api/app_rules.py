@@ -35,6 +35,7 @@ from cobblestone.server.api.app_models import (
 from cobblestone.server.daemons.granting import find_system
 from cobblestone.store.files import StoredFile
 
+ASSIGNED = "assigned"
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
@@ -282,15 +283,24 @@ def with_credit(app: App, body: CreditBody) -> App:
 
     Raises:
         ConfigError: there is no such credit system; the text lists those that there are.
+        JobError: the credit function is none, or the system needs one.
     """
     if body.system is not None:
         find_system(body.system)
+    if body.function:
+        check_function(body.function, "credit.function")
+    if body.system == ASSIGNED and not (app.credit_function if body.function is None else body.function):
+        raise JobError(
+            f'credit.system = "{ASSIGNED}": give the function that says what a result is worth as well, credit.function ='
+            ' "FILE.py:function"'
+        )
     given = {
         "credit_system": body.system,
         "fixed_credit": body.per_job,
         "host_scale_check": body.host_scale_check,
         "partial_credit": body.partial,
         "credit_per_cpu_second": body.per_cpu_second,
+        "credit_function": body.function,
     }
     return replace(app, **{key: value for key, value in given.items() if value is not None})
 

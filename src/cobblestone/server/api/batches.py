@@ -92,10 +92,23 @@ def _add_jobs(
     return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
 
 
+async def _check_room(ctx: ServerContext) -> None:
+    """Refuse jobs when the disk is full or too many results wait already.  Raises ApiProblem."""
+    check_free_disk(ctx)
+    most = ctx.settings.watch.max_unsent
+    if most and await ctx.store.aread(lambda db: batches.many_unsent(db, most)):
+        raise ApiProblem(
+            429,
+            "too_much_waits",
+            f"{most} or more results wait to be sent; no more jobs are taken for now (watch.max_unsent).",
+            "Submit again when volunteers have computed some of them.",
+        )
+
+
 async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
     """Submit a batch."""
     body = call.body
-    check_free_disk(call.ctx)
+    await _check_room(call.ctx)
     if not body.jobs and not body.open:
         raise ApiProblem(
             422, "no_jobs", "The batch has no jobs.", "Give jobs, or open = true if they follow later."
@@ -132,7 +145,7 @@ async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
 async def add_jobs(call: Call[MoreJobs, Nothing]) -> BatchReply:
     """Add jobs to an open batch."""
     body, batch_id = call.body, call.path_id("batch_id")
-    check_free_disk(call.ctx)
+    await _check_room(call.ctx)
 
     def add(tx: Transaction) -> BatchReply:
         batch = batches.batch_by_id(tx, batch_id)
@@ -267,7 +280,7 @@ ENDPOINTS = (
         status=201,
         max_body=LARGE_BODY,
         idempotent=True,
-        problems=(404, 409, 507),
+        problems=(404, 409, 429, 507),
     ),
     Endpoint(
         method="GET",
@@ -304,7 +317,7 @@ ENDPOINTS = (
         scope=Scope.SUBMIT,
         tag="batches",
         max_body=LARGE_BODY,
-        problems=(404, 409, 507),
+        problems=(404, 409, 429, 507),
     ),
     Endpoint(
         method="GET",

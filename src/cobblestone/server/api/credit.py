@@ -12,7 +12,8 @@ from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import Result
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
 from cobblestone.server.daemons.granting import find_system, system_names
-from cobblestone.server.recompute import Proof, recompute
+from cobblestone.server.proof import Proof
+from cobblestone.server.recompute import recompute
 from cobblestone.store import credit, work
 from cobblestone.store.credit import LedgerLine
 from cobblestone.store.credit_facts import named_facts

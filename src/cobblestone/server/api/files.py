@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from typing import Annotated
 
 import msgspec
@@ -12,6 +11,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, FileName, Line, Model, Nothing, Reply
 from cobblestone.server.context import ServerContext
+from cobblestone.server.disk import free_bytes
 from cobblestone.store import files
 from cobblestone.store.files import StagedFile, StagingWriter, StoredFile
 from cobblestone.store.tokens import Scope
@@ -56,7 +56,7 @@ def check_free_disk(ctx: ServerContext) -> None:
     Raises:
         ApiProblem: less than the configured bytes are free.
     """
-    free = shutil.disk_usage(ctx.folder.root).free
+    free = free_bytes(ctx)
     least = ctx.settings.server.min_free_disk_bytes
     if free < least:
         raise ApiProblem(

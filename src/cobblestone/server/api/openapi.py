@@ -23,6 +23,7 @@ _PROBLEMS = {
     409: "It exists already, or its state does not allow this",
     413: "The body is too large",
     422: "A value is not allowed",
+    429: "Too much waits already; try again later",
     503: "The database is busy or failed; try again",
     507: "The server's disk is nearly full",
 }

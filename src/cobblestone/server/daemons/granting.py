@@ -7,8 +7,7 @@ the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
 
@@ -86,9 +85,12 @@ class GrantBook:
         offers: OfferCache,
         settings: CreditSection,
         daily_quota: int,
+        assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
+        """``assigned``: what the project's own function gave to results."""
         self._tx = tx
+        self._assigned = assigned or {}
         self._now = now
         self._unit = CreditUnit(settings.per_gflops_day)
         self._max_granted = settings.max_granted
@@ -118,6 +120,7 @@ class GrantBook:
         self._changed_versions: set[AppVersionId] = set()
         self._changed_apps: set[AppId] = set()
         self._entries: list[credit.CreditEntry] = []
+        self._wrong: list[ResultId] = []
         self._canonical: dict[WorkunitId, float] = {}
 
     # ------------------------------------------------------------------ one workunit
@@ -125,35 +128,42 @@ class GrantBook:
     def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
         """Grant what a decision makes due, learn from it, and judge the hosts."""
         if decision.newly_valid:
+            app = self._apps.get(view.workunit.app_id)
+            # What nobody else computed proves nothing about the host: it must not earn the trust that spares checks.
+            replicated = app is None or not app.dispatch.adaptive or view.workunit.rules.min_quorum > 1
             for outcome, facts in self._outcomes(view, decision):
-                self._learn(view.workunit.app_id, outcome.increments)
+                for fact in facts:
+                    key = (fact.result.host_id, fact.result.app_version_id)
+                    self._judge_valid(key, replicated=replicated)
                 late = view.workunit.assimilate_state is AssimilateState.DONE
                 if not outcome.pending or late:
-                    self._entries += entries_of(view, outcome, facts)
+                    self._enter(view, outcome, facts)
                 if decision.newly_canonical:
                     self._canonical[view.workunit.id] = outcome.canonical_credit
-        self._judge_hosts(view, decision)
+        if decision.newly_invalid or decision.unusable:
+            self._judge_wrong(view, decision)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
         """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
         valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
         canonical = view.workunit.canonical_result_id
-        inputs = [
-            replace(
-                self._claim_input(result, canonical=result.id == canonical),
-                claimed_credit=amounts.get(result.id, 0.0),
-            )
-            for result in valid
-        ]
+        self._assigned = {result.id: amounts.get(result.id, 0.0) for result in valid}
+        inputs = [self._claim_input(result, canonical=result.id == canonical) for result in valid]
         if inputs:
             outcome, facts = self._grant(view, inputs)
-            self._entries += entries_of(view, outcome, facts)
+            self._enter(view, outcome, facts)
             self._canonical[view.workunit.id] = outcome.canonical_credit
+
+    def _enter(self, view: WorkunitView, outcome: GrantOutcome, facts: list[GrantFacts]) -> None:
+        """Learn, and write the entries.  Always both, and in one order: so the ledger proves the statistics too."""
+        self._learn(view.workunit.app_id, outcome.increments)
+        self._entries += entries_of(view, outcome, facts)
 
     def save(self) -> None:
         """Write everything that changed."""
         tx = self._tx
         credit.grant(tx, self._entries, now=self._now)
+        credit.take_back_provisional(tx, self._wrong, now=self._now)
         credit.set_canonical_credit(tx, self._canonical)
         hosts.save_qualities(tx, ((key, self._hosts[key]) for key in sorted(self._changed_hosts)))
         credit_statistics.save_version_statistics(
@@ -167,15 +177,18 @@ class GrantBook:
 
     def _outcomes(
         self, view: WorkunitView, decision: ValidationDecision
-    ) -> list[tuple[GrantOutcome, list[GrantFacts]]]:
-        inputs = [
-            self._claim_input(result, canonical=result.id == decision.canonical_id)
-            for result in view.results
-            if result.id in decision.newly_valid
-        ]
+    ) -> Iterator[tuple[GrantOutcome, list[GrantFacts]]]:
+        """What is due, one after the other: each straggler sees what the one before taught."""
+        valid = [result for result in view.results if result.id in decision.newly_valid]
+        canonical = decision.canonical_id
         if decision.newly_canonical:
-            return [self._grant(view, inputs)]
-        return [self._grant(view, [one], straggler=True) for one in inputs]
+            yield self._grant(
+                view, [self._claim_input(result, canonical=result.id == canonical) for result in valid]
+            )
+        else:
+            for result in valid:
+                one = self._claim_input(result, canonical=result.id == canonical)
+                yield self._grant(view, [one], straggler=True)
 
     def _grant(
         self, view: WorkunitView, inputs: list[ClaimInput], *, straggler: bool = False
@@ -243,7 +256,7 @@ class GrantBook:
             intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
-            claimed_credit=result.claimed_credit,
+            claimed_credit=self._assigned.get(result.id, result.claimed_credit),
             host_version=self._hosts[host_id, version_id].statistics,
         )
 
@@ -265,28 +278,28 @@ class GrantBook:
             self._statistics[app_id] = app_after(self._statistics[app_id], increments.app)
             self._changed_apps.add(app_id)
 
-    def _judge_hosts(self, view: WorkunitView, decision: ValidationDecision) -> None:
-        app = self._apps.get(view.workunit.app_id)
-        # What nobody else computed proves nothing about the host: it must not earn the trust that spares checks.
-        replicated = app is None or not app.dispatch.adaptive or view.workunit.rules.min_quorum > 1
+    def _judge_valid(self, key: RecordKey, *, replicated: bool) -> None:
+        """A result was found valid.  Comes before learning, so that a suspicion outlives the result that raised it."""
+        quality = self._hosts[key]
+        quality.statistics = host_quality.after_valid(
+            quality.statistics, replicated=replicated, now=self._now
+        )
+        quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+        quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
+        self._changed_hosts.add(key)
+
+    def _judge_wrong(self, view: WorkunitView, decision: ValidationDecision) -> None:
         for result in view.results:
-            valid = result.id in decision.newly_valid
-            if not valid and result.id not in decision.newly_invalid and result.id not in decision.unusable:
-                continue
-            key = key_of(result)
-            quality = self._hosts[key]
-            if valid:
-                quality.statistics = host_quality.after_valid(
-                    quality.statistics, replicated=replicated, now=self._now
-                )
-                quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
-                quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
-            else:
+            if result.id in decision.newly_invalid or result.id in decision.unusable:
+                key = key_of(result)
+                quality = self._hosts[key]
                 quality.statistics = host_quality.after_invalid(quality.statistics)
                 quality.bad_results = bad_after_failure(
                     quality.bad_results, quality.n_jobs_today, self._daily_quota
                 )
-            self._changed_hosts.add(key)
+                self._changed_hosts.add(key)
+                if result.granted_credit > 0.0:  # by messages while it ran
+                    self._wrong.append(result.id)
 
 
 def key_of(result: Result) -> RecordKey:

@@ -1,6 +1,7 @@
 """The validator: compares results, chooses the canonical one, and grants credit.
 
-Outputs are read and compared before the write begins; the write applies decisions and credit of a whole batch.
+Workunits whose checksums agree are read, decided and credited in one write for a whole batch.  Outputs that must be read
+are compared before the write begins.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError
-from cobblestone.domain.ids import ResultId
+from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import (
     LookedAt,
-    Pair,
     ValidationReport,
     judge,
     pairs_to_compare,
@@ -35,7 +35,8 @@ BATCH = 200
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
 
-Work = list[tuple[App, WorkunitView, dict[ResultId, list[StoredOutput]]]]
+Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
+Work = list[tuple[App, WorkunitView, Outputs]]
 
 
 class Validator:
@@ -49,34 +50,62 @@ class Validator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        now = self._ctx.clock()
-        work = await self._ctx.store.aread(partial(_load, now=now))
+        due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH)
+        ids = await self._ctx.store.aread(due)
+        if ids:
+            slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
+            await self._look_closer(slow)
+        return len(ids)
+
+    def _at_once(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
+        """Decide workunits whose checksums say enough, within one write; those that somebody must look closer at."""
         reports: list[tuple[WorkunitView, ValidationReport]] = []
+        slow: list[WorkunitId] = []
+        for app, view, outputs in _load(tx, ids=ids):
+            if not view.workunit.need_validate:  # another validator was faster
+                continue
+            report = _quick_report(app, view, outputs)
+            if report is None:
+                slow.append(view.workunit.id)
+            else:
+                reports.append((view, report))
+        self._apply(tx, reports)
+        return slow
+
+    async def _look_closer(self, ids: list[WorkunitId]) -> None:
+        """Read and compare outputs in workers, then decide."""
+        if not ids:
+            return
+        reports: dict[WorkunitId, ValidationReport] = {}
         failed: list[tuple[WorkunitView, str]] = []
-        for app, view, outputs in work:
+        for app, view, outputs in await self._ctx.store.aread(partial(_load, ids=ids, with_data=True)):
             try:
-                reports.append((view, await self._report(app, view, outputs)))
+                reports[view.workunit.id] = await self._report(app, view, outputs)
             except JobError as error:
                 failed.append((view, str(error)))
-        if work:
-            await self._ctx.store.awrite(partial(self._transact, reports=reports, failed=failed))
-        return len(work)
+        await self._ctx.store.awrite(partial(self._transact, reports=reports, failed=failed))
 
-    async def _report(
-        self, app: App, view: WorkunitView, outputs: dict[ResultId, list[StoredOutput]]
-    ) -> ValidationReport:
-        ids = results_to_look_at(view)
-        if not ids:
+    async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport:
+        if not outputs:
             return ValidationReport(looked_at=())
-        pairs = pairs_to_compare(view)
-        quick = _quick_report(app, view, outputs, ids, pairs)
-        if quick is not None:
-            return quick
+        ids = tuple(outputs)
+        by_id = {result.id: result for result in view.results}
         task = ValidationTask(
             rule=app.comparison,
             specs=view.workunit.output_specs,
-            results=tuple(ResultOutputs(result_id=id_, outputs=tuple(outputs[id_])) for id_ in ids),
-            pairs=pairs,
+            results=tuple(
+                ResultOutputs(
+                    result_id=result.id,
+                    outputs=tuple(outputs[result.id]),
+                    name=result.name,
+                    elapsed_time=result.elapsed_time,
+                    cpu_time=result.cpu_time,
+                    peak_flops=result.peak_flops,
+                )
+                for result in (by_id[id_] for id_ in ids)
+            ),
+            credit_function=app.credit_function,
+            pairs=pairs_to_compare(view, ids),
             upload_folder=self._ctx.folder.upload,
             project_folder=self._ctx.folder.root,
         )
@@ -86,33 +115,39 @@ class Validator:
         self,
         tx: Transaction,
         *,
-        reports: list[tuple[WorkunitView, ValidationReport]],
+        reports: dict[WorkunitId, ValidationReport],
         failed: list[tuple[WorkunitView, str]],
     ) -> None:
-        now = self._ctx.clock()
         # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
-        current = {
-            view.workunit.id: view for view in lifecycle.views(tx, [view.workunit.id for view, _ in reports])
+        views = lifecycle.views(tx, list(reports))
+        self._apply(tx, [(view, reports[view.workunit.id]) for view in views])
+        self._postpone(tx, failed, now=self._ctx.clock())
+
+    def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, ValidationReport]]) -> None:
+        """Decide and grant; the views are those of this write."""
+        if not reports:
+            return
+        now = self._ctx.clock()
+        decided = [(view, judge(view, report, now=now)) for view, report in reports]
+        assigned = {
+            found.result_id: found.assigned_credit
+            for _, report in reports
+            for found in report.looked_at
+            if found.assigned_credit is not None
         }
-        decided = [
-            (current[view.workunit.id], judge(current[view.workunit.id], report, now=now))
-            for view, report in reports
-            if view.workunit.id in current
-        ]
         lifecycle.apply_decisions(tx, decided, now=now)
-        if decided:
-            book = GrantBook(
-                tx,
-                [view for view, _ in decided],
-                offers=self._ctx.offers,
-                settings=self._ctx.settings.credit,
-                daily_quota=self._ctx.settings.scheduler.daily_result_quota,
-                now=now,
-            )
-            for view, decision in decided:
-                book.decide(view, decision)
-            book.save()
-        self._postpone(tx, failed, now=now)
+        book = GrantBook(
+            tx,
+            [view for view, _ in decided],
+            offers=self._ctx.offers,
+            settings=self._ctx.settings.credit,
+            daily_quota=self._ctx.settings.scheduler.daily_result_quota,
+            assigned=assigned,
+            now=now,
+        )
+        for view, decision in decided:
+            book.decide(view, decision)
+        book.save()
 
     def _postpone(self, tx: Transaction, failed: list[tuple[WorkunitView, str]], *, now: float) -> None:
         attempts = lifecycle.handler_failures(tx, [view.workunit.id for view, _ in failed])
@@ -123,40 +158,40 @@ class Validator:
             lifecycle.postpone(tx, [view.workunit.id], until=now + pause)
 
 
-def _load(db: Database, *, now: float) -> Work:
+def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:
     """Workunits to look at, with the outputs of their results."""
-    views = lifecycle.workunits_to_validate(db, now=now, limit=BATCH)
-    ids = [id_ for view in views for id_ in results_to_look_at(view)]
-    outputs = outputs_of_results(db, ids)
+    views = [(view, results_to_look_at(view)) for view in lifecycle.views(db, ids)]
+    outputs = outputs_of_results(
+        db, [id_ for _, looked_at in views for id_ in looked_at], with_data=with_data
+    )
     found = {app.id: app for app in apps.list_apps(db)}
-    return [(found[view.workunit.app_id], view, outputs) for view in views]
+    return [
+        (found[view.workunit.app_id], view, {id_: outputs[id_] for id_ in looked_at})
+        for view, looked_at in views
+    ]
 
 
-def _quick_report(
-    app: App,
-    view: WorkunitView,
-    outputs: dict[ResultId, list[StoredOutput]],
-    ids: tuple[ResultId, ...],
-    pairs: tuple[Pair, ...],
-) -> ValidationReport | None:
+def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
     """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
-    if app.comparison.kind not in ("bitwise", "trivial"):
+    if not outputs:
+        return ValidationReport(looked_at=())
+    if app.comparison.kind not in ("bitwise", "trivial") or app.credit_function:
         return None
-    if any(output.gzipped for id_ in ids for output in outputs[id_]):
+    if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None
     specs = view.workunit.output_specs
     looked_at: list[LookedAt] = []
     sums: dict[ResultId, list[tuple[int, int, str]]] = {}
-    for id_ in ids:
-        present = {output.index for output in outputs[id_]}
+    for id_, of_result in outputs.items():
+        present = {output.index for output in of_result}
         missing = [
             spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
         ]
         problem = f"The output {missing[0]} is missing." if missing else ""
         looked_at.append(LookedAt(result_id=id_, usable=not missing, problem=problem))
-        sums[id_] = [(output.index, output.nbytes, output.md5) for output in outputs[id_]]
+        sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
     usable = {each.result_id for each in looked_at if each.usable}
-    comparable = [pair for pair in pairs if usable.issuperset(pair)]
+    comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
     if app.comparison.kind == "bitwise" and any(sums[one] != sums[other] for one, other in comparable):
         return None  # the worker says where they differ, and looks into packed files
     return ValidationReport(looked_at=tuple(looked_at), matches=frozenset(comparable))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from starlette.responses import Response
@@ -11,7 +10,9 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import UserId
 from cobblestone.server.account_rpc import Accounts
-from cobblestone.server.web.site import Site, Visit
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.languages import ngettext
+from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.store import hosts, pages, people
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
@@ -27,7 +28,6 @@ from cobblestone.wire.account import (
 from cobblestone.wire.identity import external_cpid, passwd_hash
 
 MAX_PASSWORD = 200
-_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&]{0,200})?")
 
 
 class AccountPages:
@@ -79,7 +79,7 @@ class AccountPages:
         """The form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:
-            return visit.go(_own_page(wanted))
+            return visit.go(own_page(wanted, otherwise="home.php"))
         if visit.request.method != "POST":
             return visit.show_form("login.html", typed={"next": wanted}, problem="")
         form = await visit.form()
@@ -88,9 +88,11 @@ class AccountPages:
             user = await self._accounts.look_up(email.lower(), passwd_hash(form.get("passwd", ""), email))
         except WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
-            problem = "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+            problem = _(
+                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+            )
             return visit.show_form("login.html", http_status=422, typed=form, problem=problem)
-        response = visit.go(_own_page(form.get("next", "")))
+        response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
         self._site.sessions.start(response, user)
         return response
 
@@ -130,16 +132,22 @@ class AccountPages:
         if name:
             problems["user_name"] = f"{name}. Choose another one (at most {MAX_USER_NAME} characters)."
         if not legal_email_addr(form.get("email_addr", "").strip().lower()):
-            problems["email_addr"] = (
+            problems["email_addr"] = _(
                 "This does not look like an e-mail address. It should be like ada@example.org."
             )
         password = form.get("passwd", "")
         if len(password) < shortest:
-            problems["passwd"] = (
-                f"The password needs at least {shortest} characters; yours has {len(password)}."
-            )
+            problems["passwd"] = ngettext(
+                "The password needs at least %(least)d character; yours has %(length)d.",
+                "The password needs at least %(least)d characters; yours has %(length)d.",
+                shortest,
+            ) % {"least": shortest, "length": len(password)}
         elif len(password) > MAX_PASSWORD:
-            problems["passwd"] = f"The password may have at most {MAX_PASSWORD} characters."
+            problems["passwd"] = ngettext(
+                "The password may have at most %(most)d character.",
+                "The password may have at most %(most)d characters.",
+                MAX_PASSWORD,
+            ) % {"most": MAX_PASSWORD}
         return problems
 
 
@@ -158,8 +166,3 @@ def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
             return {"email_addr": str(failure)}
         case _:
             raise StoreError(str(failure))
-
-
-def _own_page(page: str) -> str:
-    """A page of this project to go on to; anything else leads to the account."""
-    return page if _OWN_PAGE.fullmatch(page) else "home.php"

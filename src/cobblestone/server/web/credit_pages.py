@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -10,11 +12,18 @@ from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
 from cobblestone.server.web.credit_plot import DAYS_SHOWN
+from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
 from cobblestone.server.web.visibility import sees_computers
 from cobblestone.store import hosts, people
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
+
+_NAMES: dict[str, Callable[[], str]] = {
+    "user": lambda: _("volunteer %(id)d"),
+    "host": lambda: _("computer %(id)d"),
+    "team": lambda: _("team %(id)d"),
+}
 
 
 class CreditPages:
@@ -32,7 +41,11 @@ class CreditPages:
         owner = _owner(visit)
         n_days = visit.number("days") or DAYS_SHOWN
         if n_days > MAX_DAYS:
-            raise PageError(404, "Too far back", f"There are at most {MAX_DAYS} days in one file.")
+            raise PageError(
+                404,
+                _("Too far back"),
+                _("There are at most %(days)d days in one file.") % {"days": MAX_DAYS},
+            )
 
         def read(db: Database) -> tuple[User | Host | Team | None, User | None]:
             if owner.kind == "user":
@@ -44,7 +57,7 @@ class CreditPages:
 
         found, host_owner = await visit.ctx.store.aread(read)
         if found is None:
-            raise not_found(f"{owner.kind} {owner.id}")
+            raise not_found(_NAMES[owner.kind]() % {"id": owner.id})
         if owner.kind == "host" and not sees_computers(visit.viewer, host_owner):
             raise private()
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
@@ -71,5 +84,7 @@ def _owner(visit: Visit) -> CreditOwner:
             return CreditOwner("team", team_id)
         case _:
             raise PageError(
-                404, "Something is missing", "The address needs one of ?userid=1, ?hostid=1 and ?teamid=1."
+                404,
+                _("Something is missing"),
+                _("The address needs one of ?userid=1, ?hostid=1 and ?teamid=1."),
             )

@@ -12,8 +12,11 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import User
-from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found
-from cobblestone.server.web.status import DAEMONS, ProjectStatus, Remembered
+from cobblestone.server.remembered import Remembered
+from cobblestone.server.web.languages import NAMES
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
+from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.store import apps, hosts, pages, people
 from cobblestone.store.credit_history import CreditOwner
@@ -50,6 +53,7 @@ class PublicPages:
             Route("/top_hosts.php", page(self.top_hosts)),
             Route("/top_teams.php", page(self.top_teams)),
             Route("/news.php", page(self.news)),
+            Route("/language.php", page(self.language)),
         ]
 
     async def home(self, visit: Visit) -> Response:
@@ -109,7 +113,7 @@ class PublicPages:
         user_id = UserId(visit.needed_number("userid"))
         user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, user_id))
         if user is None:
-            raise not_found(f"volunteer {user_id}")
+            raise not_found(_("volunteer %(id)d") % {"id": user_id})
         is_open = sees_computers(visit.viewer, user)
 
         def read(db: Database) -> dict[str, Any]:
@@ -183,7 +187,7 @@ class PublicPages:
 
         found = await visit.ctx.store.aread(read)
         if found is None:
-            raise not_found(f"team {team_id}")
+            raise not_found(_("team %(id)d") % {"id": team_id})
         created = found["team"].create_time
         plot = await self._site.credit_plot(CreditOwner("team", team_id), created=created)
         return visit.show(
@@ -239,8 +243,16 @@ class PublicPages:
             return visit.show("news.html", items=items, one=False)
         item = await visit.ctx.store.aread(lambda db: pages.news_item(db, news_id))
         if item is None:
-            raise not_found("news of that number")
+            raise not_found(_("news of that number"))
         return visit.show("news.html", items=[item], one=True)
+
+    async def language(self, visit: Visit) -> Response:
+        """Choose the language of the pages, and go back to where one was."""
+        response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
+        wish = visit.fields.get("to", "")
+        if wish in NAMES:
+            self._site.remember_language(response, wish)
+        return response
 
 
 def _apps_in_use(db: Database) -> list[App]:

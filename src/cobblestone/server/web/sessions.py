@@ -42,14 +42,14 @@ class Sessions:
         self._ctx = ctx
         url = urlsplit(ctx.master_url)
         self._path = url.path or "/"
-        self._secure = url.scheme == "https"
-        self._name = f"cobblestone_{hashlib.sha256(ctx.master_url.encode()).hexdigest()[:8]}"
+        self.secure = url.scheme == "https"
+        self.name = f"cobblestone_{hashlib.sha256(ctx.master_url.encode()).hexdigest()[:8]}"
         self._cookie = URLSafeSerializer(ctx.secret, salt="cobblestone.web.session")
         self._form_key = hmac.digest(ctx.secret, b"cobblestone.web.form", "sha256")
 
     async def of(self, request: Request) -> Session:
         """The session of a request; a new one when there is none or it ended."""
-        content = self._read(request.cookies.get(self._name, ""))
+        content = self._read(request.cookies.get(self.name, ""))
         if content is None:
             return Session(nonce=secrets.token_hex(16))
         nonce = str(content["n"])
@@ -72,9 +72,7 @@ class Sessions:
 
     def end(self, response: Response) -> None:
         """Log out."""
-        response.delete_cookie(
-            self._name, path=self._path, secure=self._secure, httponly=True, samesite="lax"
-        )
+        response.delete_cookie(self.name, path=self._path, secure=self.secure, httponly=True, samesite="lax")
 
     def form_token(self, session: Session) -> str:
         """What every form of this session carries."""
@@ -94,11 +92,11 @@ class Sessions:
             "t": int(self._ctx.clock()),
         }
         response.set_cookie(
-            self._name,
+            self.name,
             self._cookie.dumps(content),
             max_age=MAX_AGE_SECONDS,
             path=self._path,
-            secure=self._secure,
+            secure=self.secure,
             httponly=True,
             samesite="lax",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
@@ -24,9 +25,11 @@ from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
-from cobblestone.server.web import wording
+from cobblestone.server.web import languages, wording
 from cobblestone.server.web.credit_history import CreditHistories
 from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
+from cobblestone.server.web.languages import NAMES, chosen, current, ngettext, speaking
+from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.sessions import Session, Sessions
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.pages import MAX_PAGE
@@ -37,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 MAX_FORM_BYTES = 8000
 MAX_ID = 2**53
+LANGUAGE_SECONDS = 365 * 86400
+_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -63,7 +68,10 @@ class PageError(CobblestoneError):
 def not_found(what: str) -> PageError:
     """The error page for something that does not exist."""
     return PageError(
-        404, "Not found", f"There is no {what} here. The address may be mistyped, or its time may be over."
+        404,
+        _("Not found"),
+        _("There is no %(what)s here. The address may be mistyped, or its time may be over.")
+        % {"what": what},
     )
 
 
@@ -71,9 +79,14 @@ def private() -> PageError:
     """The error page for what an owner does not show."""
     return PageError(
         403,
-        "Private",
-        "This volunteer does not show computers and tasks to others. If it is you, log in first.",
+        _("Private"),
+        _("This volunteer does not show computers and tasks to others. If it is you, log in first."),
     )
+
+
+def own_page(page: str, *, otherwise: str) -> str:
+    """A page of this project to go on to; anything else leads to ``otherwise``."""
+    return page if _OWN_PAGE.fullmatch(page) else otherwise
 
 
 class Site:
@@ -84,6 +97,7 @@ class Site:
         self.sessions = Sessions(ctx)
         self.histories = CreditHistories(ctx)
         self.base = urlsplit(ctx.master_url).path or "/"
+        self.language_cookie = self.sessions.name + "_language"
         self._static = StaticFiles(self.base)
         # Any: Jinja's filters and globals have no exact types.
         environment: Any = jinja2.Environment(
@@ -92,13 +106,17 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=jinja2.StrictUndefined,
+            extensions=["jinja2.ext.i18n"],
         )
+        environment.policies["ext.i18n.trimmed"] = True
+        environment.install_gettext_callables(languages.gettext, ngettext, newstyle=True)
         environment.filters.update(
             count=wording.count,
             credit=wording.credit,
             duration=wording.duration,
             nbytes=wording.nbytes,
             flops=wording.flops,
+            percent=wording.percent,
             version=wording.version_number,
             client_version=wording.client_version,
             exit_status=wording.exit_status,
@@ -116,6 +134,8 @@ class Site:
             static=self._static.address,
             task_status=self._task_status,
             workunit_status=wording.workunit_status,
+            languages=NAMES,
+            language=current,
         )
         self._environment: jinja2.Environment = environment
 
@@ -130,7 +150,8 @@ class Site:
     ) -> Response:  # whatever a template shows
         """A rendered page with the headers that every page has."""
         text = self._environment.get_template(template).render(**values)
-        return HTMLResponse(text, http_status, headers=SECURITY_HEADERS)
+        headers = {**SECURITY_HEADERS, "Content-Language": current().code}
+        return HTMLResponse(text, http_status, headers=headers)
 
     def page(
         self, handler: Callable[[Visit], Awaitable[Response]]
@@ -139,6 +160,11 @@ class Site:
 
         async def endpoint(request: Request) -> Response:
             visit = Visit(self, request, Session(nonce=""), {})
+            with speaking(self._language(request)):
+                return await answer(visit)
+
+        async def answer(visit: Visit) -> Response:
+            request = visit.request
             try:
                 visit.fields = parse_web_query(request.url.query)
                 visit.session = await self.sessions.of(request)
@@ -146,17 +172,36 @@ class Site:
             except PageError as error:
                 return visit.show("error.html", http_status=error.status, title=error.title, text=str(error))
             except (WebRpcFailure, BodyTooLarge) as error:
-                return visit.show("error.html", http_status=400, title="That cannot be read", text=str(error))
+                return visit.show(
+                    "error.html", http_status=400, title=_("That cannot be read"), text=str(error)
+                )
             except StoreError as error:
                 log.error("page_failed", path=request.url.path, error=str(error))
-                text = "The project cannot answer at the moment. Try again in a minute."
-                return visit.show("error.html", http_status=503, title="Not now", text=text)
+                text = _("The project cannot answer at the moment. Try again in a minute.")
+                return visit.show("error.html", http_status=503, title=_("Not now"), text=text)
             except Exception:  # the last resort: a page, and a line in the log
                 log.exception("page_failed", path=request.url.path)
-                text = "The project's server made a mistake. It is in its log; try again later."
-                return visit.show("error.html", http_status=500, title="Something went wrong", text=text)
+                text = _("The project's server made a mistake. It is in its log; try again later.")
+                return visit.show("error.html", http_status=500, title=_("Something went wrong"), text=text)
 
         return endpoint
+
+    def remember_language(self, response: Response, code: str) -> None:
+        """Have the browser ask for a language from now on."""
+        response.set_cookie(
+            self.language_cookie,
+            code,
+            max_age=LANGUAGE_SECONDS,
+            path=self.base,
+            secure=self.sessions.secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def _language(self, request: Request) -> str:
+        return chosen(
+            request.cookies.get(self.language_cookie, ""), accepted=request.headers.get("accept-language", "")
+        )
 
     async def static_file(self, request: Request) -> Response:
         """A file of the pages."""
@@ -168,7 +213,7 @@ class Site:
             return PlainTextResponse("Not Found", 404)
 
         async def missing(visit: Visit) -> Response:
-            raise not_found("page")
+            raise not_found(_("page"))
 
         return await self.page(missing)(request)
 
@@ -180,7 +225,7 @@ class Site:
 
     def _ago(self, time: float | None) -> Markup:
         if time is None:
-            return Markup("never")
+            return Markup("{}").format(_("never"))
         return _time(time, wording.ago(time, self.ctx.clock()))
 
 
@@ -217,6 +262,12 @@ class Visit:
         """Who is logged in."""
         return self.session.user
 
+    @property
+    def here(self) -> str:
+        """The address of this page below the project's own."""
+        page = self.request.url.path.removeprefix(self.site.base)
+        return f"{page}?{self.request.url.query}" if self.request.url.query else page
+
     def show(
         self, template: str, *, http_status: int = 200, **values: Any
     ) -> Response:  # whatever a template shows
@@ -227,6 +278,7 @@ class Visit:
             viewer=self.viewer,
             form_token=self.site.sessions.form_token(self.session),
             path=self.request.url.path,
+            here=self.here,
             now=self.ctx.clock(),
             **values,
         )
@@ -243,10 +295,7 @@ class Visit:
 
     def user_to_log_in(self) -> Response:
         """Send the visitor to the log-in form, and from there back here."""
-        page = self.request.url.path.removeprefix(self.site.base)
-        if self.request.url.query:
-            page += "?" + self.request.url.query
-        return self.go("login.php?" + urlencode({"next": page}))
+        return self.go("login.php?" + urlencode({"next": self.here}))
 
     def number(self, name: str) -> int | None:
         """An id from the query; None if it is not given.  Raises PageError for what cannot be one."""
@@ -262,7 +311,9 @@ class Visit:
         number = self.number(name)
         if number is None:
             raise PageError(
-                404, "Something is missing", f"The address of this page needs a number: ?{name}=1"
+                404,
+                _("Something is missing"),
+                _("The address of this page needs a number: ?%(name)s=1") % {"name": name},
             )
         return number
 
@@ -270,7 +321,7 @@ class Visit:
         """Which page of a list, from 0.  Raises PageError beyond the last one that there can be."""
         number = self.number("page") if self.fields.get("page") not in (None, "0") else 0
         if (number or 0) > MAX_PAGE:
-            raise PageError(404, "Too far back", f"Lists end at page {MAX_PAGE}.")
+            raise PageError(404, _("Too far back"), _("Lists end at page %(page)d.") % {"page": MAX_PAGE})
         return number or 0
 
     async def form(self) -> dict[str, str]:
@@ -280,9 +331,11 @@ class Visit:
         if not self.site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,
-                "The form is too old",
-                "It was not sent from a page that this project showed to you, or cookies are off."
-                " Nothing was changed: allow cookies, go back, reload the page, and send it again.",
+                _("The form is too old"),
+                _(
+                    "It was not sent from a page that this project showed to you, or cookies are off."
+                    " Nothing was changed: allow cookies, go back, reload the page, and send it again."
+                ),
             )
         return fields
 

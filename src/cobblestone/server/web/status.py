@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from cobblestone.server.context import ServerContext
-from cobblestone.store.database import Database
+from cobblestone.server.health import DaemonHealth
+from cobblestone.server.remembered import Remembered
+from cobblestone.server.web.languages import N_
 from cobblestone.store.pages import ProjectCounts, project_counts
 from cobblestone.wire.project_pages import (
     AppTasks,
@@ -18,41 +17,25 @@ from cobblestone.wire.project_pages import (
     write_server_status,
 )
 
-T = TypeVar("T")
-
-MIN_AGE_SECONDS = 5.0
-MAX_SHARE = 0.01
-"""Counting again and again takes at most this share of the time, however large the project is."""
+DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
+"""What `DaemonState` holds, for translators."""
 
 DAEMONS = {
-    "transitioner": "Creates tasks, notices missed deadlines",
-    "validator": "Compares results and grants credit",
-    "assimilator": "Hands answers to the project",
-    "file_deleter": "Removes files that nobody needs any more",
-    "purger": "Moves old jobs into the archive",
-    "statistics": "Keeps averages up to date",
+    "transitioner": N_("Creates tasks, notices missed deadlines"),
+    "validator": N_("Compares results and grants credit"),
+    "assimilator": N_("Hands answers to the project"),
+    "file_deleter": N_("Removes files that nobody needs any more"),
+    "purger": N_("Moves old jobs into the archive"),
+    "statistics": N_("Keeps averages up to date"),
 }
 
 
-class Remembered(Generic[T]):
-    """The answer of a costly read, used again for a while."""
-
-    def __init__(self, ctx: ServerContext, read: Callable[[Database], T]) -> None:
-        self._ctx = ctx
-        self._read = read
-        self._lock = asyncio.Lock()
-        self._answer: T | None = None
-        self._good_until = 0.0
-
-    async def get(self) -> T:
-        """The answer, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
-        async with self._lock:
-            started = self._ctx.clock()
-            if self._answer is None or started >= self._good_until:
-                self._answer = await self._ctx.store.aread(self._read)
-                cost = self._ctx.clock() - started
-                self._good_until = started + max(MIN_AGE_SECONDS, cost / MAX_SHARE)
-            return self._answer
+_STATES = {
+    DaemonHealth.RUNNING: DaemonState.RUNNING,
+    DaemonHealth.FAILING: DaemonState.RUNNING,
+    DaemonHealth.STUCK: DaemonState.NOT_RUNNING,
+    DaemonHealth.STOPPED: DaemonState.NOT_RUNNING,
+}
 
 
 class ProjectStatus:
@@ -67,10 +50,13 @@ class ProjectStatus:
         return await self._counts.get()
 
     def daemons(self) -> list[DaemonStatus]:
-        """The parts of the server; they run inside its process, so they run when it does."""
-        running = DaemonState.RUNNING if self._ctx.started else DaemonState.NOT_RUNNING
+        """The parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
+        states = self._ctx.health.states(self._ctx.clock())
         host = urlsplit(self._ctx.master_url).hostname or ""
-        return [DaemonStatus(host=host, command=name, status=running) for name in DAEMONS]
+        return [
+            DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])
+            for name in DAEMONS
+        ]
 
     def backlog_seconds(self, counts: ProjectCounts) -> float:
         """For how long the transitioner has not looked at the workunit that is due first."""

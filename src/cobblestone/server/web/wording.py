@@ -1,4 +1,4 @@
-"""How numbers, times and states are put into words for volunteers."""
+"""How numbers, times and states are put into words for volunteers, in the language of the page."""
 
 from __future__ import annotations
 
@@ -7,56 +7,79 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from babel.dates import format_datetime
+from babel.numbers import format_decimal
+
 from cobblestone.domain.states import ExitStatus, Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result, Workunit
+from cobblestone.server.web.languages import ENGLISH, N_, current, ngettext
+from cobblestone.server.web.languages import gettext as _
 from cobblestone.store.pages import TaskState
 
 # -- numbers -------------------------------------------------------------------
 
 
+def number(value: float, digits: int = 0) -> str:
+    """A number with separators and so many decimals."""
+    if not math.isfinite(value):
+        return "–"
+    if current().code == ENGLISH:
+        return f"{value:,.{digits}f}"
+    pattern = "#,##0" + ("." + "0" * digits if digits else "")
+    return format_decimal(round(value, digits), format=pattern, locale=current().locale)
+
+
 def count(value: float) -> str:
     """A whole number with separators."""
-    return f"{value:,.0f}"
+    return number(value)
 
 
 def credit(value: float) -> str:
     """An amount of credit: fewer decimals the larger it is."""
-    digits = 2 if abs(value) < 1000 else 0
-    return f"{value:,.{digits}f}"
+    return number(value, 2 if abs(value) < 1000 else 0)
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) in per cent: one decimal only close to the ends."""
+    digits = 1 if 0.0 < share < 0.02 or 0.98 < share < 1.0 else 0
+    return _("%(number)s %%") % {"number": number(100 * share, digits)}
 
 
 def duration(seconds: float) -> str:
     """A length of time in its two largest units."""
     if not math.isfinite(seconds) or seconds < 0:
-        return "unknown"
+        return _("unknown")
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return _("%(seconds)s s") % {"seconds": number(seconds, 1 if seconds < 10 else 0)}
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return _("%(minutes)d min %(seconds)02d s") % {"minutes": minutes, "seconds": rest}
     hours, minutes = divmod(minutes, 60)
     if hours < 24:
-        return f"{hours} h {minutes:02d} min"
+        return _("%(hours)d h %(minutes)02d min") % {"hours": hours, "minutes": minutes}
     days, hours = divmod(hours, 24)
-    return f"{days:,} d {hours} h"
+    return _("%(days)s d %(hours)d h") % {"days": number(days), "hours": hours}
+
+
+_SIZES = (N_("%(number)s bytes"), N_("%(number)s kB"), N_("%(number)s MB"), N_("%(number)s GB"))
 
 
 def nbytes(value: float) -> str:
     """A number of bytes with a unit."""
-    for unit in ("bytes", "kB", "MB", "GB"):
+    for place, unit in enumerate(_SIZES):
         if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+            return _(unit) % {"number": number(value, 1 if place else 0)}
         value /= 1000
-    return f"{value:,.1f} TB"
+    return _("%(number)s TB") % {"number": number(value, 1)}
 
 
 def flops(value: float) -> str:
     """A speed in floating-point operations per second."""
     for unit in ("FLOPS", "kFLOPS", "MFLOPS", "GFLOPS", "TFLOPS", "PFLOPS"):
         if abs(value) < 1000:
-            return f"{value:.2f} {unit}"
+            return f"{number(value, 2)} {unit}"
         value /= 1000
-    return f"{value:,.1f} EFLOPS"
+    return f"{number(value, 1)} EFLOPS"
 
 
 def version_number(number: int) -> str:
@@ -69,14 +92,21 @@ def client_version(number: int) -> str:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
+# -- times ---------------------------------------------------------------------
+
+
 def moment(time: float) -> str:
     """A moment in UTC, to the minute."""
-    return _utc(time).strftime("%-d %b %Y, %H:%M UTC")
+    return f"{day(time)}, {_utc(time):%H:%M} UTC"
 
 
 def day(time: float) -> str:
     """A day in UTC."""
-    return _utc(time).strftime("%-d %b %Y")
+    utc = _utc(time)
+    if current().code == ENGLISH:
+        return utc.strftime("%-d %b %Y")
+    # Translators: how your language writes a date, in the notation of Unicode TR 35
+    return format_datetime(utc, format=_("d MMM y"), locale=current().locale)
 
 
 def iso(time: float) -> str:
@@ -86,19 +116,34 @@ def iso(time: float) -> str:
 
 def ago(time: float, now: float) -> str:
     """How far a moment is away, roughly."""
-    seconds = now - time
-    text = _rough(abs(seconds))
-    if text == "now":
-        return "just now"
-    return f"{text} ago" if seconds > 0 else f"in {text}"
-
-
-def _rough(seconds: float) -> str:
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            n = int(seconds // size)
-            return f"{n:,} {unit}{'s' if n > 1 else ''}"
-    return "now" if seconds < 10 else f"{seconds:.0f} seconds"
+    seconds, past = abs(now - time), now >= time
+    if seconds < 10:
+        return _("just now")
+    if seconds >= 86400:
+        n = int(seconds // 86400)
+        if past:
+            text = ngettext("%(number)s day ago", "%(number)s days ago", n)
+        else:
+            text = ngettext("in %(number)s day", "in %(number)s days", n)
+    elif seconds >= 3600:
+        n = int(seconds // 3600)
+        if past:
+            text = ngettext("%(number)s hour ago", "%(number)s hours ago", n)
+        else:
+            text = ngettext("in %(number)s hour", "in %(number)s hours", n)
+    elif seconds >= 60:
+        n = int(seconds // 60)
+        if past:
+            text = ngettext("%(number)s minute ago", "%(number)s minutes ago", n)
+        else:
+            text = ngettext("in %(number)s minute", "in %(number)s minutes", n)
+    else:
+        n = round(seconds)
+        if past:
+            text = ngettext("%(number)s second ago", "%(number)s seconds ago", n)
+        else:
+            text = ngettext("in %(number)s second", "in %(number)s seconds", n)
+    return text % {"number": number(n)}
 
 
 def _utc(time: float) -> datetime:
@@ -136,6 +181,11 @@ class Status:
     sentence: str
 
 
+def _said(status: Status) -> Status:
+    """A state in the current language."""
+    return Status(_(status.label), status.tone, _(status.sentence))
+
+
 def task_state(result: Result) -> TaskState | None:
     """The kind of state that a task's list shows it under; None: not sent yet."""
     if result.server_state == ServerState.IN_PROGRESS:
@@ -159,19 +209,27 @@ def task_state(result: Result) -> TaskState | None:
 
 def task_status(result: Result, *, now: float) -> Status:
     """What became of a task."""
+    return _said(_task_status(result, now))
+
+
+def _task_status(result: Result, now: float) -> Status:
     match result.server_state:
         case ServerState.INACTIVE:
-            return Status("Not released", "idle", "The task is not released yet.")
+            return Status(N_("Not released"), "idle", N_("The task is not released yet."))
         case ServerState.UNSENT:
-            return Status("Not sent", "idle", "The task waits for a computer that asks for work.")
+            return Status(N_("Not sent"), "idle", N_("The task waits for a computer that asks for work."))
         case ServerState.IN_PROGRESS:
             if result.report_deadline is not None and result.report_deadline < now:
                 return Status(
-                    "Overdue",
+                    N_("Overdue"),
                     "wait",
-                    "The deadline has passed. If the task comes back before another copy of it is done, it still counts.",
+                    N_(
+                        "The deadline has passed. If the task comes back before another copy of it is done, it still counts."
+                    ),
                 )
-            return Status("In progress", "busy", "The computer has the task and has not reported it yet.")
+            return Status(
+                N_("In progress"), "busy", N_("The computer has the task and has not reported it yet.")
+            )
         case ServerState.OVER:
             return (
                 _SUCCESSES[result.validate_state] if result.outcome == Outcome.SUCCESS else _failure(result)
@@ -180,107 +238,119 @@ def task_status(result: Result, *, now: float) -> Status:
 
 _SUCCESSES = {
     ValidateState.INIT: Status(
-        "Waiting for validation",
+        N_("Waiting for validation"),
         "wait",
-        "The task came back. It is checked as soon as enough results of its workunit are here.",
+        N_("The task came back. It is checked as soon as enough results of its workunit are here."),
     ),
-    ValidateState.VALID: Status("Valid", "good", "The result passed the check."),
+    ValidateState.VALID: Status(N_("Valid"), "good", N_("The result passed the check.")),
     ValidateState.INVALID: Status(
-        "Invalid",
+        N_("Invalid"),
         "bad",
-        "The result differs from the one that the computers of this workunit agree on, so it earns no credit.",
+        N_(
+            "The result differs from the one that the computers of this workunit agree on, so it earns no credit."
+        ),
     ),
     ValidateState.NO_CHECK: Status(
-        "Not checked",
+        N_("Not checked"),
         "idle",
-        "The workunit was given up or cancelled before this result could be checked.",
+        N_("The workunit was given up or cancelled before this result could be checked."),
     ),
     ValidateState.INCONCLUSIVE: Status(
-        "Inconclusive",
+        N_("Inconclusive"),
         "wait",
-        "The results so far do not agree. Another computer gets the same work, and its result will decide.",
+        N_(
+            "The results so far do not agree. Another computer gets the same work, and its result will decide."
+        ),
     ),
     ValidateState.TOO_LATE: Status(
-        "Too late",
+        N_("Too late"),
         "idle",
-        "The task came back when its workunit was finished already, so it could not be compared any more.",
+        N_(
+            "The task came back when its workunit was finished already, so it could not be compared any more."
+        ),
     ),
 }
 
 _FAILURES = {
-    Outcome.INIT: Status("Ended", "idle", "The task ended; the server does not know how."),
-    Outcome.SUCCESS: Status("Ended", "idle", "The task ended."),
-    Outcome.COULDNT_SEND: Status("Not sent", "idle", "The task could not be sent to any computer."),
-    Outcome.CLIENT_ERROR: Status("Error", "bad", "The task failed on the computer."),
+    Outcome.INIT: Status(N_("Ended"), "idle", N_("The task ended; the server does not know how.")),
+    Outcome.SUCCESS: Status(N_("Ended"), "idle", N_("The task ended.")),
+    Outcome.COULDNT_SEND: Status(N_("Not sent"), "idle", N_("The task could not be sent to any computer.")),
+    Outcome.CLIENT_ERROR: Status(N_("Error"), "bad", N_("The task failed on the computer.")),
     Outcome.NO_REPLY: Status(
-        "No reply",
+        N_("No reply"),
         "bad",
-        "The task was not reported before its deadline, so another computer got the same work.",
+        N_("The task was not reported before its deadline, so another computer got the same work."),
     ),
-    Outcome.DIDNT_NEED: Status("Not needed", "idle", "The workunit was finished without this task."),
+    Outcome.DIDNT_NEED: Status(N_("Not needed"), "idle", N_("The workunit was finished without this task.")),
     Outcome.VALIDATE_ERROR: Status(
-        "Invalid", "bad", "The output could not be read by the project's check, so it earns no credit."
+        N_("Invalid"),
+        "bad",
+        N_("The output could not be read by the project's check, so it earns no credit."),
     ),
     Outcome.CLIENT_DETACHED: Status(
-        "Detached",
+        N_("Detached"),
         "idle",
-        "The computer left the project or lost its data; the same work went to another computer.",
+        N_("The computer left the project or lost its data; the same work went to another computer."),
     ),
 }
 
 
 def _failure(result: Result) -> Status:
     if result.outcome == Outcome.CLIENT_ERROR and result.exit_status == ExitStatus.ABORTED_BY_USER:
-        return Status("Aborted", "idle", "The task was aborted on the computer by its user.")
+        return Status(N_("Aborted"), "idle", N_("The task was aborted on the computer by its user."))
     if result.outcome == Outcome.CLIENT_ERROR and result.exit_status == ExitStatus.ABORTED_BY_PROJECT:
-        return Status("Cancelled", "idle", "The project did not need the task any more and cancelled it.")
+        return Status(
+            N_("Cancelled"), "idle", N_("The project did not need the task any more and cancelled it.")
+        )
     return _FAILURES[result.outcome]
 
 
 def workunit_status(workunit: Workunit) -> Status:
     """What became of a workunit."""
     if workunit.error_mask:
-        sentences = [text for flag, text in _WORKUNIT_ERRORS.items() if flag in workunit.error_mask]
+        sentences = [_(text) for flag, text in _WORKUNIT_ERRORS.items() if flag in workunit.error_mask]
         cancelled = WorkunitError.CANCELLED in workunit.error_mask
         return Status(
-            "Cancelled" if cancelled else "Given up", "idle" if cancelled else "bad", " ".join(sentences)
+            _("Cancelled") if cancelled else _("Given up"),
+            "idle" if cancelled else "bad",
+            " ".join(sentences),
         )
     if workunit.canonical_result_id is not None:
-        return Status("Finished", "good", "The answer is known.")
+        return Status(_("Finished"), "good", _("The answer is known."))
     needed = workunit.rules.min_quorum
-    sentence = "One valid result is needed." if needed == 1 else f"{needed} results must agree."
-    return Status("In progress", "busy", sentence)
+    sentence = ngettext("One valid result is needed.", "%(count)d results must agree.", needed)
+    return Status(_("In progress"), "busy", sentence % {"count": needed})
 
 
 _WORKUNIT_ERRORS = {
-    WorkunitError.COULDNT_SEND_RESULT: "No computer could run it.",
-    WorkunitError.TOO_MANY_ERROR_RESULTS: "It failed on too many computers.",
-    WorkunitError.TOO_MANY_SUCCESS_RESULTS: "Too many results came back without any agreement.",
-    WorkunitError.TOO_MANY_TOTAL_RESULTS: "Too many copies were made without an answer.",
-    WorkunitError.CANCELLED: "The project cancelled it.",
-    WorkunitError.NO_CANONICAL_RESULT: "Its answer was lost.",
+    WorkunitError.COULDNT_SEND_RESULT: N_("No computer could run it."),
+    WorkunitError.TOO_MANY_ERROR_RESULTS: N_("It failed on too many computers."),
+    WorkunitError.TOO_MANY_SUCCESS_RESULTS: N_("Too many results came back without any agreement."),
+    WorkunitError.TOO_MANY_TOTAL_RESULTS: N_("Too many copies were made without an answer."),
+    WorkunitError.CANCELLED: N_("The project cancelled it."),
+    WorkunitError.NO_CANONICAL_RESULT: N_("Its answer was lost."),
 }
 
 # The client's own exit statuses (BOINC's ``lib/error_numbers.h``: facts).
 _EXIT_STATUSES = {
-    0: "success",
-    192: "the program could not write its checkpoint",
-    193: "the program was ended by a signal (a crash)",
-    194: "the program was not started by the client as it should",
-    195: "a program started by the task failed",
-    196: "the task used more disk space than allowed",
-    197: "the task ran longer than allowed",
-    198: "the task used more memory than allowed",
-    199: "the client was stopping",
-    200: "the task had not started by its deadline",
-    201: "the graphics processor that the task needs is missing",
-    202: "cancelled by the project",
-    203: "aborted by the user",
-    205: "the program ran out of memory",
-    206: "the program could not be started",
-    -1073741819: "the program crashed (access violation)",
-    -1073741515: "the program could not start (a library is missing)",
-    -1073741510: "the program was ended by the system",
+    0: N_("success"),
+    192: N_("the program could not write its checkpoint"),
+    193: N_("the program was ended by a signal (a crash)"),
+    194: N_("the program was not started by the client as it should"),
+    195: N_("a program started by the task failed"),
+    196: N_("the task used more disk space than allowed"),
+    197: N_("the task ran longer than allowed"),
+    198: N_("the task used more memory than allowed"),
+    199: N_("the client was stopping"),
+    200: N_("the task had not started by its deadline"),
+    201: N_("the graphics processor that the task needs is missing"),
+    202: N_("cancelled by the project"),
+    203: N_("aborted by the user"),
+    205: N_("the program ran out of memory"),
+    206: N_("the program could not be started"),
+    -1073741819: N_("the program crashed (access violation)"),
+    -1073741515: N_("the program could not start (a library is missing)"),
+    -1073741510: N_("the program was ended by the system"),
 }
 
 
@@ -288,4 +358,4 @@ def exit_status(status: int) -> str:
     """An exit status with what it means, where that is known."""
     number = f"{status} (0x{status & 0xFFFFFFFF:x})" if status else "0"
     meaning = _EXIT_STATUSES.get(status)
-    return f"{number}: {meaning}" if meaning else number
+    return _("%(number)s: %(meaning)s") % {"number": number, "meaning": _(meaning)} if meaning else number

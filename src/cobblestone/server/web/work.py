@@ -10,6 +10,8 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
+from cobblestone.server.web.languages import N_
+from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.store import apps, credit, hosts, pages, people, uploads, work
@@ -18,12 +20,12 @@ from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner, TaskState
 
 TASK_STATES = {
-    None: "All",
-    TaskState.IN_PROGRESS: "In progress",
-    TaskState.WAITING: "Waiting for validation",
-    TaskState.VALID: "Valid",
-    TaskState.INVALID: "Invalid",
-    TaskState.ERROR: "Error",
+    None: N_("All"),
+    TaskState.IN_PROGRESS: N_("In progress"),
+    TaskState.WAITING: N_("Waiting for validation"),
+    TaskState.VALID: N_("Valid"),
+    TaskState.INVALID: N_("Invalid"),
+    TaskState.ERROR: N_("Error"),
 }
 
 
@@ -63,7 +65,7 @@ class WorkPages:
 
         host, user = await visit.ctx.store.aread(read)
         if user is None:
-            raise not_found("computer" if host_id is not None else "volunteer")
+            raise not_found(_("computer") if host_id is not None else _("volunteer"))
         if not sees_computers(visit.viewer, user):
             raise private()
         owner = TaskOwner(host_id=host.id) if host else TaskOwner(user_id=user.id)
@@ -115,7 +117,7 @@ class WorkPages:
 
         found = await visit.ctx.store.aread(read)
         if found is None:
-            raise not_found(f"task {result_id}")
+            raise not_found(_("task %(id)d") % {"id": result_id})
         return visit.show(
             "task.html",
             open=sees_computers(visit.viewer, found["user"]),
@@ -139,7 +141,7 @@ class WorkPages:
 
         found = await visit.ctx.store.aread(read)
         if found is None:
-            raise not_found(f"workunit {workunit_id}")
+            raise not_found(_("workunit %(id)d") % {"id": workunit_id})
         return visit.show("workunit.html", **found)
 
     async def computers(self, visit: Visit) -> Response:
@@ -152,7 +154,7 @@ class WorkPages:
         page = visit.page_number()
         user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
         if user is None:
-            raise not_found(f"volunteer {user_id}")
+            raise not_found(_("volunteer %(id)d") % {"id": user_id})
         if not sees_computers(visit.viewer, user):
             raise private()
         start = page * pages.PAGE_SIZE
@@ -188,7 +190,7 @@ class WorkPages:
 
         found = await visit.ctx.store.aread(read)
         if found is None:
-            raise not_found(f"computer {host_id}")
+            raise not_found(_("computer %(id)d") % {"id": host_id})
         user = found["user"]
         if not sees_computers(visit.viewer, user):
             raise private()
@@ -213,4 +215,4 @@ def _state(text: str) -> TaskState | None:
     try:
         return TaskState(text)
     except ValueError:
-        raise not_found(f"kind of task {text[:40]!r}") from None
+        raise not_found(_("kind of task %(kind)s") % {"kind": repr(text[:40])}) from None

@@ -13,10 +13,28 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "api_reply",
+        sa.Column("request_key", sa.Text(), nullable=False),
+        sa.Column("digest", sa.Text(), server_default="", nullable=False),
+        sa.Column("reply", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "expire_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("request_key"),
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("api_reply", schema=None) as batch_op:
+        batch_op.create_index("api_reply_expired", ["expire_time"], unique=False)
+
+    op.create_table(
         "api_token",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("token_hash", sa.Text(), server_default="", nullable=False),
+        sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("scopes", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "share",
@@ -39,7 +57,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "app",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("user_friendly_name", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -81,6 +99,7 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column("credit_function", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "min_avg_pfc",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -134,8 +153,56 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "app_credit",
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column(
+            "app_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column(
+            "owner_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column(
+            "n_results",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "total_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "expavg_credit",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "expavg_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("owner", "app_id", "owner_id"),
+        sqlite_autoincrement=False,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("app_credit", schema=None) as batch_op:
+        batch_op.create_index("app_credit_by_owner", ["owner", "owner_id"], unique=False)
+        batch_op.create_index("app_credit_by_recent", ["owner", "app_id", "expavg_credit"], unique=False)
+        batch_op.create_index("app_credit_by_total", ["owner", "app_id", "total_credit"], unique=False)
+
+    op.create_table(
         "app_version",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "app_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -183,6 +250,13 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "rollout_fraction",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column("rollout_plan", sa.Text(), server_default="{}", nullable=False),
         sa.Column(
             "pfc_n",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -237,8 +311,30 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "audit_entry",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("actor", sa.Text(), server_default="", nullable=False),
+        sa.Column("origin", sa.Text(), server_default="", nullable=False),
+        sa.Column("action", sa.Text(), server_default="", nullable=False),
+        sa.Column("target", sa.Text(), server_default="", nullable=False),
+        sa.Column("before", sa.Text(), server_default="null", nullable=False),
+        sa.Column("after", sa.Text(), server_default="null", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("audit_entry", schema=None) as batch_op:
+        batch_op.create_index("audit_by_target", ["target"], unique=False)
+
+    op.create_table(
         "batch",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -313,7 +409,7 @@ def upgrade() -> None:
 
     op.create_table(
         "code_sign_key",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("public_key", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "create_time",
@@ -334,7 +430,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_decay",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -363,7 +459,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "credit_entry",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -442,6 +538,40 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "credit_inheritance",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
+        ),
+        sa.Column(
+            "host_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "from_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "to_version_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "last_entry_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    op.create_table(
         "file",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column(
@@ -479,7 +609,7 @@ def upgrade() -> None:
 
     op.create_table(
         "host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "user_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -507,6 +637,14 @@ def upgrade() -> None:
         ),
         sa.Column("venue", sa.Text(), server_default="", nullable=False),
         sa.Column("domain_name", sa.Text(), server_default="", nullable=False),
+        sa.Column("label", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "hidden",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("removed_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column("external_ip_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("description", sa.Text(), server_default="{}", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
@@ -542,6 +680,8 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("host", schema=None) as batch_op:
         batch_op.create_index("host_by_cpid", ["user_id", "host_cpid"], unique=False)
+        batch_op.create_index("host_by_credit", ["expavg_credit"], unique=False)
+        batch_op.create_index("host_by_total", ["total_credit"], unique=False)
 
     op.create_table(
         "host_app_version",
@@ -653,7 +793,7 @@ def upgrade() -> None:
         sa.Column(
             "error_rate",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
-            server_default=sa.text("0.1"),
+            server_default=sa.text("(0.1)"),
             nullable=False,
         ),
         sa.Column(
@@ -675,8 +815,48 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.PrimaryKeyConstraint("host_id", "app_version_id"),
+        sqlite_autoincrement=False,
         sqlite_strict=True,
     )
+    op.create_table(
+        "mail",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "create_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("recipient", sa.Text(), server_default="", nullable=False),
+        sa.Column("subject", sa.Text(), server_default="", nullable=False),
+        sa.Column("body", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "attempts",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "next_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("sent_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("error", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("mail", schema=None) as batch_op:
+        batch_op.create_index(
+            "mail_waiting",
+            ["next_time"],
+            unique=False,
+            sqlite_where=sa.text("sent_time IS NULL"),
+            postgresql_where=sa.text("sent_time IS NULL"),
+        )
+
     op.create_table(
         "meta",
         sa.Column("key", sa.Text(), nullable=False),
@@ -687,7 +867,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_from_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -723,7 +903,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "msg_to_host",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "host_id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -754,7 +934,7 @@ def upgrade() -> None:
 
     op.create_table(
         "news",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("title", sa.Text(), server_default="", nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
         sa.Column(
@@ -765,8 +945,43 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "one_time_code",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "user_id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("purpose", sa.Text(), server_default="", nullable=False),
+        sa.Column("code_hash", sa.Text(), server_default="", nullable=False),
+        sa.Column("payload", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "create_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("expire_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("used_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("code_hash"),
+        sqlite_autoincrement=True,
+        sqlite_strict=True,
+    )
+    with op.batch_alter_table("one_time_code", schema=None) as batch_op:
+        batch_op.create_index("code_by_user", ["user_id", "purpose"], unique=False)
+
+    op.create_table(
+        "project_sample",
+        sa.Column("time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=False),
+        sa.Column("figures", sa.Text(), server_default="{}", nullable=False),
+        sa.PrimaryKeyConstraint("time"),
+        sqlite_strict=True,
+    )
+    op.create_table(
         "result",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "workunit_id",
@@ -900,6 +1115,7 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     with op.batch_alter_table("result", schema=None) as batch_op:
+        batch_op.create_index("result_by_app", ["app_id"], unique=False)
         batch_op.create_index("result_by_host", ["host_id", "id"], unique=False)
         batch_op.create_index("result_by_user", ["user_id", "id"], unique=False)
         batch_op.create_index("result_by_workunit", ["workunit_id", "user_id"], unique=False)
@@ -918,14 +1134,6 @@ def upgrade() -> None:
             postgresql_where=sa.text("server_state = 4"),
         )
 
-    op.create_index(
-        "result_unsent",
-        "result",
-        [sa.text("priority DESC"), "turn", "id"],
-        unique=False,
-        sqlite_where=sa.text("server_state = 2"),
-        postgresql_where=sa.text("server_state = 2"),
-    )
     op.create_table(
         "result_text",
         sa.Column(
@@ -942,7 +1150,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "team",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("name_lc", sa.Text(), server_default="", nullable=False),
         sa.Column("founder_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -954,6 +1162,13 @@ def upgrade() -> None:
         ),
         sa.Column("description", sa.Text(), server_default="", nullable=False),
         sa.Column("url", sa.Text(), server_default="", nullable=False),
+        sa.Column("country", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "joinable",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
         sa.Column(
             "total_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -977,6 +1192,10 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    with op.batch_alter_table("team", schema=None) as batch_op:
+        batch_op.create_index("team_by_credit", ["expavg_credit"], unique=False)
+        batch_op.create_index("team_by_total", ["total_credit"], unique=False)
+
     op.create_table(
         "upload",
         sa.Column("name", sa.Text(), nullable=False),
@@ -1012,7 +1231,7 @@ def upgrade() -> None:
 
     op.create_table(
         "user_account",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column("email_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("authenticator", sa.Text(), server_default="", nullable=False),
@@ -1043,6 +1262,30 @@ def upgrade() -> None:
             server_default=sa.text("1"),
             nullable=False,
         ),
+        sa.Column("role", sa.Text(), server_default="", nullable=False),
+        sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "send_email",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column("language", sa.Text(), server_default="", nullable=False),
+        sa.Column("totp_secret", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "totp_step",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "session_epoch",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("erase_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
+        sa.Column("erased_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
             "total_credit",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
@@ -1071,10 +1314,18 @@ def upgrade() -> None:
     with op.batch_alter_table("user_account", schema=None) as batch_op:
         batch_op.create_index("user_by_credit", ["expavg_credit"], unique=False)
         batch_op.create_index("user_by_team", ["team_id"], unique=False)
+        batch_op.create_index("user_by_total", ["total_credit"], unique=False)
+        batch_op.create_index(
+            "user_to_erase",
+            ["erase_time"],
+            unique=False,
+            sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+            postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        )
 
     op.create_table(
         "workunit",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
         sa.Column(
             "app_id",
@@ -1295,6 +1546,15 @@ def upgrade() -> None:
             postgresql_where=sa.text("need_validate = 1"),
         )
 
+    op.create_index(
+        "result_unsent",
+        "result",
+        [sa.text("priority DESC"), "turn", "id"],
+        unique=False,
+        sqlite_where=sa.text("server_state = 2"),
+        postgresql_where=sa.text("server_state = 2"),
+    )
+
 
 def downgrade() -> None:
     with op.batch_alter_table("workunit", schema=None) as batch_op:
@@ -1328,6 +1588,12 @@ def downgrade() -> None:
 
     op.drop_table("workunit")
     with op.batch_alter_table("user_account", schema=None) as batch_op:
+        batch_op.drop_index(
+            "user_to_erase",
+            sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+            postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        )
+        batch_op.drop_index("user_by_total")
         batch_op.drop_index("user_by_team")
         batch_op.drop_index("user_by_credit")
 
@@ -1336,6 +1602,10 @@ def downgrade() -> None:
         batch_op.drop_index("upload_by_result")
 
     op.drop_table("upload")
+    with op.batch_alter_table("team", schema=None) as batch_op:
+        batch_op.drop_index("team_by_total")
+        batch_op.drop_index("team_by_credit")
+
     op.drop_table("team")
     op.drop_table("result_text")
     with op.batch_alter_table("result", schema=None) as batch_op:
@@ -1352,8 +1622,14 @@ def downgrade() -> None:
         batch_op.drop_index("result_by_workunit")
         batch_op.drop_index("result_by_user")
         batch_op.drop_index("result_by_host")
+        batch_op.drop_index("result_by_app")
 
     op.drop_table("result")
+    with op.batch_alter_table("one_time_code", schema=None) as batch_op:
+        batch_op.drop_index("code_by_user")
+
+    op.drop_table("one_time_code")
+    op.drop_table("project_sample")
     op.drop_table("news")
     with op.batch_alter_table("msg_to_host", schema=None) as batch_op:
         batch_op.drop_index(
@@ -1365,8 +1641,18 @@ def downgrade() -> None:
     op.drop_table("msg_to_host")
     op.drop_table("msg_from_host")
     op.drop_table("meta")
+    with op.batch_alter_table("mail", schema=None) as batch_op:
+        batch_op.drop_index(
+            "mail_waiting",
+            sqlite_where=sa.text("sent_time IS NULL"),
+            postgresql_where=sa.text("sent_time IS NULL"),
+        )
+
+    op.drop_table("mail")
     op.drop_table("host_app_version")
     with op.batch_alter_table("host", schema=None) as batch_op:
+        batch_op.drop_index("host_by_total")
+        batch_op.drop_index("host_by_credit")
         batch_op.drop_index("host_by_cpid")
 
     op.drop_table("host")
@@ -1376,6 +1662,7 @@ def downgrade() -> None:
         )
 
     op.drop_table("file")
+    op.drop_table("credit_inheritance")
     with op.batch_alter_table("credit_entry", schema=None) as batch_op:
         batch_op.drop_index(
             "credit_once", sqlite_where=sa.text("kind = 'grant'"), postgresql_where=sa.text("kind = 'grant'")
@@ -1396,6 +1683,20 @@ def downgrade() -> None:
         batch_op.drop_index("batch_unfinished")
 
     op.drop_table("batch")
+    with op.batch_alter_table("audit_entry", schema=None) as batch_op:
+        batch_op.drop_index("audit_by_target")
+
+    op.drop_table("audit_entry")
     op.drop_table("app_version")
+    with op.batch_alter_table("app_credit", schema=None) as batch_op:
+        batch_op.drop_index("app_credit_by_total")
+        batch_op.drop_index("app_credit_by_recent")
+        batch_op.drop_index("app_credit_by_owner")
+
+    op.drop_table("app_credit")
     op.drop_table("app")
     op.drop_table("api_token")
+    with op.batch_alter_table("api_reply", schema=None) as batch_op:
+        batch_op.drop_index("api_reply_expired")
+
+    op.drop_table("api_reply")

@@ -1,0 +1,112 @@
+"""``cobblestone backup`` and ``cobblestone restore``."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.output import error_console, size, when
+from cobblestone.domain.backups import KeysInBackup
+
+if TYPE_CHECKING:
+    from cobblestone.server.backup import Manifest, Report
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.command("backup")(backup)
+    root.command("restore")(restore)
+
+
+def backup(
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
+    ],
+    project: ProjectOption = None,
+    keys: Annotated[
+        KeysInBackup,
+        typer.Option(help="Which secrets go along. Without them the project cannot be restored as it was."),
+    ] = KeysInBackup.ALL,
+    results: Annotated[bool, typer.Option(help="Also what assimilators wrote (the folder results).")] = True,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Back up a project, running or not, and check the copy."""
+    from cobblestone.server.backup import BackupWish, make_backup, verify_backup
+    from cobblestone.server.project import ProjectFolder
+
+    folder = ProjectFolder(local_folder(project))
+    with _progress(quiet or json) as report:
+        made = make_backup(folder, target.absolute(), BackupWish(keys=keys, results=results), report=report)
+        verify_backup(target.absolute(), report=report)
+    out = output(json, quiet)
+    if keys is KeysInBackup.ALL:
+        out.warn("the backup holds the project's secrets: keep it as safe as the server itself.")
+    _show(json, quiet, made, target, "Backed up")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `cobblestone backup` wrote.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check the backup.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a project folder from a backup; every file is checked first."""
+    from cobblestone.server.backup import restore_backup, verify_backup
+
+    if check == (target is not None):
+        raise typer.BadParameter("give the folder to restore into, or --check")
+    with _progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), report=report)
+        else:
+            found = restore_backup(source.absolute(), target, report=report)
+    _show(
+        json, quiet, found, source if target is None else target, "Sound:" if target is None else "Restored"
+    )
+    if target is not None and found.keys != KeysInBackup.ALL.value:
+        output(json, quiet).warn(
+            f"the backup was made with --keys {found.keys}: put the missing files into {target / 'keys'} before you run it."
+        )
+
+
+def _show(json: bool, quiet: bool, manifest: Manifest, place: Path, verb: str) -> None:
+    output(json, quiet).show(
+        {
+            "place": str(place),
+            "name": manifest.name,
+            "url": manifest.url,
+            "time": manifest.time,
+            "cobblestone": manifest.cobblestone,
+            "schema": manifest.schema,
+            "keys": manifest.keys,
+            "files": len(manifest.files),
+            "nbytes": manifest.nbytes,
+        },
+        lines=[
+            f"{verb} {manifest.name} ({manifest.url}): {place}",
+            (
+                f"  {len(manifest.files)} files, {size(manifest.nbytes)}, as of {when(manifest.time)};"
+                f" cobblestone {manifest.cobblestone}, schema {manifest.schema}"
+            ),
+        ],
+        essential=[place],
+    )
+
+
+@contextmanager
+def _progress(hidden: bool) -> Generator[Report]:
+    from rich.progress import Progress
+
+    with Progress(console=error_console(), transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda what, part: bar.update(task, description=what, completed=part)

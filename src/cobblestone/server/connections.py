@@ -1,0 +1,120 @@
+"""What a connection may cost: the size of a request's head, the time that its sender may be silent, how many there are.
+
+The HTTP library reads whatever comes for as long as it comes.  On the open internet somebody opens a thousand connections
+and says nothing, or sends a head that never ends; such connections are closed, and the others do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sys
+from typing import Any, cast
+
+import structlog
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+log = structlog.get_logger(__name__)
+
+MAX_HEAD_BYTES = 65_536
+"""Of request line and header fields; a BOINC client sends less than 1,000."""
+
+SPARE_FILES = 512
+"""Open files that are kept for the database, uploads and downloads, beside the connections."""
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class GuardedConnection(HttpToolsProtocol):
+    """A connection that knows whether it waits for its sender, and since when."""
+
+    max_connections = 1000
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: the library's own arguments
+        super().__init__(*arguments, **options)
+        self.waits_for_sender = True
+        self.quiet_since = self.loop.time()
+        self._head_bytes = 0
+        self._in_head = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Take a connection; of too many, the one that has been silent longest goes."""
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            waiting = [each for each in _guarded(self.connections) if each.waits_for_sender]
+            if waiting:
+                min(waiting, key=lambda each: each.quiet_since).give_up()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, unless it makes the head too large."""
+        if not self._in_head:  # within a head the clock is not set back: it must come whole in time
+            self.quiet_since = self.loop.time()
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+                log.info("head_too_large", client=self.client)
+                self.transport.write(_TOO_LARGE)
+                self.give_up()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self.waits_for_sender = self._in_head = True
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is there; the body follows."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is there: now we are the ones who take time."""
+        self.waits_for_sender = False
+        super().on_message_complete()
+
+    def overdue(self, since: float) -> bool:
+        """Whether the sender owes us something since before that time."""
+        if self.flow.read_paused:  # it is we who do not read
+            return False
+        return self.waits_for_sender and self.quiet_since < since
+
+    def give_up(self) -> None:
+        """Close, and do not wait until what was sent has arrived."""
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def _guarded(connections: set[Any]) -> list[GuardedConnection]:
+    return [cast("GuardedConnection", each) for each in connections]
+
+
+async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) -> None:
+    """Close connections whose sender has been silent for ``idle_seconds``; runs until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(min(5.0, idle_seconds / 2))
+        silent = [
+            each
+            for each in _guarded(server.server_state.connections)
+            if each.overdue(loop.time() - idle_seconds)
+        ]
+        for connection in silent:
+            connection.give_up()
+        if silent:
+            log.info("silent_connections_closed", count=len(silent))
+
+
+def connection_class(max_connections: int) -> type[GuardedConnection]:
+    """The class of connections for a server, which is allowed as many open files as it needs."""
+    if sys.platform != "win32":
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = max_connections + SPARE_FILES
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            max_connections = max(16, min(max_connections, soft - SPARE_FILES))
+    return type("Connection", (GuardedConnection,), {"max_connections": max_connections})

@@ -1,0 +1,67 @@
+"""Watches the project: warnings, samples for the operator's drawings, and the steps of roll-outs."""
+
+from __future__ import annotations
+
+import structlog
+
+from cobblestone.server.context import ServerContext
+from cobblestone.server.disk import free_bytes
+from cobblestone.server.project_figures import ProjectState, StateReader
+from cobblestone.server.rollout import advance_rollouts
+from cobblestone.server.watch import current_warnings
+from cobblestone.store.operation import add_sample, last_sample_time
+
+log = structlog.get_logger(__name__)
+
+
+class Watcher:
+    """The daemon."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._state = StateReader(ctx)
+        self._next_sample: float | None = None
+
+    async def step(self) -> int:
+        """One look; there is never anything left to do at once."""
+        ctx = self._ctx
+        state = await self._state.get()
+        ctx.health.set_warnings(current_warnings(ctx, state.figures, state.endings), now=ctx.clock())
+        await advance_rollouts(ctx)
+        await self._sample(state)
+        return 0
+
+    async def _sample(self, state: ProjectState) -> None:
+        ctx, now, watch = self._ctx, self._ctx.clock(), self._ctx.settings.watch
+        if self._next_sample is None:
+            self._next_sample = await ctx.store.aread(last_sample_time) + watch.sample_seconds
+        if now < self._next_sample:
+            return
+        self._next_sample = now + watch.sample_seconds
+        figures = sample_figures(ctx, state)
+        await ctx.store.awrite(
+            lambda tx: add_sample(tx, figures, now=now, keep_since=now - watch.keep_samples)
+        )
+
+
+def sample_figures(ctx: ServerContext, state: ProjectState) -> dict[str, float]:
+    """What a sample keeps.  The names that begin with ``n_`` only grow while the server runs: rates are their differences."""
+    figures, ended = state.figures, state.endings
+    return {
+        "unsent": figures.unsent,
+        "in_progress": figures.in_progress,
+        "validation": figures.validation,
+        "assimilation": figures.assimilation,
+        "deletion": figures.deletion,
+        "backlog_seconds": round(figures.backlog_seconds, 1),
+        "hosts_active": figures.hosts_active,
+        "error_rate": round(ended.error_rate, 4),
+        "disk_free": free_bytes(ctx),
+        "write_backlog": ctx.store.backlog(),
+        "n_created": figures.results_created,
+        "n_credited": figures.credit_entries,
+        "n_sent": ctx.metrics.n_sent,
+        "n_reported": ctx.metrics.n_reported,
+        "n_requests": ctx.metrics.n_requests,
+        "n_failed_requests": ctx.metrics.n_errors,
+    }

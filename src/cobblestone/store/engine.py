@@ -1,0 +1,126 @@
+"""What a database offers to the layer above (``database.py``): SQLite and PostgreSQL each have such an engine.
+
+SQL is written once, with ``?`` placeholders, in what both understand.  What differs stands here: how a transaction begins,
+whether rows can be locked, how a list of values is passed, and what an error means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Protocol
+
+from cobblestone.domain.errors import ConfigError
+
+Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
+Parameters = Sequence[object]
+
+POSTGRES_PREFIXES = ("postgresql://", "postgres://")
+
+
+class Fault(Enum):
+    """What an error of a driver, or of a write, means for the transaction that it happened in."""
+
+    JOB = auto()  #: only the write that caused it fails
+    TRANSACTION = auto()  #: nothing of the transaction can be kept
+    COLLISION = auto()  #: another process was in the way: the transaction may be tried again
+
+
+class Cursor(Protocol):
+    """The answer to a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Number of changed rows."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """All rows."""
+        ...
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None."""
+        ...
+
+
+class Connection(Protocol):
+    """A connection with explicit transactions."""
+
+    row_locks: bool  #: whether other processes may write at the same time, so that rows need locks
+    savepoints: (
+        bool  #: whether a failed write is undone alone; else its neighbours are tried again without it
+    )
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
+        """Run a statement."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> Cursor:
+        """Run a statement once per row of parameters."""
+        ...
+
+    def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
+        """Rows of a query that ends its parameters with ``IN (??)``: one of these values."""
+        ...
+
+    def column_names(self, table: str, /) -> list[str]:
+        """Names of a table's columns, in order."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction, after connecting again if the server has gone."""
+        ...
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo the transaction; never raises."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class Engine(Protocol):
+    """A kind of database, and where this one is."""
+
+    def connect(self, *, read_only: bool = False) -> Connection:
+        """Open a connection.
+
+        Raises:
+            Busy: another process holds the database.
+            StoreError: it cannot be reached, or is no project database.
+        """
+        ...
+
+    def fault(self, error: BaseException) -> Fault:
+        """What an error means."""
+        ...
+
+
+def is_postgres(location: Path | str) -> bool:
+    """Whether a location is the address of a PostgreSQL database, not a SQLite file."""
+    return isinstance(location, str) and location.startswith(POSTGRES_PREFIXES)
+
+
+def engine_for(location: Path | str) -> Engine:
+    """The engine for a SQLite file, or for an address that begins with ``postgresql://``.
+
+    Raises:
+        ConfigError: PostgreSQL's driver is not installed.
+    """
+    if not is_postgres(location):
+        from cobblestone.store.sqlite import SqliteEngine
+
+        return SqliteEngine(Path(location))
+    try:
+        from cobblestone.store.postgres import PostgresEngine
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "PostgreSQL's driver is not installed. Install it with: pip install 'cobblestone[postgres]'"
+        ) from error
+    return PostgresEngine(str(location))

@@ -1,0 +1,198 @@
+"""Projects to measure: made through the store's own verbs, as big as wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from tests.bench.load import Volunteer
+
+from cobblestone.demo.stock_client import free_port
+from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.hosts import HostDescription
+from cobblestone.domain.ids import AppId, AppVersionId, UserId
+from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+from cobblestone.ops.settings import settings_template
+from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.transitioner import Transitioner
+from cobblestone.server.project import ProjectFolder, write_private
+from cobblestone.server.run import open_project
+from cobblestone.store import apps, batches, files, hosts, keys, people
+from cobblestone.store.database import Transaction
+from cobblestone.store.upgrade import upgrade
+from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
+
+T = TypeVar("T")
+
+N_USERS = 1000
+HOSTS_PER_USER = 5
+PART = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchProject:
+    """A project that no server runs yet."""
+
+    root: Path
+    url: str
+    volunteers: list[Volunteer]
+    code_sign_key: str
+    n_jobs: int
+
+
+def make_project(
+    root: Path, *, n_jobs: int, quorum: int = 1, hosts_per_user: int = HOSTS_PER_USER, transition: bool = True
+) -> BenchProject:
+    """A project with an app, volunteers and jobs; ``transition`` also makes the results."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "cobblestone.toml").write_text(
+        settings_template(
+            project={"url": url},
+            server={"port": port},
+            scheduler={"daily_result_quota": 1_000_000, "one_result_per_user": quorum > 1},
+            log={"level": "warning"},
+        )
+    )
+    folder = ProjectFolder(root)
+    folder.make()
+    write_private(folder.secret_file, os.urandom(32))
+    upgrade(folder.database)
+    with ExitStack() as stack:
+        ctx = stack.enter_context(open_project(root))
+        key_text, app = _add_app(ctx, quorum=quorum)
+        volunteers = _add_volunteers(ctx, hosts_per_user=hosts_per_user)
+        add_jobs(ctx, app, n_jobs)
+        if transition:
+            make_results(ctx)
+    return BenchProject(root=root, url=url, volunteers=volunteers, code_sign_key=key_text, n_jobs=n_jobs)
+
+
+def _add_app(ctx: ServerContext, *, quorum: int) -> tuple[str, App]:
+    now = time.time()
+    store, folder = ctx.store, ctx.folder
+    key = generate_key()
+    key_text = encode_public_key(key.public_key())
+    store.write(lambda tx: keys.set_current_key(tx, key_text, successor_signatures={}, now=now))
+    staged = files.stage_bytes(folder.staging, b"#!/bin/sh\n")
+    stored = files.add_file(
+        store, folder.download, staged, files.app_file_name("prog.sh", staged.sha256), now=now
+    )
+    app = store.write(
+        lambda tx: apps.create_app(
+            tx,
+            App(
+                id=AppId(0),
+                name="bench",
+                comparison=ComparisonRule(kind="bitwise"),
+                rules=ReplicationRules(min_quorum=quorum, target_nresults=quorum),
+                limits=JobLimits(rsc_fpops_est=1e9),
+                output_specs=(OutputSpec(open_name="out", optional=True, max_nbytes=1_000_000),),
+            ),
+            form=JobForm(),
+            now=now,
+        )
+    )
+    version = AppVersion(
+        id=AppVersionId(0),
+        app_id=app.id,
+        platform=ANY_PLATFORM,
+        version_num=0,
+        files=(
+            AppFile(
+                name=stored.name,
+                open_name="prog.sh",
+                nbytes=stored.nbytes,
+                md5=stored.md5,
+                executable=True,
+                main_program=True,
+                signature=sign_md5(key, stored.md5),
+            ),
+        ),
+    )
+    store.write(lambda tx: apps.add_version(tx, version, now=now))
+    return key_text, app
+
+
+def _add_volunteers(ctx: ServerContext, *, hosts_per_user: int) -> list[Volunteer]:
+    now = time.time()
+
+    def add(tx: Transaction, number: int) -> list[Volunteer]:
+        authenticator = f"{number:032x}"
+        user = people.create_user(
+            tx,
+            people.NewUser(
+                name=f"user {number}",
+                email_addr=f"user{number}@example.org",
+                passwd_hash="x",
+                authenticator=authenticator,
+                cross_project_id=authenticator,
+            ),
+            weak_authenticator_of=lambda id_: f"{id_}_x{id_}",
+            now=now,
+        )
+        return [Volunteer(authenticator, _add_host(tx, user.id, now)) for _ in range(hosts_per_user)]
+
+    added = _in_parts(ctx, [partial(add, number=number) for number in range(1, N_USERS + 1)])
+    # Neighbours in the list belong to different users, as callers do.
+    return [volunteer for of_place in zip(*added, strict=True) for volunteer in of_place]
+
+
+def _add_host(tx: Transaction, user_id: UserId, now: float) -> int:
+    host = hosts.create_host(tx, user_id, host_cpid="", venue="", now=now)
+    hosts.update_host(
+        tx,
+        host.id,
+        HostDescription(domain_name="volunteer-host", p_fpops=1e9, p_iops=1e9),
+        rpc_seqno=1,
+        host_cpid="",
+        external_ip_addr="127.0.0.1",
+        now=now,
+    )
+    return int(host.id)
+
+
+def _in_parts(ctx: ServerContext, operations: Sequence[Callable[[Transaction], T]]) -> list[T]:
+    """Many small writes, some hundred in one."""
+    answers: list[T] = []
+    for start in range(0, len(operations), PART):
+        part = operations[start : start + PART]
+        answers += ctx.store.write(lambda tx, part=part: [operation(tx) for operation in part])
+    return answers
+
+
+def add_jobs(ctx: ServerContext, app: App, n: int) -> None:
+    """Submit jobs, through the store's verb."""
+    store = ctx.store
+    now = time.time()
+    batch = store.write(lambda tx: batches.create_batch(tx, name="bench", app_id=app.id, now=now))
+    job = batches.NewJob(limits=JobLimits(rsc_fpops_est=1e9), rules=app.rules, output_specs=app.output_specs)
+
+    def add(tx: Transaction, n: int) -> None:
+        batches.add_jobs(tx, batches.batch_by_id(tx, batch.id), app.name, [job] * n, now=now)
+
+    for start in range(0, n, PART):
+        store.write(partial(add, n=min(PART, n - start)))
+    store.write(lambda tx: batches.close_batch(tx, batch.id, now=now))
+
+
+def make_results(ctx: ServerContext) -> int:
+    """Let the transitioner make all results."""
+
+    async def run() -> int:
+        transitioner = Transitioner(ctx)
+        n = 0
+        while done := await transitioner.step():
+            n += done
+        return n
+
+    return asyncio.run(run())

@@ -1,0 +1,151 @@
+"""Writes share a commit, fail alone, and try again when another process is in their way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.postgres_server import PostgresServer
+
+from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.store import people
+from cobblestone.store.database import Store, Transaction
+
+
+def add(store: Store, title: str) -> object:
+    return store._writer.submit(lambda tx: people.add_news(tx, title, "text", now=1.0))
+
+
+def titles(store: Store) -> list[str]:
+    return [item.title for item in store.read(people.list_news)]
+
+
+@pytest.fixture
+def other(location: Path | str, store: Store) -> Iterator[Store]:
+    """Another process with the same PostgreSQL database open."""
+    opened = Store(location, readers=1)
+    yield opened
+    opened.close()
+
+
+def test_writes_that_arrive_together_fail_alone(store: Store):
+    def fail(tx: Transaction) -> None:
+        people.add_news(tx, "lost", "text", now=1.0)
+        raise ValueError("mine")
+
+    gate = threading.Event()
+    blocked = store._writer.submit(lambda tx: gate.wait())  # the next three wait for this one, together
+    futures = [add(store, "first"), store._writer.submit(fail), add(store, "second")]
+    gate.set()
+    blocked.result()
+    assert futures[0].result() > 0
+    with pytest.raises(ValueError, match="mine"):
+        futures[1].result()
+    assert futures[2].result() > 0
+    assert titles(store) == ["second", "first"]
+
+
+def test_memory_hears_of_what_was_undone(store: Store):
+    heard: list[int] = []
+    store.on_rollback(lambda: heard.append(1))
+    with pytest.raises(ZeroDivisionError):
+        store.write(lambda tx: 1 / 0)
+    assert heard
+
+
+def test_a_read_cannot_write(store: Store):
+    with pytest.raises((StoreError, Exception), match=r"read.?only"):
+        store.read(lambda db: people.add_news(Transaction(db._connection), "no", "text", now=1.0))
+    assert titles(store) == []
+
+
+def test_texts_of_strangers_do_not_stop_a_write(store: Store):
+    store.write(lambda tx: people.add_news(tx, "nul \0 inside, and 日本語", "?'%s %%", now=1.0))
+    item = store.read(people.list_news)[0]
+    assert item.title.replace("\0", "") == "nul  inside, and 日本語"
+    assert item.text == "?'%s %%"
+
+
+@pytest.mark.parametrize("location", ["postgresql"], indirect=True)
+def test_of_two_that_lock_crosswise_one_tries_again(store: Store, other: Store):
+    first, second = store.write(
+        lambda tx: [people.add_news(tx, name, "0", now=1.0) for name in ("one", "two")]
+    )
+    meet = threading.Barrier(2)
+    tries: list[int] = []
+
+    def append(tx: Transaction, ids: list[int], mark: str) -> None:
+        tries.append(1)
+        tx.execute("UPDATE news SET text = text || ? WHERE id = ?", (mark, ids[0]))
+        if len(tries) <= 2:
+            meet.wait(10)
+        tx.execute("UPDATE news SET text = text || ? WHERE id = ?", (mark, ids[1]))
+
+    futures = [
+        store._writer.submit(lambda tx: append(tx, [first, second], "a")),
+        other._writer.submit(lambda tx: append(tx, [second, first], "b")),
+    ]
+    for future in futures:
+        future.result(30)
+    assert len(tries) > 2, "they did not meet"
+    assert {"".join(sorted(item.text)) for item in store.read(people.list_news)} == {"0ab"}
+
+
+@pytest.mark.parametrize("location", ["postgresql"], indirect=True)
+def test_a_row_that_another_process_made_meanwhile_is_found_by_the_next_try(store: Store, other: Store):
+    met = threading.Event()
+
+    def make(tx: Transaction) -> str:
+        if tx.value("SELECT 1 FROM meta WHERE key = 'k'"):
+            return "found"
+        if not met.is_set():
+            other.write(lambda tx: tx.execute("INSERT INTO meta (key, value) VALUES ('k', 'theirs')"))
+            met.set()
+        tx.execute("INSERT INTO meta (key, value) VALUES ('k', 'mine')")
+        return "made"
+
+    assert store.write(make) == "found"
+    assert store.read(lambda db: db.value("SELECT value FROM meta WHERE key = 'k'")) == "theirs"
+
+
+def test_a_restarted_server_is_found_again():
+    server = PostgresServer()
+    store = Store(server.project_database(), readers=1)
+    try:
+        add(store, "before").result()
+        server.stop(abruptly=True)
+        with pytest.raises(StoreError, match="could not store this"):
+            add(store, "lost").result()
+        with pytest.raises(StoreError, match="Is PostgreSQL running"):
+            titles(store)
+        server.start()
+        add(store, "after").result()
+        assert titles(store) == ["after", "before"]
+    finally:
+        store.close()
+        server.close()
+
+
+def test_what_is_wrong_with_an_address_is_said(postgres: PostgresServer, tmp_path: Path):
+    cases = {
+        f"postgresql://cobblestone@/nowhere?host={postgres.folder}": "Create it first",
+        f"postgresql://stranger@/postgres?host={postgres.folder}": "does not exist",
+        f"postgresql://cobblestone:pass@/x?host={tmp_path}": "Is PostgreSQL running",
+        "postgresql://cobblestone@127.0.0.1:1/x": "does it listen",
+        "postgresql://host/x?nonsense=1": "not an address",
+    }
+    for address, text in cases.items():
+        with pytest.raises(StoreError, match=text) as caught:
+            Store(address)
+        assert "pass" not in str(caught.value).replace("password", "")
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch):
+    import sys
+
+    monkeypatch.delitem(sys.modules, "cobblestone.store.postgres", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"pip install 'cobblestone\[postgres\]'"):
+        Store("postgresql://host/x")

@@ -1,0 +1,61 @@
+"""A real server process, and hosts that speak to it over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+
+
+class Server:
+    """A real server process on a project that a World made."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root = root
+        self.url = url
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            assert self.process.poll() is None, "the server ended at once"
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}healthz").status_code == 200:
+                    return
+            time.sleep(0.02)
+        raise AssertionError("the server does not start")
+
+    def rss(self) -> int:
+        """Bytes of memory that it holds."""
+        assert self.process is not None
+        return psutil.Process(self.process.pid).memory_info().rss
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class RemoteWorld:
+    """What a SimHost needs of a World, over real HTTP; a dead server is an exception."""
+
+    def __init__(self, url: str) -> None:
+        self.http = httpx.Client(base_url=url, timeout=10)
+
+    def close(self) -> None:
+        self.http.close()
+
+    def post(self, path: str, **options: object) -> httpx.Response:
+        return self.http.post(path, **options)  # type: ignore[arg-type]

@@ -1,0 +1,196 @@
+"""Backups of a project that runs, and what is made of them again."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.project_world import World
+
+from cobblestone.domain.backups import KeysInBackup
+from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.domain.work import InputFile
+from cobblestone.server.backup import BackupWish, Manifest, make_backup, restore_backup, verify_backup
+from cobblestone.server.project import ProjectFolder
+from cobblestone.server.run import open_project
+from cobblestone.store import files, people
+from cobblestone.store.files import place_of
+
+LARGE = 200_000
+
+
+def busy(world: World, n: int = 3) -> None:
+    """Jobs with inputs, large outputs and an archive of what they wrote."""
+    stored = world.store_file("low.json", b"input " * 1000)
+    app = world.add_app()
+    world.add_jobs(
+        app,
+        n=n,
+        inputs=[InputFile(name=stored.name, open_name="in", nbytes=stored.nbytes, md5=stored.md5)],
+    )
+    world.settle()
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1e6)
+    for name in sorted(host.held):
+        host.finish(name, name.encode() * (LARGE // len(name)))
+    (world.ctx.folder.results / "demo").mkdir(parents=True, exist_ok=True)
+    (world.ctx.folder.results / "demo" / "answer").write_text("42")
+    (world.ctx.folder.root / "merge.py").write_text("def assimilate(workunit): ...\n")
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar", "copy.tar.gz"])
+def test_a_restored_backup_is_the_project_again(world: World, tmp_path: Path, name: str):
+    busy(world)
+    made = make_backup(world.ctx.folder, tmp_path / name)
+    assert verify_backup(tmp_path / name) == made
+    restore_backup(tmp_path / name, tmp_path / "again")
+    folder = ProjectFolder(tmp_path / "again")
+    assert (folder.root / "merge.py").read_text() == (world.ctx.folder.root / "merge.py").read_text()
+    assert (folder.results / "demo" / "answer").read_text() == "42"
+    assert folder.secret_file.read_bytes() == world.ctx.folder.secret_file.read_bytes()
+    assert folder.secret_file.stat().st_mode & 0o077 == 0
+    with open_project(folder.root) as again:
+        rows = "SELECT name, md5, nbytes FROM upload ORDER BY name"
+        assert again.store.read(lambda db: db.query(rows)) == world.query(rows)
+        assert len(world.query(rows)) == 3
+        for root, table in ((folder.upload, "upload"), (folder.download, "file")):
+            for (file,) in world.query(f"SELECT name FROM {table}"):
+                here = place_of(world.ctx.folder.root / root.name, file)
+                assert place_of(root, file).read_bytes() == here.read_bytes()
+    assert not (folder.root / "manifest.json").exists()
+
+
+def test_files_that_never_change_cost_no_room(world: World, tmp_path: Path):
+    busy(world)
+    make_backup(world.ctx.folder, tmp_path / "copy")
+    (name,) = world.query("SELECT name FROM file LIMIT 1")[0]
+    here = place_of(world.ctx.folder.download, name).stat()
+    there = place_of(tmp_path / "copy" / "download", name).stat()
+    assert (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def test_a_backup_under_load_holds_every_file_that_its_rows_need(world: World, tmp_path: Path):
+    busy(world)
+    stop = threading.Event()
+    problems: list[BaseException] = []
+
+    def load() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                stored = world.store_file(f"f{number}", f"content {number}".encode())
+                world.write(lambda tx, name=stored.name: files.add_references(tx, {name: 1}))
+                world.write(lambda tx: people.add_news(tx, "news", "text " * 200, now=1.0))
+            except BaseException as error:  # noqa: BLE001  # shown by the assertion below
+                problems.append(error)
+                return
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        for number in range(5):
+            target = tmp_path / f"copy{number}"
+            make_backup(world.ctx.folder, target)
+            restore_backup(target, tmp_path / f"again{number}")
+            with open_project(tmp_path / f"again{number}") as again:
+                needed = again.store.read(lambda db: db.query("SELECT name FROM file WHERE refs > 0"))
+                missing = [name for (name,) in needed if not place_of(again.folder.download, name).exists()]
+            assert missing == []
+            assert needed
+    finally:
+        stop.set()
+        thread.join()
+    assert problems == []
+
+
+def test_secrets_go_along_only_if_wanted(world: World, tmp_path: Path):
+    world.ctx.folder.code_sign_private.write_text("private")
+    make_backup(world.ctx.folder, tmp_path / "a", BackupWish(keys=KeysInBackup.NO_SIGNING_KEY))
+    assert (tmp_path / "a/keys/secret").exists()
+    assert not (tmp_path / "a/keys/code_sign_private").exists()
+    make_backup(world.ctx.folder, tmp_path / "b", BackupWish(keys=KeysInBackup.NONE, results=False))
+    assert not (tmp_path / "b/keys").exists()
+    assert not (tmp_path / "b/results").exists()
+    restore_backup(tmp_path / "b", tmp_path / "again")
+    with pytest.raises(ConfigError, match="secret is missing"), open_project(tmp_path / "again"):
+        pass
+
+
+def _cut(root: Path) -> None:
+    path = next((root / "upload").rglob("*_0"))
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data[:-1] + b"!")
+
+
+def _lose(root: Path) -> None:
+    (root / "keys" / "secret").unlink()
+
+
+def _add(root: Path) -> None:
+    (root / "evil.py").write_text("…")
+
+
+def _damage(root: Path) -> None:
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest["files"][0]["path"] = "../outside"
+    (root / "manifest.json").write_text(json.dumps(manifest))
+
+
+def _newer(root: Path) -> None:
+    manifest = json.loads((root / "manifest.json").read_text())
+    (root / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "text"),
+    [
+        (_cut, "is damaged"),
+        (_lose, "keys/secret is missing"),
+        (_add, "evil.py is not in the manifest"),
+        (_damage, "outside of the backup"),
+        (_newer, "newer cobblestone"),
+    ],
+)
+def test_a_damaged_backup_is_found_out_and_leaves_nothing(
+    world: World, tmp_path: Path, harm: Callable[[Path], None], text: str
+):
+    busy(world)
+    make_backup(world.ctx.folder, tmp_path / "copy")
+    harm(tmp_path / "copy")
+    for attempt in (
+        lambda: verify_backup(tmp_path / "copy"),
+        lambda: restore_backup(tmp_path / "copy", tmp_path / "x"),
+    ):
+        with pytest.raises(StoreError, match=text):
+            attempt()
+    assert not (tmp_path / "x").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_backup_without_its_end_is_no_backup(world: World, tmp_path: Path):
+    made: Manifest = make_backup(world.ctx.folder, tmp_path / "copy.tar")
+    assert made.nbytes > 0
+    whole = (tmp_path / "copy.tar").read_bytes()
+    (tmp_path / "cut.tar").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises((StoreError, ConfigError)):
+        verify_backup(tmp_path / "cut.tar")
+    with pytest.raises(ConfigError, match="no manifest"):
+        verify_backup(world.ctx.folder.root)
+    with tarfile.open(tmp_path / "copy.tar") as archive:
+        assert "./manifest.json" in archive.getnames()
+    assert (tmp_path / "copy.tar").stat().st_mode & 0o077 == 0
+
+
+def test_a_backup_overwrites_nothing(world: World, tmp_path: Path):
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(ConfigError, match="exists already"):
+        make_backup(world.ctx.folder, tmp_path / "copy")
+    make_backup(world.ctx.folder, tmp_path / "good")
+    with pytest.raises(ConfigError, match="not empty"):
+        restore_backup(tmp_path / "good", world.ctx.folder.root)

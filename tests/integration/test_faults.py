@@ -1,0 +1,117 @@
+"""The disk is full, the database is locked: a clear answer, nothing lost, and work goes on when the trouble is over."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.helpers.project_world import SimHost, World, post_upload
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.server.recompute import recompute
+
+
+@contextmanager
+def full_database(world: World) -> Iterator[None]:
+    """SQLite says that the disk is full as soon as the file would grow."""
+
+    def limit(pages: int) -> None:
+        world.write(lambda tx: tx.query(f"PRAGMA max_page_count={pages}"))
+
+    limit(world.value("PRAGMA page_count"))
+    try:
+        yield
+    finally:
+        limit(2**30)
+
+
+@contextmanager
+def locked_database(world: World, *, patience: int) -> Iterator[None]:
+    """Another program holds the database; the project waits ``patience`` milliseconds for it."""
+    world.write(lambda tx: tx.query(f"PRAGMA busy_timeout={patience}"))
+    other = sqlite3.connect(world.ctx.folder.database, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.close()
+
+
+def started(world: World, n: int = 1) -> tuple[SimHost, list[str]]:
+    world.add_jobs(world.add_app(quorum=1), n=n)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    return host, host.new_results()
+
+
+def ends_well(world: World, host: SimHost, names: list[str]) -> None:
+    host.rpc(reports=[host.finish(name, b"answer") for name in names])
+    world.settle()
+    assert set(world.query("SELECT assimilate_state FROM workunit")) == {(2,)}
+    assert world.value("SELECT COUNT(*) FROM credit_entry") == len(names)
+    assert world.ctx.store.read(recompute).differences == []
+
+
+def test_on_a_full_disk_nothing_is_acknowledged_and_everything_is_there_afterwards(world: World):
+    host, names = started(world)
+    content = b"answer" * 3000
+    info = host.file_info(f"{names[0]}_0")
+    with full_database(world):
+        reply = post_upload(
+            world,
+            f"{names[0]}_0",
+            content,
+            signature=info.get("xml_signature").strip(),
+            max_nbytes=int(info.get("max_nbytes")),
+        )
+        assert reply.get("status") == "1", "the client shall try again"
+        assert world.value("SELECT COUNT(*) FROM upload") == 0
+    ends_well(world, host, names)
+
+
+def test_a_daemon_that_meets_a_full_disk_does_its_work_later(world: World):
+    host, names = started(world, n=30)
+    while len(names) < 30:
+        world.now += 60
+        host.rpc(ask=1e6)
+        names += host.new_results()
+    host.rpc(reports=[host.finish(name, b"answer") for name in names])
+    with full_database(world), pytest.raises(StoreError, match="full"):
+        world.settle()
+    world.settle()
+    assert set(world.query("SELECT assimilate_state FROM workunit")) == {(2,)}
+    assert world.value("SELECT COUNT(*) FROM credit_entry") == 30
+    assert world.ctx.store.read(recompute).differences == []
+
+
+def test_while_another_program_locks_the_database_clients_are_put_off(world: World):
+    host, names = started(world)
+    with locked_database(world, patience=50):
+        info = host.file_info(f"{names[0]}_0")
+        reply = post_upload(
+            world,
+            f"{names[0]}_0",
+            b"answer",
+            signature=info.get("xml_signature").strip(),
+            max_nbytes=int(info.get("max_nbytes")),
+        )
+        assert reply.get("status") == "1"
+        with pytest.raises(AssertionError, match="could not store"):
+            host.rpc(ask=1)
+    ends_well(world, host, names)
+
+
+def test_a_short_lock_only_makes_a_request_wait(world: World):
+    host, names = started(world)
+    with locked_database(world, patience=20_000):
+        request = threading.Thread(target=host.rpc)
+        request.start()
+        time.sleep(0.3)
+        assert request.is_alive()
+    request.join(20)
+    assert not request.is_alive()
+    ends_well(world, host, names)

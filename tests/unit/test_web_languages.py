@@ -1,0 +1,78 @@
+"""Catalogues of translated texts, and the choice of a language."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from babel.messages import Message
+from tools import messages
+
+from cobblestone.server.web import languages, wording
+
+PLACEHOLDER = re.compile(r"%\(\w+\)0?\d*[a-z]|%%|\{\w*\}")
+
+
+def strings(message: Message) -> list[str]:
+    found = message.string if isinstance(message.string, (tuple, list)) else [message.string]
+    return [text for text in found if text]
+
+
+def originals(message: Message) -> list[str]:
+    return [message.id] if isinstance(message.id, str) else list(message.id)
+
+
+@pytest.mark.parametrize("code", messages.LANGUAGES)
+def test_translations_have_the_placeholders_of_the_text(code: str) -> None:
+    wrong: list[str] = []
+    for message in messages.read(code):
+        if not message.id:
+            continue
+        wanted = set(PLACEHOLDER.findall(originals(message)[-1]))
+        for text in strings(message):
+            found = set(PLACEHOLDER.findall(text))
+            # a form for one thing may say "a day" instead of "1 day"
+            allowed = found == wanted or (len(originals(message)) > 1 and found < wanted)
+            if not allowed:
+                wrong.append(f"{originals(message)[0]!r}: {text!r}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("code", messages.LANGUAGES)
+def test_no_translation_brings_markup_that_the_text_does_not_have(code: str) -> None:
+    for message in messages.read(code):
+        if message.id:
+            for text in strings(message):
+                assert sorted(re.findall(r"<[^>]*>", text)) == sorted(
+                    re.findall(r"<[^>]*>", originals(message)[0])
+                )
+
+
+@pytest.mark.parametrize(
+    ("cookie", "header", "code"),
+    [
+        ("", "", "en"),
+        ("", "fr", "fr"),
+        ("", "fr-CH, fr;q=0.9, en;q=0.8, de;q=0.7, *;q=0.5", "fr"),
+        ("", "de, sk;q=0.4, en;q=0.3", "sk"),
+        ("", "sk;q=0, en;q=0.1", "en"),
+        ("", "sk;q=nonsense", "en"),
+        ("", "de," * 5000 + "fr", "en"),
+        ("sk", "fr", "sk"),
+        ("../../etc/passwd", "fr", "fr"),
+    ],
+)
+def test_the_language_is_the_chosen_one_or_the_best_that_the_browser_asks_for(
+    cookie: str, header: str, code: str
+) -> None:
+    assert languages.chosen(cookie, accepted=header) == code
+
+
+def test_numbers_and_dates_follow_the_language() -> None:
+    time = 1_800_000_000.0
+    with languages.speaking("fr"):
+        assert wording.number(1234567.891, 2) == "1\u202f234\u202f567,89"
+        assert wording.day(time) == "15 janv. 2027"
+    with languages.speaking("sk"):
+        assert wording.number(1234567.891, 2) == "1\u00a0234\u00a0567,89"
+    assert wording.number(1234567.891, 2) == "1,234,567.89"
