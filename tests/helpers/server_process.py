@@ -14,15 +14,18 @@ import psutil
 
 
 class Server:
-    """A real server process on a project that a World made."""
+    """A real server process on a project that a World made; ``options`` of the command."""
 
-    def __init__(self, root: Path, url: str) -> None:
+    def __init__(self, root: Path, url: str, *options: str) -> None:
         self.root = root
+        self.options = options
         self.url = url
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(self.root)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cobblestone", "run", str(self.root), *self.options]
+        )
         end = time.monotonic() + 60
         while time.monotonic() < end:
             assert self.process.poll() is None, "the server ended at once"

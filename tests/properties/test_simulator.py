@@ -179,7 +179,8 @@ def test_two_policies_meet_the_same_world() -> None:
     scenario = presets.variance(3.0)
     one = run(scenario, PolicyChoice(2, 2, 1, 2))
     two = run(scenario, PolicyChoice(1, 1, 1, 1))
-    assert one.books.available == two.books.available
+    # summed over the steps between different events, so but for rounding
+    assert one.books.available == pytest.approx(two.books.available, rel=1e-12)
 
 
 # -- closed forms ---------------------------------------------------------------------------------------------------

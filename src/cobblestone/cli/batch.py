@@ -206,6 +206,20 @@ def cancel(
     output(json, quiet).show(status, lines=status_lines(status), essential=[status.state])
 
 
+@commands.command("retry")
+def retry(
+    batch_id: BatchArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Submit the jobs that failed or were cancelled anew, as a batch of their own."""
+    with open_project(project, token) as connected:
+        status = connected.batch(batch_id).retry().status()
+    output(json, quiet).show(status, lines=status_lines(status), essential=[status.id])
+
+
 @commands.command("retire")
 def retire(
     batch_id: BatchArgument,

@@ -10,7 +10,7 @@ from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, Toke
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.models import HostExplanation, VersionStanding
+    from cobblestone.sdk.explanations import HostExplanation, VersionStanding
 
 commands = typer.Typer(no_args_is_help=True, help="Explain why something happens or does not.")
 

@@ -78,6 +78,8 @@ class Host:
     blocked_reason: str = ""  #: not empty: gets no work
     trouble: str = ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.trouble`
     trouble_time: float = 0.0  #: when that was noticed, Unix seconds
+    label: str = ""  #: the owner's own name for it
+    hidden: bool = False  #: by its owner, also when the others are shown
 
 
 @value(kw_only=True)

@@ -28,6 +28,12 @@ class User:
     global_prefs: str = ""
     project_prefs: str = ""
     show_hosts: bool = True
+    send_email: bool = True  #: whether the project may write about computers that fail
+    language: str = ""  #: of pages and mails; empty: the browser's
+    second_factor: bool = False  #: whether a one-time password is asked for at log-in
+    session_epoch: int = 0  #: raised to end all sessions
+    erase_time: float | None = None  #: Unix seconds: when the account is to be erased, or was
+    erased: bool = False
     role: str = ""  #: empty: volunteer; :data:`OPERATOR`
     blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
@@ -62,4 +68,6 @@ class Team:
     create_time: float = 0.0
     description: str = ""
     url: str = ""
+    country: str = ""
+    joinable: bool = True  #: whether anybody may join
     credit: CreditStatement = CreditStatement()

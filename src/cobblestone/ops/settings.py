@@ -96,6 +96,15 @@ class ServerSection(Section):
         le=1_000_000,
         description="Outputs up to this size are stored in the database instead of in files.",
     )
+    client_address_header: str = Field(
+        "",
+        max_length=60,
+        pattern=r"[A-Za-z0-9-]*",
+        description=(
+            "Header in which your proxy names the visitor's address, such as X-Forwarded-For; its last entry counts. "
+            "Empty: visitors reach the server directly. Never set it without a proxy: anybody could then choose an address."
+        ),
+    )
 
 
 class DatabaseSection(Section):
@@ -126,6 +135,44 @@ class AccountsSection(Section):
     )
     invitation_code: str = Field("", max_length=100, description="Code that newcomers must give.")
     min_password_length: int = Field(6, ge=6, le=100, description="Shortest password.")
+    erase_after_days: float = Field(
+        7,
+        ge=0,
+        le=365,
+        allow_inf_nan=False,
+        description="Days between the wish to delete an account and its deletion; until then it can be taken back.",
+    )
+
+
+class LimitsSection(Section):
+    """How often strangers may try. Counts are per hour; 0: no limit."""
+
+    creations_per_address: Count = Field(100, description="New accounts from one address.")
+    failures_per_address: Count = Field(100, description="Wrong passwords and codes from one address.")
+    failures_per_account: Count = Field(20, description="Wrong passwords and codes for one account.")
+    lookups_per_address: Count = Field(
+        600, description="Questions of clients for an account, from one address."
+    )
+    mails_per_address: Count = Field(20, description="Mails that one address can cause.")
+    mails_per_account: Count = Field(5, description="Mails about one account that somebody can cause.")
+
+
+class MailSection(Section):
+    """How mails are sent. Without a host they are written into the folder outbox/ of the project."""
+
+    host: str = Field("", max_length=253, description="Mail server (SMTP); empty: write mails into outbox/.")
+    port: int = Field(
+        587, ge=1, le=65535, description="Its port: 587 with starttls, 465 with tls, 25 with none."
+    )
+    security: Literal["starttls", "tls", "none"] = Field("starttls", description="starttls, tls or none.")
+    user: str = Field("", max_length=254, description="User name at the mail server; empty: no log-in.")
+    password: str = Field(
+        "", max_length=200, description="Password there; better given as COBBLESTONE_MAIL__PASSWORD."
+    )
+    sender: str = Field(
+        "", max_length=254, description="Address that mails come from; empty: noreply@ the project's host."
+    )
+    timeout: Seconds = Field(30, gt=0, description="Seconds that the mail server may take to answer.")
 
 
 class SchedulerSection(Section):
@@ -289,6 +336,8 @@ class Settings(BaseSettings):
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
     database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
+    limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above

@@ -7,16 +7,15 @@ from urllib.parse import quote
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.explanations import HostExplanation, ResultExplanation, WorkunitExplanation
 from cobblestone.sdk.models import (
     AppliedScales,
     CreditExplanation,
     CreditProof,
     CreditSystemList,
     CreditSystemSummary,
-    HostExplanation,
     LedgerEntry,
     News,
-    ResultExplanation,
     SentTrickle,
     Team,
     TeamList,
@@ -26,7 +25,6 @@ from cobblestone.sdk.models import (
     TrickleList,
     User,
     UserList,
-    WorkunitExplanation,
 )
 
 PAGE = 1000

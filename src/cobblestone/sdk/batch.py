@@ -212,6 +212,10 @@ class Batch:
         """Cancel what is not done yet."""
         return self._connection.post(f"/batches/{self.id}/cancel", {}, BatchStatus)
 
+    def retry(self) -> Batch:
+        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises Conflict: there are none."""
+        return Batch(self._connection, self._connection.post(f"/batches/{self.id}/retry", {}, BatchStatus))
+
     def retire(self) -> BatchStatus:
         """Say that the outputs are not needed any more: they are deleted."""
         return self._connection.post(f"/batches/{self.id}/retire", {}, BatchStatus)

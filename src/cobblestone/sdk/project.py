@@ -16,6 +16,7 @@ from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import MAX_JOBS_PER_REQUEST, FileSender, as_job, in_chunks
 from cobblestone.sdk.locate import locate
 from cobblestone.sdk.models import BatchList, BatchStatus, ProjectStatus
+from cobblestone.sdk.operation import Operation
 
 Progress = Callable[[int], None]
 """Is told how many jobs have been handed over so far."""
@@ -49,6 +50,11 @@ class Project(AppMethods):
     def admin(self) -> Administration:
         """What operators do: tokens, accounts, teams, news."""
         return Administration(self.connection)
+
+    @property
+    def operation(self) -> Operation:
+        """What operators do by hand: cancel, retry, block, roll out, check."""
+        return Operation(self.connection)
 
     def status(self) -> ProjectStatus:
         """How the project is doing."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +34,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 CHUNK = 1 << 20
 ATTEMPTS = 3
-_TAR_MODES = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
+_TAR_MODES: dict[str, Literal["w", "w:gz"]] = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
 
 Report = Callable[[str, float], None]
 """Is told what is being done, and the part of it that is done (0 to 1)."""
@@ -246,12 +247,12 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _pack(working: Path, target: Path, mode: str) -> None:
+def _pack(working: Path, target: Path, mode: Literal["w", "w:gz"]) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as handle:
-            with tarfile.open(fileobj=handle, mode=mode) as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=handle, mode=mode) as archive:
                 archive.add(working, arcname=".")
             handle.flush()
             os.fsync(handle.fileno())

@@ -27,7 +27,7 @@ class Offer:
 
 
 class OfferCache:
-    """Reads the offer again after it was invalidated.  Belongs to the writer's thread."""
+    """Reads the offer again after it was invalidated.  Belongs to the writer's thread; any thread may invalidate it."""
 
     def __init__(
         self, plan_classes: Callable[[], Mapping[str, PlanClass]], settings: SchedulerSection
@@ -35,14 +35,17 @@ class OfferCache:
         self._plan_classes = plan_classes
         self._limits = dispatch_limits(settings)
         self._offer: Offer | None = None
+        self._stale = True
 
     def invalidate(self) -> None:
         """Apps, versions, plan classes or keys changed."""
-        self._offer = None
+        self._stale = True
 
     def get(self, db: Database) -> Offer:
         """The current offer."""
-        if self._offer is None:
+        if self._offer is None or self._stale:
+            self._stale = False  # before it is read: what changes meanwhile is read next time
+            self._offer = None
             self._offer = self._load(db)
         return self._offer
 

@@ -6,33 +6,30 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId, WorkunitId
+from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
+from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
-from cobblestone.policy.dispatch.quota import is_throttled
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.dispatch.standing import host_standing
 from cobblestone.policy.dispatch.trouble import trouble_after_report
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
 from cobblestone.server.host_description import describe_host
-from cobblestone.server.host_quality import record_after_report, records_after_sending
+from cobblestone.server.host_quality import record_after_report
 from cobblestone.server.job_blocks import add_jobs
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
+from cobblestone.server.sending import WorkSender
 from cobblestone.server.work_request import project_preferences, with_capacity, work_request
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
@@ -46,7 +43,6 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
 NOTICE_INTERVAL = 86400.0
-CLAIM_ATTEMPTS = 3
 DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
@@ -346,7 +342,7 @@ class Exchange:
         if self._resend(request, in_progress):
             return
         if message.wants_work or always:
-            self._send_new(request, user, host)
+            self._send_new(request)
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
@@ -386,87 +382,16 @@ class Exchange:
         self._add_jobs(decision.resent)
         return bool(decision.resent)
 
-    def _send_new(self, request: WorkRequest, user: User, host: Host) -> None:
-        tx = self.tx
-        queue = self.ctx.candidates
-
-        def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            return dispatching.workunits_at_user(tx, user.id, workunit_ids)
-
-        def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            # A host belongs to one user, so the other look-up says it all when that rule is on.
-            if self.limits.one_result_per_user_per_wu:
-                return set()
-            return dispatching.workunits_at_host(tx, host.id, workunit_ids)
-
-        def choose() -> DispatchDecision:
-            return choose_work(
-                request,
-                chain(queue.targeted(tx, host, user.team_id), queue.scan(tx)),
-                self.offer.catalogue,
-                limits=self.limits,
-                already_at_user=at_user,
-                already_at_host=at_host,
-                now=self.now,
-                rng=self.rng,
-            )
-
-        decision = choose()
-        claimed = self._claim(decision, user, host)
-        for _ in range(CLAIM_ATTEMPTS - 1):
-            if claimed or not decision.assignments:
-                break
-            decision = choose()
-            claimed = self._claim(decision, user, host)
-        changed = records_after_sending(
-            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
-        )
-        hosts.save_records(tx, changed)
+    def _send_new(self, request: WorkRequest) -> None:
+        sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
+        decision, claimed = sender.send()
         self._add_jobs(claimed)
         if claimed:
-            self._warn_owner(request)
+            for problem in sender.problems_of_host():
+                self._say(problem.text(), notice=True)
         elif self.message.wants_work:
             self._explain(decision.refusals)
             self.reply.request_delay = decision.request_delay
-
-    def _warn_owner(self, request: WorkRequest) -> None:
-        """Say what is wrong with a host that gets tasks of some apps, but is held back from others."""
-        limits, catalogue = self.limits, self.offer.catalogue
-        records = request.records.values()
-        if not any(is_throttled(record, limits.daily_quota) for record in records):
-            return
-        versions = chain.from_iterable(catalogue.versions.values())
-        found = host_standing(request.host, records, versions, catalogue.apps, limits=limits, now=self.now)
-        for problem in found.problems:
-            self._say(problem.text(), notice=True)
-
-    def _claim(self, decision: DispatchDecision, user: User, host: Host) -> list[Assignment]:
-        """Claim what was chosen; those that succeeded."""
-        claimed = dispatching.claim(
-            self.tx,
-            decision.assignments,
-            host_id=host.id,
-            user_id=user.id,
-            grace_period=self.ctx.settings.scheduler.grace_period,
-            now=self.now,
-        )
-        for assignment in claimed:
-            self.ctx.candidates.sent(assignment.candidate)
-        if len(claimed) < len(decision.assignments):
-            self._refresh(decision.assignments, claimed)
-        return claimed
-
-    def _refresh(self, chosen: Sequence[Assignment], claimed: Sequence[Assignment]) -> None:
-        """Some results went to somebody else, or their workunit committed to hosts of another kind: look again."""
-        done = {assignment.candidate.result_id for assignment in claimed}
-        lost = [each.candidate.result_id for each in chosen if each.candidate.result_id not in done]
-        unsent = dispatching.still_unsent(self.tx, lost)
-        fresh = candidates_of_results(self.tx, unsent)
-        for result_id in lost:
-            if result_id in fresh:
-                self.ctx.candidates.replace(fresh[result_id])
-            else:
-                self.ctx.candidates.remove(result_id)
 
     def _explain(self, refusals: Sequence[Reason]) -> None:
         self._say("No tasks sent")

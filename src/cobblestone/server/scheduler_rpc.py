@@ -17,7 +17,8 @@ from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange, Links
-from cobblestone.store.database import Transaction
+from cobblestone.server.rate_limits import client_address
+from cobblestone.store.database import Locks, Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
 
@@ -35,8 +36,7 @@ class SchedulerRpc:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        client = scope.get("client")
-        body = await self._answer(scope, receive, address=client[0] if client else "")
+        body = await self._answer(scope, receive, address=client_address(scope, self._ctx.settings))
         await answer(send, body, "text/xml; charset=utf-8")
 
     async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:
@@ -52,7 +52,10 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
+        reply = await self._ctx.store.awrite(
+            partial(self.transact, message=message, address=address), locks=locks
+        )
         metrics = self._ctx.metrics
         metrics.n_sent += len(reply.results)
         metrics.n_reported += len(reply.result_acks)

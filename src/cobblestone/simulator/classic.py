@@ -5,24 +5,26 @@ decide.
 from __future__ import annotations
 
 import random
+from bisect import insort
 
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.client import debts, work_fetch
+from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
 from cobblestone.policy.client.cautious_fetch import JobPattern, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.round_robin import (
     ProjectQueue,
     RoundRobinOutcome,
     computation_deadline,
     simulate_round_robin,
+    simulate_round_robin_2007,
 )
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
 from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.simulator.accounts import Accounts, ExactAccounts, PolledAccounts
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
@@ -57,17 +59,18 @@ class ClassicClient:
         self.finished: list[Task] = []
         self.jobs: list[Task] = []  #: unfinished, in arrival order
         self.dcf = [1.0] * count
-        self.short_debts = [0.0] * count
-        self.long_debts = [0.0] * count
         self.failures = [0] * count
         self.not_before = [0.0] * count  #: earliest next contact
         self.misses = [0] * count
         self.trouble = self.misses  #: misses as of the last enforcement
         self.last_enforce = 0.0
         self.shortfalls = [0.0] * count
+        self._prepared = [ProjectQueue(share, (), ()) for share in self.shares]
+        self._changed = set(range(count))  #: projects whose entry in ``_prepared`` is out of date
         self.wanted: list[Task] = []
         self.patterns = [JobPattern()] * count
         self.starts = 0
+        self.arrivals = 0
         self.plan = NOTHING
         self.must_schedule = False
         self.must_enforce = False
@@ -77,10 +80,8 @@ class ClassicClient:
         self.look_again = NEVER
         self.wake = 0.0
         self.outcome: RoundRobinOutcome | None = None
-        self.efficiency = 1.0
         self.on_frac = 1.0
         self._on_since = 0.0
-        self._unused = 0.0  #: of the wall time not accounted yet, what fell into gaps
         self.explain = host.recorder is not None
         belief = scenario.host.believed_availability
         self.fixed_fraction: float | None = None
@@ -89,6 +90,11 @@ class ClassicClient:
         elif belief == "true":
             self.fixed_fraction = scenario.host.availability.fraction
         self.by_efficiency = belief == "efficiency"
+        self.accounts: Accounts = (
+            PolledAccounts(host, slice_seconds=self.slice)
+            if self.faults.wall_time_to_latest
+            else ExactAccounts(host, slice_seconds=self.slice, count_off_time=self.by_efficiency)
+        )
 
     # -- what the client knows ----------------------------------------------------------------------------------------
 
@@ -97,63 +103,38 @@ class ClassicClient:
         if self.fixed_fraction is not None:
             return self.fixed_fraction
         if self.by_efficiency:
-            return self.efficiency
+            return self.accounts.efficiency
         since = self.host.now - self._on_since
         return fade(self.on_frac, since, present=True)
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time; the client finds out now."""
-        if self.by_efficiency and debts.interval_counts(seconds, slice_seconds=self.slice):
-            # this client takes the gap for a time in which its tasks were scheduled and got nothing
-            self._account()
-            for task in self.host.running:
-                self._gap_wall[task.project] += seconds
-                self._unused += seconds
+        self.accounts.gap(seconds)
         now = self.host.now
         on = now - seconds - self._on_since
         self.on_frac = fade(fade(self.on_frac, on, present=True), seconds, present=False)
         self._on_since = now
-
-    @property
-    def _gap_wall(self) -> list[float]:
-        return self.host.books.busy
 
     def account(self) -> None:
         """Settle debts up to now, before something changes."""
         self._account()
 
     def _account(self) -> None:
-        """Take the time that tasks were scheduled into debts; intervals are additive while nothing changes."""
-        wall = self.host.books.busy
-        total = sum(wall)
-        if total < 1.0:
-            return
         now = self.host.now
-        if self.by_efficiency:
-            if self._unused:
-                first = min(total, self._unused + self.compat.quantum * len(self.host.running))
-                cpu = max(0.0, first - self._unused)
-                self.efficiency = update_cpu_efficiency(self.efficiency, wall=first, cpu=cpu)
-                total -= first
-                self._unused = 0.0
-            self.efficiency = update_cpu_efficiency(self.efficiency, wall=total, cpu=total)
-        if len(wall) == 1:
-            wall[0] = 0.0  # a single project owes nobody
-            return
-        runnable = [bool(q) for q in self.queues]
-        eligible = [r or self.not_before[i] <= now for i, r in enumerate(runnable)]
-        self.long_debts = adjust_long_term(self.long_debts, shares=self.shares, wall=wall, eligible=eligible)
-        self.short_debts = adjust_short_term(
-            self.short_debts, shares=self.shares, wall=wall, runnable=runnable
+        self.accounts.settle(
+            runnable=[bool(q) for q in self.queues], contactable=[at <= now for at in self.not_before]
         )
-        for i in range(len(wall)):
-            wall[i] = 0.0
 
     def _estimate(self) -> list[ProjectQueue]:
-        """Bring remaining times up to date and return the queues for the round-robin simulation."""
-        queues: list[ProjectQueue] = []
-        for i, tasks in enumerate(self.queues):
+        """Bring remaining times up to date and return the queues for the round-robin simulation.
+
+        Only those of projects whose tasks ran or whose queue changed since the last time are made anew.
+        """
+        changed = self._changed
+        changed.update([task.project for task in self.host.running])
+        for i in changed:
             dcf = self.dcf[i]
+            tasks = self.queues[i]
             for task in tasks:
                 if task.done > 0.0:
                     task.remaining = remaining_2007(
@@ -163,24 +144,40 @@ class ClassicClient:
                     )
                 else:
                     task.remaining = task.raw * dcf
-            queues.append(
-                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            self._prepared[i] = ProjectQueue(
+                self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks]
             )
-        return queues
+        changed.clear()
+        changed.update([task.project for task in self.host.running])
+        return self._prepared
 
     def _simulate(self) -> RoundRobinOutcome:
         if self.outcome is None:
-            self.outcome = simulate_round_robin(
-                self._estimate(),
-                now=self.host.now,
-                ncpus=self.ncpus,
-                cpu_fraction=self.cpu_fraction(),
-                buffer_seconds=self.prefs.buffer_total,
-                total_share=self.total_share,
-            )
+            queues = self._estimate()
+            if self.compat.every_poll:
+                self.outcome = self._round_robin_2007(self.host.now, self.cpu_fraction())
+            else:
+                self.outcome = simulate_round_robin(
+                    queues,
+                    now=self.host.now,
+                    ncpus=self.ncpus,
+                    cpu_fraction=self.cpu_fraction(),
+                    buffer_seconds=self.prefs.buffer_total,
+                    total_share=self.total_share,
+                )
             self.misses = self.outcome.misses
             self.shortfalls = self.outcome.shortfalls
         return self.outcome
+
+    def _round_robin_2007(self, now: float, cpu_fraction: float) -> RoundRobinOutcome:
+        return simulate_round_robin_2007(
+            [(t.project, t.remaining, t.cutoff) for t in self.jobs],
+            now=now,
+            ncpus=self.ncpus,
+            cpu_fraction=cpu_fraction,
+            buffer_seconds=self.prefs.buffer_total,
+            shares=self.shares,
+        )
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -201,10 +198,8 @@ class ClassicClient:
             ):
                 self._schedule()
                 again = True
-            if (
-                self.must_enforce
-                or now >= self.look_again - TINY
-                or (polling and now - self.last_enforce > 60.0)
+            if self.must_enforce or (
+                now - self.last_enforce > 60.0 if polling else now >= self.look_again - TINY
             ):
                 again = self._enforce() or again
             if self.must_fetch or now >= self.next_fetch - TINY:
@@ -220,8 +215,10 @@ class ClassicClient:
         if not ended:
             return False
         host = self.host
+        ended.sort(key=_by_start)
         for task in ended:
             host.stop(task)
+            self.accounts.ended(task)
             task.completed_at = host.now
             if self.choice.job_completion == 2 and not task.failed:
                 i = task.project
@@ -230,10 +227,13 @@ class ClassicClient:
         # debts count a project that has just finished its only job as still eligible through its wall time
         for task in ended:
             self.queues[task.project].remove(task)
+            self._changed.add(task.project)
             self.jobs.remove(task)
-            self.finished.append(task)
+            insort(self.finished, task, key=_by_arrival)
             due = work_fetch.report_due(
-                report_deadline=task.report_deadline, completed_at=host.now, buffer_min=self.prefs.buffer_min
+                report_deadline=task.report_deadline,
+                completed_at=host.now,
+                buffer_min=self.prefs.buffer_min,
             )
             task.report_at = due
             self.network.upload(task)
@@ -259,7 +259,7 @@ class ClassicClient:
             ncpus=self.ncpus,
             slice_seconds=self.slice,
             shares=self.shares,
-            short_term_debts=self.short_debts,
+            short_term_debts=self.accounts.short,
             misses=None if self.choice.cpu_scheduling == 1 else outcome.misses,
             dcf=self.dcf,
             ties_ignore_progress=self.faults.ties_ignore_progress,
@@ -278,7 +278,7 @@ class ClassicClient:
                 f"{name}: {self.misses[i]} jobs of its project would be late in turn; due in"
                 f" {(task.report_deadline - self.host.now) / 3600:.1f} h, {task.remaining / 3600:.1f} h left to compute"
             )
-        return f"{name}: its project's turn, short-term debt {self.short_debts[i]:.0f} s"
+        return f"{name}: its project's turn, short-term debt {self.accounts.short[i]:.0f} s"
 
     def _enforce(self) -> bool:
         host = self.host
@@ -302,6 +302,8 @@ class ClassicClient:
         self.trouble = change.misses
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
+            self.accounts.preempted(task)
+            self._changed.add(task.project)
             host.stop(task, keep=self.host.host.leave_in_memory)
         for task in change.start:
             if not task.start_order:
@@ -326,26 +328,10 @@ class ClassicClient:
         now = host.now
         self.must_fetch = False
         self._account()
-        count = len(self.shares)
-        uploading = [0] * count
-        if self.faults.finished_block_fetch:
-            for task in self.finished:
-                uploading[task.project] += 1
         if self.choice.work_fetch == 1:
             self._estimate()
-        projects = [
-            FetchProject(
-                self.shares[i],
-                self.not_before[i] <= now,
-                self.long_debts[i],
-                self.dcf[i],
-                len(self.queues[i]),
-                sum([t.remaining for t in self.queues[i]]),
-                uploading[i],
-            )
-            for i in range(count)
-        ]
-        running = [0] * count
+        projects = self.fetch_projects(self.accounts.long)
+        running = [0] * len(self.shares)
         for task in host.running:
             running[task.project] += 1
         wait = work_fetch.FETCH_PERIOD
@@ -381,10 +367,27 @@ class ClassicClient:
                 wait = work_fetch.next_fetch_check(
                     projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
                 )
-        self.next_fetch = max(now + wait, self.network.next_contact(now))
+        self.next_fetch = now + wait
+        if not self.compat.every_poll:
+            self.next_fetch = max(self.next_fetch, self.network.next_contact(now))
         if self.explain and host.recorder is not None and self.plan.reasons:
             texts = [self._named(why) for why in self.plan.reasons]
             host.recorder.note(now, "fetch", "; ".join(texts))
+
+    def fetch_projects(self, long_debts: list[float]) -> list[FetchProject]:
+        """Return what work fetch looks at."""
+        now = self.host.now
+        return [
+            FetchProject(
+                share,
+                self.not_before[i] <= now,
+                long_debts[i],
+                self.dcf[i],
+                len(self.queues[i]),
+                sum([t.remaining for t in self.queues[i]]),
+            )
+            for i, share in enumerate(self.shares)
+        ]
 
     def _named(self, why: Reason) -> str:
         """A reason's sentence with the project's name for its number."""
@@ -400,11 +403,9 @@ class ClassicClient:
             return False
         plan = self.plan
         for task in self.finished:
-            if (
-                now > task.report_at - TINY
-                and self.not_before[task.project] <= now
-                and not self.network.uploading(task)
-            ):
+            # the polling client of 2007 waits until a report is overdue
+            due = now > task.report_at if self.compat.quantum else now > task.report_at - TINY
+            if due and self.not_before[task.project] <= now and not self.network.uploading(task):
                 if task.project == plan.project:
                     return self._rpc(task.project, plan.seconds)
                 return self._rpc(task.project, plan.others.get(task.project, 0.0))
@@ -449,7 +450,10 @@ class ClassicClient:
                 task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
             )
             task.remaining = task.raw * self.dcf[project]
+            self.arrivals += 1
+            task.serial = self.arrivals
             self.queues[project].append(task)
+            self._changed.add(project)
             self.jobs.append(task)
             self.network.download(task)
         book.sent += len(sent)
@@ -492,6 +496,10 @@ class ClassicClient:
             )
             wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
+
+
+def _by_arrival(task: Task) -> int:
+    return task.serial
 
 
 def _by_start(task: Task) -> int:

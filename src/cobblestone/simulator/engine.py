@@ -149,6 +149,8 @@ class HostRun:
             else:
                 self.advance(stop)
             if self.now >= change:
+                if self.quantum:
+                    client.account()  # as the last poll before it did
                 self._switch_off()
         self._close()
 
@@ -158,14 +160,18 @@ class HostRun:
             first = self.now if self.now > self.on_since else self.on_since + q
             if wake > first:
                 first = q * math.ceil(wake / q - 1e-9)
-            finish = (
-                self.now + q * max(1, math.ceil(self._finish / q - 1e-9)) if self._finish < NEVER else NEVER
-            )
+            finish = self.next_finish()
             return first if first < finish else finish
         if wake < self.now:
             wake = self.now
         finish = self.now + self._finish
         return wake if wake < finish else finish
+
+    def next_finish(self) -> float:
+        """Return the poll at which the next running task will be seen to have ended."""
+        if self._finish == NEVER:
+            return NEVER
+        return self.now + self.quantum * max(1, math.ceil(self._finish / self.quantum - 1e-9))
 
     def advance(self, to: float) -> None:
         """Let the running tasks compute until ``to``; the host is on."""
@@ -283,10 +289,13 @@ class HostRun:
         self._used_peak = peak
 
     def ended(self) -> list[Task]:
-        """Return the running tasks that have reached their end."""
+        """Return the running tasks that have reached their end; a polling client sees it at the next poll
+        after the start, also of an empty job.
+        """
         if self._finish > TINY:
             return []
-        return [t for t in self.running if t.limit - t.done <= TINY]
+        ended = [t for t in self.running if t.limit - t.done <= TINY]
+        return [t for t in ended if t.run_start < self.now] if self.quantum else ended
 
     # -- end ----------------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,9 @@ class Books:
     _running: list[int] = field(default_factory=list[int])
     _idle_since: list[float] = field(default_factory=list[float])
     _idle_squares: list[float] = field(default_factory=list[float])
+    _ended_spell: list[tuple[float, float]] = field(
+        default_factory=list[tuple[float, float]]
+    )  #: start and end of the last spell without running tasks
 
     def __post_init__(self) -> None:
         count = len(self.scenario.projects)
@@ -60,6 +63,7 @@ class Books:
         self._running = [0] * count
         self._idle_since = [0.0] * count
         self._idle_squares = [0.0] * count
+        self._ended_spell = [(0.0, -1.0)] * count
 
     def pass_time(self, seconds: float, used_peak: float) -> None:
         """Count available time in which devices of ``used_peak`` FLOP/s computed."""
@@ -73,13 +77,19 @@ class Books:
         self._running[project] = 1
         since = self._idle_since[project]
         if since >= 0.0:
-            self._idle_squares[project] += _sum_of_squares(clock - since, self.scenario.compatibility.quantum)
+            self._idle_squares[project] += self._squares(clock - since)
             self._idle_since[project] = -1.0
+            self._ended_spell[project] = (since, clock)
 
     def project_stops(self, project: int, clock: float) -> None:
         """The last running task of the project stops."""
         self._running[project] = 0
-        self._idle_since[project] = clock
+        since, start = self._ended_spell[project]
+        if start == clock:  # started and stopped at once: it has not run, and the spell goes on
+            self._idle_squares[project] -= self._squares(clock - since)
+            self._idle_since[project] = since
+        else:
+            self._idle_since[project] = clock
 
     def report(self, task: Task, now: float) -> None:
         """A finished job is reported."""
@@ -114,7 +124,10 @@ class Books:
         """Count the last idle spells."""
         for i, since in enumerate(self._idle_since):
             if since >= 0.0:
-                self._idle_squares[i] += _sum_of_squares(clock - since, self.scenario.compatibility.quantum)
+                self._idle_squares[i] += self._squares(clock - since)
+
+    def _squares(self, seconds: float) -> float:
+        return _sum_of_squares(seconds, self.scenario.compatibility.quantum)
 
     def imbalance(self) -> float:
         """Return by which part of the delivered FLOPs the books fail to balance; 0 but for rounding."""

@@ -11,6 +11,7 @@ from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
 from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.network import Network
+from cobblestone.simulator.polling import PollingClient
 from cobblestone.simulator.scenario import Scenario
 from cobblestone.simulator.server import ProjectServer, job_speed
 from cobblestone.simulator.streams import CLibraryRandom, Streams
@@ -67,6 +68,8 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     kind = ModernClient if policy.cpu_scheduling == 4 else ClassicClient
+    if scenario.compatibility.every_poll:
+        kind = PollingClient
     client = kind(host, network, policy, shared if shared is not None else streams.stream("backoff"))
     host.run(client)
     for task in client.jobs + client.finished:

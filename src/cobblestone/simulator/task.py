@@ -14,6 +14,7 @@ class Task:
         "app",
         "arrived",
         "completed_at",
+        "counted",
         "cpus",
         "cutoff",
         "done",
@@ -36,6 +37,7 @@ class Task:
         "run_start",
         "running",
         "saved",
+        "serial",
         "size",
         "slot",
         "start_order",
@@ -67,10 +69,12 @@ class Task:
         self.gpu = app.gpu
         self.gpus = app.gpus
         self.done = 0.0
+        self.counted = 0.0  #: of ``done``, what the client has accounted for
         self.saved = 0.0  #: of ``done``, what the last checkpoint holds
         self.lost = 0.0  #: done and lost again
         self.last_checkpoint = received
         self.remaining = raw
+        self.serial = 0  #: rank by arrival on the host
         self.start_order = 0
         self.running = False
         self.run_start = received

@@ -67,6 +67,11 @@ def _app(row: Row) -> App:
     )
 
 
+def apps_in_use(db: Database) -> list[App]:
+    """Apps that are not deprecated."""
+    return [app for app in list_apps(db) if not app.deprecated]
+
+
 def list_apps(db: Database) -> list[App]:
     """All apps, in the order of their ids."""
     return [_app(row) for row in db.query(f"SELECT {_APP_COLUMNS} FROM app ORDER BY id")]

@@ -98,6 +98,7 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
     Raises:
         NotFound: there is no such batch.
     """
+    db.lock("batch", [batch_id])
     row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE id = ?", (batch_id,))
     if row is None:
         raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
@@ -449,18 +450,24 @@ def cancel_jobs(
         " ORDER BY id LIMIT ?",
         (batch_id, after, limit),
     )
+    cancel_workunits(tx, [row[0] for row in rows], now=now)
+    return rows[-1][0] if len(rows) == limit else None
+
+
+def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:
+    """Cancel workunits that have no answer yet; see :func:`cancel_jobs`."""
+    tx.lock("workunit", ids)
     tx.execute_many(
         "UPDATE result SET server_state = 5, outcome = 5 WHERE workunit_id = ? AND server_state IN (1, 2)",
-        rows,
+        [(id_,) for id_ in ids],
     )
     tx.execute_many(
         f"UPDATE workunit SET error_mask = error_mask | {int(WorkunitError.CANCELLED)}, transition_time = ?,"
         " need_validate = 0 WHERE id = ?",
-        [(now, row[0]) for row in rows],
+        [(now, id_) for id_ in ids],
     )
-    if rows:
+    if ids:
         tx.wake("transitioner")
-    return rows[-1][0] if len(rows) == limit else None
 
 
 def retire_batch(tx: Transaction, batch_id: int) -> Batch:

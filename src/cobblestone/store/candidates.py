@@ -94,6 +94,8 @@ class CandidateQueue:
         self._complete = False  # whether all unsent results are held
         self._dropped = False  # whether some that nobody wanted were let go
         self._stale = True  # whether unsent results were made since the last full read
+        self._slice = (0, 1)  # our number among the schedulers, and how many they are
+        self._own = True  # whether what is read is of our own slice
 
     def __len__(self) -> int:
         return len(self._held)
@@ -102,11 +104,19 @@ class CandidateQueue:
         """New results were made, or a write was undone: read again before the next look."""
         self._stale = True
 
-    def remove(self, result_id: ResultId) -> None:
-        """A result was claimed or is gone."""
+    def set_slice(self, number: int, count: int) -> None:
+        """Of several schedulers, each looks at workunits of its own first, so that they seldom want the same."""
+        if self._slice != (number, count):
+            self._slice = (number, count)
+            self._stale = True
+
+    def remove(self, result_id: ResultId, *, claimed: bool = True) -> None:
+        """A result was claimed, or (``claimed`` false) is gone or in use by another process at this moment."""
         if self._held.pop(result_id, None) is None:
             for held in self._targeted.values():
                 held.pop(result_id, None)
+        if not claimed:
+            self._dropped = True
 
     def replace(self, candidate: Candidate) -> None:
         """The workunit of a candidate has changed."""
@@ -162,6 +172,7 @@ class CandidateQueue:
             self._n_targeted = 0
             self._last = None
             self._complete = self._dropped = self._stale = False
+            self._own = True
 
     def _add_targeted(self, candidate: Candidate) -> None:
         self._n_targeted += 1
@@ -181,10 +192,14 @@ class CandidateQueue:
 
     def _read_page(self, db: Database) -> list[Candidate]:
         where, parameters = "", list[object]()
+        number, count = self._slice
+        if count > 1:
+            where = f" AND r.workunit_id % ? {'=' if self._own else '<>'} ?"
+            parameters = [count, number]
         if self._last is not None:
             priority, turn, last = self._last
-            where = " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
-            parameters = [priority, priority, turn, turn, last]
+            where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
+            parameters += [priority, priority, turn, turn, last]
         rows = db.query(
             f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.server_state = 2{where}"
             f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {PAGE}",
@@ -192,7 +207,10 @@ class CandidateQueue:
         )
         if rows:
             self._last = (rows[-1][5], rows[-1][24], rows[-1][0])
-        self._complete = len(rows) < PAGE
+        if len(rows) < PAGE and self._own and count > 1:
+            self._own, self._last = False, None  # then the others' slices
+        else:
+            self._complete = len(rows) < PAGE
         page: list[Candidate] = []
         for row in rows:
             candidate = candidate_from(row)

@@ -17,7 +17,7 @@ from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time, trouble, trouble_time"
+    " total_credit, expavg_credit, expavg_time, label, hidden, trouble, trouble_time"
 )
 _RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
 _RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
@@ -43,8 +43,10 @@ def _host(row: Row) -> Host:
         description=_decode_description(row[7]),
         blocked_reason=row[8],
         credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
-        trouble=row[12],
-        trouble_time=row[13],
+        label=row[12],
+        hidden=bool(row[13]),
+        trouble=row[14],
+        trouble_time=row[15],
     )
 
 
@@ -61,9 +63,10 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
-    """A user's computers, the one that called last first."""
+    """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL ORDER BY rpc_time DESC LIMIT ?",
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
     return [_host(row) for row in rows]
@@ -147,17 +150,19 @@ def update_host(
 ) -> None:
     """Store what a host said of itself in a scheduler request."""
     tx.execute(
-        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, host_cpid = ?, external_ip_addr = ?, rpc_time = ?"
-        " WHERE id = ?",
+        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
         (
             _encode(description).decode(),
             description.domain_name,
             rpc_seqno,
-            host_cpid,
             external_ip_addr,
             now,
             host_id,
         ),
+    )
+    # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
+    tx.execute(
+        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", (host_cpid, host_id, host_cpid)
     )
 
 
@@ -198,6 +203,7 @@ def records(
     """Records of several hosts; a missing one is a fresh one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
     for row in db.query_in(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id IN (??)", hosts):
         key = (HostId(row[0]), AppVersionId(row[1]))
         if key in found:
@@ -257,7 +263,9 @@ def qualities(
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
     """What validation may change of several records; a missing one is a fresh one."""
     found = {key: Quality() for key in keys}
-    for row in db.query_in(_SELECT_QUALITY, sorted({key[0] for key in found})):
+    hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)
+    for row in db.query_in(_SELECT_QUALITY, hosts):
         record = found.get((row[0], row[1]))
         if record is not None:
             record.max_jobs_per_day = row[2]

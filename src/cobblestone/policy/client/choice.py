@@ -87,9 +87,9 @@ class Faults2007:
     that is in it.
     """
 
-    finished_block_fetch: bool = False
-    """Finished jobs that wait for their report count as uploads in progress and stop work fetch above two
-    per CPU.
+    wall_time_to_latest: bool = False
+    """All wall time since the last accounting is charged to the tasks that are scheduled at its end, also to
+    those that have just started.
     """
 
     @classmethod

@@ -33,33 +33,60 @@ def adjust_long_term(
 
     ``eligible``: the project could have run (runnable, contactable or downloading).  The mean stays zero.
     """
-    total = sum(wall)
     counted = [ok or used > 0.0 for ok, used in zip(eligible, wall, strict=True)]
-    share_sum = sum(share for share, ok in zip(shares, counted, strict=True) if ok)
-    per_share = total / share_sum if share_sum > 0 else 0.0
-    new = [
-        debt + share * per_share - used if ok else debt
-        for debt, share, used, ok in zip(debts, shares, wall, counted, strict=True)
-    ]
-    mean = sum(new) / len(new) if new else 0.0
-    return [debt - mean for debt in new]
+    return centre(
+        [debt + gain for debt, gain in zip(debts, gains(shares, wall=wall, counted=counted), strict=True)]
+    )
 
 
 def adjust_short_term(
     debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
 ) -> list[float]:
     """Return short-term debts after an interval; a project without a runnable job has none."""
-    total = sum(wall)
-    share_sum = sum(share for share, ok in zip(shares, runnable, strict=True) if ok)
-    per_share = total / share_sum if share_sum > 0 else 0.0
-    new = [
-        debt + share * per_share - used if ok else 0.0
-        for debt, share, used, ok in zip(debts, shares, wall, runnable, strict=True)
+    owed = gains(shares, wall=wall, counted=runnable)
+    return centre_runnable([debt + gain for debt, gain in zip(debts, owed, strict=True)], runnable)
+
+
+def gains(shares: Sequence[float], *, wall: Sequence[float], counted: Sequence[bool]) -> list[float]:
+    """Return what each project gains in debt by an interval: its share of all wall time less what it had; 0
+    for those that do not count.
+    """
+    total = _in_turn(wall)
+    share_sum = _in_turn([share for share, ok in zip(shares, counted, strict=True) if ok])
+    if share_sum <= 0.0:
+        return [0.0] * len(shares)
+    return [
+        share / share_sum * total - used if ok else 0.0
+        for share, used, ok in zip(shares, wall, counted, strict=True)
     ]
+
+
+def centre(debts: Sequence[float]) -> list[float]:
+    """Return long-term debts with mean zero."""
+    mean = _in_turn(debts) / len(debts) if debts else 0.0
+    return [debt - mean for debt in debts]
+
+
+def centre_runnable(debts: Sequence[float], runnable: Sequence[bool]) -> list[float]:
+    """Return short-term debts with mean zero among the runnable projects, none for the others, within the
+    limits.
+    """
     number = sum(runnable)
-    mean = sum(new) / number if number else 0.0
+    mean = (
+        _in_turn([debt for debt, ok in zip(debts, runnable, strict=True) if ok]) / number if number else 0.0
+    )
     low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
-    return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(new, runnable, strict=True)]
+    return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(debts, runnable, strict=True)]
+
+
+def _in_turn(values: Sequence[float]) -> float:
+    """Add up one after the other: ``sum`` rounds differently from Python 3.12 on, and ties would be broken
+    otherwise.
+    """
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> float:

@@ -54,7 +54,8 @@ def remaining_2007(*, estimate: float, used: float, fraction_done: float) -> flo
     if fraction_done <= 0.0:
         return estimate
     left = 1.0 - fraction_done
-    return used * left + left * left * estimate
+    by_fraction = used / fraction_done - used
+    return fraction_done * by_fraction + left * left * estimate
 
 
 def total_elapsed(

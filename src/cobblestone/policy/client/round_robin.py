@@ -104,6 +104,110 @@ def simulate_round_robin(
     )
 
 
+def simulate_round_robin_2007(
+    queue: Sequence[tuple[int, float, float]],
+    *,
+    now: float,
+    ncpus: int,
+    cpu_fraction: float,
+    buffer_seconds: float,
+    shares: Sequence[float],
+) -> RoundRobinOutcome:
+    """The same model, operation by operation as the client of 2007 did it; slower.
+
+    ``queue`` holds (project, remaining CPU seconds, computation deadline) of all jobs in arrival order.  In
+    loads whose projects are multiples of each other many jobs end at the same moment, and who of them is taken
+    first, hence who is booked a shortfall, is decided by the rounding of this very order of operations.
+    """
+    count = len(shares)
+    fraction = min(1.0, max(0.01, cpu_fraction))
+    total_share = 0.0
+    for share in shares:
+        total_share += share
+    active: list[int] = []  # positions in the queue
+    left: list[float] = []
+    running = [0] * count
+    pending: list[list[int]] = [[] for _ in range(count)]
+    position: list[int] = []  # within its project
+    for k, (i, remaining, _) in enumerate(queue):
+        position.append(running[i] + len(pending[i]))
+        if running[i] < ncpus:
+            running[i] += 1
+            active.append(k)
+            left.append(remaining)
+        else:
+            pending[i].append(k)
+    running_share = 0.0
+    for i in range(count):
+        if running[i]:
+            running_share += shares[i]
+    rates = [1.0] * count
+    fair = [ncpus * (share / total_share if total_share else 1.0) for share in shares]
+    shortfalls = [0.0] * count
+    for i in range(count):
+        if running[i]:
+            rates[i] = _rate(shares[i], running_share, running[i], ncpus) * fraction
+        else:
+            shortfalls[i] = (
+                buffer_seconds * fraction * ncpus * (shares[i] / total_share if total_share else 1.0)
+            )
+    misses = [0] * count
+    late = [_NOBODY] * count
+    dry_after = [0.0 if running[i] < fair[i] else -1.0 for i in range(count)]
+    idle_after = 0.0 if len(active) < ncpus else -1.0
+    upcoming = [0] * count
+    end = now + buffer_seconds
+    at = now
+    shortfall = 0.0
+    owners = [queue[k][0] for k in active]
+    while active:
+        delays = [amount / rates[i] for amount, i in zip(left, owners, strict=True)]
+        delay = min(delays)
+        first = delays.index(delay)
+        k, i = active[first], owners[first]
+        if at + delay - ((queue[k][2] - now) * PESSIMISM + now) > 0:
+            misses[i] += 1
+            late[i] = (*late[i], position[k])
+        active_before, before = len(active), running[i]
+        del active[first], left[first], owners[first]
+        done = [rate * delay for rate in rates]
+        left = [amount - done[j] for amount, j in zip(left, owners, strict=True)]
+        if upcoming[i] < len(pending[i]):
+            nxt = pending[i][upcoming[i]]
+            upcoming[i] += 1
+            active.append(nxt)
+            left.append(queue[nxt][1])
+            owners.append(i)
+        else:
+            running[i] -= 1
+            if dry_after[i] < 0.0 and running[i] < fair[i]:
+                dry_after[i] = at + delay - now
+            if idle_after < 0.0 and len(active) < ncpus:
+                idle_after = at + delay - now
+            if not running[i]:
+                running_share -= shares[i]
+                for j in range(count):
+                    if running[j]:
+                        rates[j] = _rate(shares[j], running_share, running[j], ncpus) * fraction
+        if at < end:
+            stop = at + delay
+            if stop > end:
+                stop = end
+            length = stop - at
+            if active_before < ncpus:
+                shortfall += length * (ncpus - active_before)
+            if before < fair[i]:
+                shortfalls[i] += length * (fair[i] - before)
+            if stop < end and not running[i]:
+                shortfalls[i] += (end - stop) * fair[i]
+        at += delay
+    if at < end:
+        shortfall += (end - at) * ncpus
+    return RoundRobinOutcome(
+        misses, late, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
+    )
+
+
 class _Flow:
     """State of the fluid model: per project, what its active jobs have done and when the next of them ends."""
 

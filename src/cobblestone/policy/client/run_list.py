@@ -68,13 +68,13 @@ def make_run_list(
     """
     running_share = sum({job.project: shares[job.project] for job in jobs}.values())
     debts = list(short_term_debts)
-    scale = slice_seconds / running_share if running_share > 0 else 0.0
+    pay = [share / running_share * slice_seconds if running_share > 0 else 0.0 for share in shares]
     chosen: list[JobT] = []
     taken: set[int] = set()
     if misses is not None and (any(misses) or (dcf is not None and max(dcf) >= DCF_ENDANGERED)):
         _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken, ties_ignore_progress)
         for job in chosen:
-            debts[job.project] -= shares[job.project] * scale
+            debts[job.project] -= pay[job.project]
     if len(chosen) >= ncpus:
         return chosen
     candidates = _candidates_by_project(jobs, taken)
@@ -87,7 +87,7 @@ def make_run_list(
         chosen.append(queue.pop())
         if not queue:
             del candidates[best]
-        debts[best] -= shares[best] * scale
+        debts[best] -= pay[best]
     return chosen
 
 

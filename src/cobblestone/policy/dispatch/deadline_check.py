@@ -29,7 +29,7 @@ class Workload:
 
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
-        self._jobs = sorted(jobs)
+        self._jobs = sorted(jobs, key=_job_deadline)
         self._late = _finish_times(self._jobs, self.ncpus)
         self._total = sum(job.remaining for job in self._jobs)
         self._soonest = self._jobs[0].deadline if self._jobs else float("inf")
@@ -58,6 +58,10 @@ class Workload:
         self._late.insert(position, -1.0)
         self._total += job.remaining
         self._soonest = self._jobs[0].deadline
+
+
+def _job_deadline(job: BookedJob) -> float:
+    return job.deadline
 
 
 def _by_deadline(entry: tuple[float, float, float]) -> float:

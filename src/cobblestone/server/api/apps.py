@@ -120,11 +120,12 @@ async def change_app(call: Call[AppChanges, Nothing]) -> AppReply:
 
     def change(tx: Transaction) -> AppReply:
         app = app_named(tx, name)
+        call.before.append(app)
         changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), body)
         apps.update_app(tx, changed, form=form)
         return _describe(tx, changed)
 
-    return await call.ctx.store.awrite(change)
+    return await call.write(change)
 
 
 async def _with_size_classes(ctx: ServerContext, body: DispatchBody | None) -> DispatchBody | None:
@@ -167,10 +168,11 @@ async def change_version(call: Call[VersionChanges, Nothing]) -> VersionReply:
     version_id = AppVersionId(call.path_id("version_id"))
 
     def change(tx: Transaction) -> VersionReply:
+        call.before.append({"deprecated": not call.body.deprecated})
         version = apps.set_version_deprecated(tx, version_id, call.body.deprecated)
         return version_reply(version, apps.app_by_id(tx, version.app_id).name)
 
-    return await call.ctx.store.awrite(change)
+    return await call.write(change)
 
 
 ENDPOINTS = (

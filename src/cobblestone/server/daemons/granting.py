@@ -105,11 +105,12 @@ class GrantBook:
         ]
         keys = {key_of(result) for result in results}
         versions = sorted({key[1] for key in keys if not is_generalised(key[1])})
+        app_ids = sorted({view.workunit.app_id for view in views})
         self._hosts = hosts.qualities(tx, keys)
+        tx.lock("app_version", versions)
+        tx.lock("app", app_ids)
         self._processors = hosts.processors(tx, sorted({key[0] for key in keys}))
-        self._statistics = credit_statistics.app_statistics(
-            tx, sorted({view.workunit.app_id for view in views})
-        )
+        self._statistics = credit_statistics.app_statistics(tx, app_ids)
         self._versions = credit_statistics.version_statistics(tx, versions)
         self._gpu = {
             version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)

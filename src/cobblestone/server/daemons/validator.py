@@ -50,11 +50,12 @@ class Validator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH)
-        ids = await self._ctx.store.aread(due)
-        if ids:
-            slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
-            await self._look_closer(slow)
+        with self._ctx.crew.working(self.name) as shards:
+            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH, shards=shards)
+            ids = await self._ctx.store.aread(due)
+            if ids:
+                slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
+                await self._look_closer(slow)
         return len(ids)
 
     def _at_once(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
@@ -120,7 +121,9 @@ class Validator:
     ) -> None:
         # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
         views = lifecycle.views(tx, list(reports))
-        self._apply(tx, [(view, reports[view.workunit.id]) for view in views])
+        # Another validator may have been faster.
+        open_ = [view for view in views if view.workunit.need_validate]
+        self._apply(tx, [(view, reports[view.workunit.id]) for view in open_])
         self._postpone(tx, failed, now=self._ctx.clock())
 
     def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, ValidationReport]]) -> None:

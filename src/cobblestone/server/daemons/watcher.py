@@ -7,6 +7,7 @@ import structlog
 from cobblestone.server.context import ServerContext
 from cobblestone.server.disk import free_bytes
 from cobblestone.server.project_figures import ProjectState, StateReader
+from cobblestone.server.roles import WATCHER
 from cobblestone.server.rollout import advance_rollouts
 from cobblestone.server.watch import current_warnings
 from cobblestone.store.operation import add_sample, last_sample_time
@@ -27,8 +28,10 @@ class Watcher:
         ctx = self._ctx
         state = await self._state.get()
         ctx.health.set_warnings(current_warnings(ctx, state.figures, state.endings), now=ctx.clock())
-        await advance_rollouts(ctx)
-        await self._sample(state)
+        with ctx.crew.working(WATCHER) as turn:
+            if turn != ():
+                await advance_rollouts(ctx)
+                await self._sample(state)
         return 0
 
     async def _sample(self, state: ProjectState) -> None:

@@ -1,0 +1,242 @@
+"""The client of 2007 as it really was: it looks at everything every 60 seconds.
+
+Almost no poll changes anything.  So after each poll that did, the next ones are only looked at from afar: if
+the last poll before the next certain event (a job's end, the end of a time slice, the host going off) would
+not ask anybody for work, those before it would not either, since queues only drain in the meantime; if it
+would, the first poll that does is searched by halving.  The result is the same, to the last random number, as
+polling (a property test compares them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cobblestone.policy.client import work_fetch
+from cobblestone.policy.client.estimates import remaining_2007
+from cobblestone.policy.client.round_robin import RoundRobinOutcome
+from cobblestone.simulator.accounts import BookState, PolledAccounts
+from cobblestone.simulator.classic import ClassicClient
+from cobblestone.simulator.engine import NEVER
+
+
+class PollingClient(ClassicClient):
+    """The published family's client with the poll loop of 2007."""
+
+    accounts: PolledAccounts
+    last_enforce: float
+    _seen: dict[int, RoundRobinOutcome]  #: by number of polls from now
+    _states: list[BookState]
+    _coming: Iterator[BookState]
+    _waiting: bool
+
+    def _set_alarm(self) -> None:
+        host = self.host
+        quantum = host.quantum
+        now = host.now
+        self.wake = now + quantum
+        if not self._may_skip():
+            return
+        self._seen = {}
+        self._states = []
+        self._coming = self.accounts.foresee(
+            quantum=quantum,
+            runnable=[bool(q) for q in self.queues],
+            contactable=[at <= now for at in self.not_before],
+        )
+        event = self._next_certain_event()
+        off = host.availability.until
+        last = min(event - quantum, off, host.scenario.duration)
+        polls = round((last - now) / quantum)
+        if polls < 1:
+            return
+        first = self._first_acting(polls)
+        self._jump(first, event if event <= off else off + quantum)
+
+    def _may_skip(self) -> bool:
+        """Tell whether the polls to come can be foreseen."""
+        tasks = self.host.running
+        return (
+            self.by_efficiency
+            and self.host.recorder is None
+            and self.network.next_arrival() == NEVER
+            and not any(t.app.checkpoint_period for t in tasks)
+            and self.choice.work_fetch < 3
+        )
+
+    def _next_certain_event(self) -> float:
+        """Return the first poll at which something is due that does not depend on work fetch."""
+        now, quantum = self.host.now, self.host.quantum
+        events = [self.host.next_finish()]
+        if self.jobs or self.finished:
+            events.append(self.last_schedule + self.slice)
+        running = self.host.running
+        self._waiting = len(running) != len(self.wanted) or not all(t.running for t in self.wanted)
+        if self._waiting:
+            # the list is enforced every second poll
+            after = max(self.look_again, now + quantum)
+            if any(self.misses[t.project] for t in self.wanted if not t.running):
+                after = now + quantum
+            steps = max(1, math.ceil((after - self.last_enforce) / (2.0 * quantum)))
+            events.append(self.last_enforce + 2.0 * quantum * steps)
+        connected = self.network.next_contact(now)
+        if connected > now:
+            events.append(connected)
+        events.extend(at for at in self.not_before if at > now)
+        events.append(now + self._until_a_debt_counts())
+        overdue = [t.report_at for t in self.finished]
+        if overdue:
+            due = math.floor(min(overdue) / quantum + 1.0) * quantum
+            if due > now:
+                events.append(due)
+        first = min(events)
+        if first == NEVER:
+            return NEVER
+        return max(now + quantum, quantum * math.ceil(first / quantum - 1e-9))
+
+    def _until_a_debt_counts(self) -> float:
+        """Return the seconds until some long-term debt passes the limit of being overworked, as things go."""
+        debts_now = self.accounts.long
+        floor = -self.prefs.slice_seconds
+        if self.choice.work_fetch == 1 or len(debts_now) == 1 or not self.host.running:
+            return NEVER
+        first = NEVER
+        for debt, later in zip(debts_now, self._state(1).long, strict=True):
+            pace = (later - debt) / self.host.quantum
+            gap = floor - debt
+            if abs(gap) < 1e-6:
+                gap = 0.0
+            if gap * pace > 0.0:
+                first = min(first, gap / pace)
+            elif gap == 0.0 and pace:
+                return 0.0
+        return first
+
+    def _first_acting(self, polls: int) -> int:
+        """Return the number of the first poll that acts, 0 if none of the next ``polls`` does."""
+        end = self._acts(polls)
+        if self._needs_every_look(polls, end):
+            return next((k for k in range(1, polls + 1) if self._acts(k)), 0)
+        if not end:
+            return 0
+        low, high = 0, polls
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._acts(middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _needs_every_look(self, polls: int, acts: bool) -> bool:
+        """Tell whether what the last poll does says nothing of those before it."""
+        if (
+            len(self.shares) == 1
+            or self.choice.work_fetch == 1
+            or not self.network.may_contact(self.host.now)
+        ):
+            return False
+        if acts or self.outcome is None:
+            return True
+        return not (
+            self._has_enough(self.outcome, self.accounts.long)
+            and self._has_enough(self._outcome(polls), self._state(polls).long)
+        )
+
+    def _jump(self, first: int, event: float) -> None:
+        """Go to the first acting poll, or to the event, with the state that the poll before it leaves."""
+        quantum = self.host.quantum
+        now = self.host.now
+        if first == 1:
+            return
+        self.wake = now + quantum * first if first else event
+        before = min(self.wake - quantum, self.host.availability.until, self.host.scenario.duration)
+        skipped = round((before - now) / quantum)
+        if self.choice.work_fetch != 1:
+            self.trouble = self._trouble(skipped)
+            self.misses = self._outcome(skipped).misses
+        if skipped:
+            self.accounts.accept(self._state(skipped), before)
+        pairs = int((before - self.last_enforce) // (2.0 * quantum))
+        if pairs > 0:
+            self.last_enforce += 2.0 * quantum * pairs
+
+    def _trouble(self, polls: int) -> list[int]:
+        """Return the misses as of the last enforcement of the run list up to that poll: those of the poll
+        before it.
+        """
+        quantum, now = self.host.quantum, self.host.now
+        pairs = int((now + quantum * polls - self.last_enforce) // (2.0 * quantum))
+        if pairs < 1:
+            return self.trouble
+        seen_at = round((self.last_enforce + 2.0 * quantum * pairs - now) / quantum) - 1
+        return self._outcome(seen_at).misses if seen_at > 0 else self.misses
+
+    # -- from afar ----------------------------------------------------------------------------------------------------
+
+    def _outcome(self, polls: int) -> RoundRobinOutcome:
+        """Return what the round-robin simulation will find after so many polls."""
+        found = self._seen.get(polls)
+        if found is None:
+            ahead = self._let_pass(polls)
+            found = self._round_robin_2007(self.host.now + ahead, self._state(polls).efficiency)
+            self._seen[polls] = found
+        return found
+
+    def _let_pass(self, polls: int) -> float:
+        """Set the remaining times of the running tasks to what they will be; returns the seconds until then."""
+        ahead = polls * self.host.quantum
+        for task in self.host.running:
+            done = task.done + ahead
+            task.remaining = remaining_2007(
+                estimate=task.raw * self.dcf[task.project], used=done, fraction_done=done / task.size
+            )
+        return ahead
+
+    def _acts(self, polls: int) -> bool:
+        """Tell whether the client will ask for work then, or look at its run list with other eyes."""
+        now = self.host.now + polls * self.host.quantum
+        long = self._state(polls).long
+        if self.choice.work_fetch == 1:
+            if not self.network.may_contact(now):
+                return False
+            self._let_pass(polls)
+            plan = work_fetch.fetch_by_queue(self.fetch_projects(long), self.shortfalls, prefs=self.prefs)
+            return plan.project is not None
+        outcome = self._outcome(polls)
+        if self._waiting and outcome.misses != self.misses:
+            return True
+        if not self.network.may_contact(now):
+            return False
+        projects = self.fetch_projects(long)
+        if work_fetch.overall_urgency(projects, outcome, prefs=self.prefs) is work_fetch.Urgency.DONT_NEED:
+            return False
+        plan = work_fetch.fetch_by_shortfall(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            misses=self._trouble(polls),
+            order_dependent=self.faults.order_dependent_fetch,
+        )
+        return plan.project is not None
+
+    def _has_enough(self, outcome: RoundRobinOutcome, long_debts: list[float]) -> bool:
+        """Tell whether nobody is asked because there is enough of everything, and not by chance.
+
+        A project that falls below its share within the buffer is booked a shortfall only while one of its jobs
+        is the next to end, so that its shortfall comes and goes, as deadline trouble does; then every poll must
+        be looked at.
+        """
+        if outcome.shortfall > 0.0:
+            return False
+        horizon, floor = self.prefs.buffer_total, -self.prefs.slice_seconds
+        return not any(
+            0.0 <= dry <= horizon and debt > floor
+            for dry, debt in zip(outcome.dry_after, long_debts, strict=True)
+        )
+
+    def _state(self, polls: int) -> BookState:
+        """Return the accounts after so many polls."""
+        while len(self._states) < polls:
+            self._states.append(next(self._coming))
+        return self._states[polls - 1]
