@@ -59,7 +59,13 @@ def add(
             f"{platform} is not one of the usual platforms{f'; did you mean {close[0]}?' if close else '.'}"
             f" Usual: {', '.join(PLATFORMS)}."
         )
+    matched = ""
     with open_project(project, token) as connected:
+        for each in connected.plan_classes() if plan_class else []:
+            if each.name == plan_class:
+                matched = f"{plan_class} would match {each.hosts_matched} of {each.hosts_known} hosts."
+                if each.hosts_known and not each.hosts_matched:
+                    out.warn(f"No known computer can run it: {matched} See: cobblestone app plan-classes")
         added = connected.add_native_version(
             name,
             platform=platform,
@@ -74,6 +80,7 @@ def add(
         added,
         lines=[
             f"Added version {added.number} of {name} for {platform} {plan_class}".rstrip() + ".",
+            *([matched] if matched else []),
             *unsigned_lines(added),
         ],
         essential=[added.id],

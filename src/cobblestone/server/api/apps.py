@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
@@ -13,6 +15,7 @@ from cobblestone.server.api.app_models import (
     AppChanges,
     AppList,
     AppReply,
+    DispatchBody,
     NewApp,
     NewVersion,
     VersionList,
@@ -24,7 +27,7 @@ from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing
 from cobblestone.server.code_signing import private_key_of, sign_version
 from cobblestone.server.context import ServerContext
 from cobblestone.server.plan_classes import load_plan_classes
-from cobblestone.store import apps, files, keys
+from cobblestone.store import apps, files, hosts, keys
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.tokens import Scope
 
@@ -114,14 +117,24 @@ async def change_app(call: Call[AppChanges, Nothing]) -> AppReply:
     """Change an app."""
     name = call.path_name("name")
 
+    dispatch = await _with_size_classes(call.ctx, call.body.dispatch)
+    body = msgspec.structs.replace(call.body, dispatch=dispatch)
+
     def change(tx: Transaction) -> AppReply:
         app = app_named(tx, name)
         call.before.append(app)
-        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), call.body)
+        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), body)
         apps.update_app(tx, changed, form=form)
         return _describe(tx, changed)
 
     return await call.write(change)
+
+
+async def _with_size_classes(ctx: ServerContext, body: DispatchBody | None) -> DispatchBody | None:
+    """The rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
+    if body is None or body.size_class_count is None:
+        return body
+    return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))
 
 
 async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
