@@ -30,7 +30,9 @@ def test_the_owner_of_a_computer_that_lacks_something_gets_a_notice_until_it_is_
     assert project.value("SELECT COUNT(*) FROM result WHERE host_id IS NOT NULL") == sent
     result = project.cli("explain", "result", "1", "--project", str(project.folder)).stdout
     assert "status 195" in result
-    mended = project.cli("explain", "host", "1", "--mended", "--json", "--project", str(project.folder)).stdout
+    mended = project.cli(
+        "explain", "host", "1", "--mended", "--json", "--project", str(project.folder)
+    ).stdout
     assert json.loads(mended)["problems"] == []
 
 
@@ -42,7 +44,9 @@ def test_a_job_for_one_computer_goes_there_and_a_checked_one_to_two(live: Callab
     project.wait(
         lambda: project.value("SELECT COUNT(*) FROM host") == 2, alice, bob, seconds=60, what="two hosts"
     )
-    host = project.value("SELECT h.id FROM host h JOIN user_account u ON u.id = h.user_id WHERE u.name = 'Bob'")
+    host = project.value(
+        "SELECT h.id FROM host h JOIN user_account u ON u.id = h.user_id WHERE u.name = 'Bob'"
+    )
     path = project.root / "only.txt"
     path.write_text("for bob")
     project.cli("submit", "copy", str(path), "--for-host", str(host), "--project", str(project.folder))
