@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -497,5 +496,5 @@ def plan_classes(
         found,
         ["name", "runs on", "hosts", "why not"],
         rows,
-        empty=f"No plan classes. Describe them in {Path('plan_classes.toml')} in the project's folder.",
+        empty="No plan classes. Describe them in plan_classes.toml in the project's folder.",
     )

@@ -3,6 +3,7 @@
 They repeat the policy in `cobblestone.policy.credit` figure by figure, without reasons; property tests hold the two
 together.  Constants arrive in `Rules`, taken from the policy when a replay starts, so that none is written twice.
 """
+# length: the compiled functions inline each other, which works within one module.
 
 from __future__ import annotations
 

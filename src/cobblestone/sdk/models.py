@@ -1,4 +1,5 @@
 """What the API answers, as values.  Members that are not named here are ignored."""
+# length: one short value after the other, the whole vocabulary of the API.
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 Hot rows are kept short: texts of results stand in ``result_text``, descriptions of hosts and files in one JSON column.
 Times are Unix seconds.  Every partial index serves one query of a daemon or of the scheduler (see ``work.py``).
 """
+# length: all tables stand side by side, as a reader of the database wants them.
 
 from __future__ import annotations
 
