@@ -148,10 +148,9 @@ def converse(
     while going_on() and waiting:
         volunteer = waiting.popleft()
         report = volunteer.held[: plan.report_at_most] if plan.report else []
+        outputs = [name + b"_0" for name in report] if plan.upload else []
         if plan.only_upload:
             outputs = list(volunteer.signatures)
-        else:
-            outputs = [name + b"_0" for name in report] if plan.upload else []
         for output in outputs:
             begin = time.perf_counter()
             reply = yield messages.upload(output, volunteer.signatures.pop(output))

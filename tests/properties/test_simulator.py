@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
+from cobblestone.simulator import run as run_module
+from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
+from cobblestone.simulator.network import Network
 from cobblestone.simulator.run import RunResult, simulate
 from cobblestone.simulator.scenario import (
     DAY,
@@ -207,14 +210,19 @@ def test_projects_that_always_have_work_get_their_shares(policy: PolicyChoice) -
 
 
 @pytest.mark.parametrize("error", [1.0, 0.5, 3.0])
-def test_the_correction_factor_settles_at_the_error_of_the_estimates(error: float) -> None:
-    from cobblestone.policy.client.estimates import update_dcf
+def test_the_correction_factor_settles_at_the_error_of_the_estimates(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[ClassicClient] = []
 
-    dcf = 1.0
-    for _ in range(100):
-        dcf = update_dcf(dcf, actual=13000.0, raw_estimate=13000.0 / error)
-    assert dcf == pytest.approx(error, rel=1e-3)
-    late = run(presets.slack(12, error=error)).metrics
+    class Watched(ClassicClient):
+        def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
+            super().__init__(host, network, choice, rng)
+            clients.append(self)
+
+    monkeypatch.setattr(run_module, "ClassicClient", Watched)
+    late = run(replace(presets.slack(12, error=error), duration=60 * DAY)).metrics
+    assert clients[0].dcf[0] == pytest.approx(error, rel=1e-3)
     assert late.waste == 0.0
 
 

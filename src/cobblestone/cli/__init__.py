@@ -27,6 +27,7 @@ from cobblestone.cli import (
     key,
     news,
     project,
+    restart,
     run,
     scales,
     status,
@@ -47,6 +48,7 @@ EXIT_INTERRUPTED = 130
 NOUNS = (
     project,
     run,
+    restart,
     app,
     submit,
     batch,

@@ -160,7 +160,16 @@ def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None)
     with batch_progress() as bar:
         total = batch.status().njobs
         task = bar.add_task(batch.name, total=total, failed=0)
-        for result in batch.results(timeout):
+        told: set[str] = set()
+
+        def tell() -> None:
+            """Say why nothing comes: a job that failed may wait for a volunteer who does not exist."""
+            for note in batch.status().notes:
+                if note not in told:
+                    told.add(note)
+                    bar.console.print(f"Note: {note}", markup=False, highlight=False)
+
+        for result in batch.results(timeout, waiting=tell):
             if not result.succeeded:
                 errors.append(f"{result.name}: {result.error}")
             elif to is not None:

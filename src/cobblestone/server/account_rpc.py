@@ -152,10 +152,6 @@ class Accounts:
         async with self._hashing:
             return await asyncio.to_thread(self._verify, stored, passwd_hash)
 
-    async def hash(self, passwd_hash: str) -> str:
-        """The slow salted hash that is stored."""
-        return await asyncio.to_thread(self._hasher.hash, passwd_hash)
-
     async def _exists(self, email_addr: str) -> bool:
         return await self._ctx.store.aread(lambda db: people.user_by_email(db, email_addr)) is not None
 

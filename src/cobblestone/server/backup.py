@@ -91,6 +91,11 @@ def make_backup(
         StoreError: something cannot be read or written; nothing is left at the target.
     """
     settings = folder.settings()
+    if settings.database.url:
+        raise ConfigError(
+            "This project's database is PostgreSQL: copy it with pg_dump, and the folder with your usual tool for files."
+            " docs/operations.md says in which order."
+        )
     if target.exists():
         raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
     target.parent.mkdir(parents=True, exist_ok=True)

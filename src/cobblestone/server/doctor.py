@@ -102,8 +102,14 @@ async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
 # -- the finders ---------------------------------------------------------------
 
 
+def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    if ctx.settings.database.url:
+        return soundness.durability_of_server(db)
+    return soundness.durability(db)
+
+
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    current = current_revision(ctx.folder.database)
+    current = current_revision(ctx.settings.database.url or ctx.folder.database)
     if current != head_revision():
         yield Finding("database", f"it has schema {current}, this program needs {head_revision()}")
 
@@ -332,7 +338,7 @@ CHECKS: Mapping[str, Check] = {
         Check(
             name="durable",
             promise="What was acknowledged is on disk: the database is sound and flushes every commit.",
-            find=_only_rows(soundness.durability),
+            find=_durable,
             advice="Stop the server, copy the folder, and restore the last backup (cobblestone restore).",
         ),
         Check(
@@ -408,7 +414,7 @@ CHECKS: Mapping[str, Check] = {
             name="versions",
             promise="Every app in use has a version that hosts can get.",
             find=_versions,
-            advice="Add or release a version: cobblestone version.",
+            advice="Add or release a version: cobblestone app version.",
             only_warns=True,
         ),
         Check(

@@ -10,7 +10,7 @@ from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
 from cobblestone.server.account_rpc import Accounts
 from cobblestone.server.context import ServerContext
-from cobblestone.store import audit, batches, interventions, people
+from cobblestone.store import account_changes, audit, batches, interventions
 from cobblestone.store.audit import Actor
 from cobblestone.store.batches import MAX_JOBS_PER_CALL, Batch
 from cobblestone.store.database import Transaction
@@ -137,10 +137,10 @@ async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
     authenticator = secrets.token_hex(16)
 
     def change(tx: Transaction) -> None:
-        people.set_password(
+        account_changes.set_password(tx, UserId(user_id), hashed)
+        account_changes.set_keys(
             tx,
             UserId(user_id),
-            passwd_hash=hashed,
             authenticator=authenticator,
             weak_authenticator=weak_authenticator(
                 user_id, authenticator=authenticator, secret=secrets.token_hex(16)
@@ -154,7 +154,7 @@ async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
 
 def delete_user(tx: Transaction, ctx: ServerContext, user_id: int, actor: Actor) -> None:
     """Erase an account: what is personal goes, credit stays with an unnamed user.  Raises NotFound."""
-    interventions.erase_at(tx, user_id, ctx.clock())
+    account_changes.ask_to_erase(tx, interventions.user_or_missing(tx, user_id).id, ctx.clock())
     _note(tx, ctx, actor, "delete user", f"user {user_id}", None, {"erase": True})
 
 

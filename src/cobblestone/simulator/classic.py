@@ -377,6 +377,7 @@ class ClassicClient:
     def fetch_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what work fetch looks at."""
         now = self.host.now
+        by_queue = self.choice.work_fetch == 1
         return [
             FetchProject(
                 share,
@@ -384,7 +385,7 @@ class ClassicClient:
                 long_debts[i],
                 self.dcf[i],
                 len(self.queues[i]),
-                sum([t.remaining for t in self.queues[i]]),
+                sum([t.remaining for t in self.queues[i]]) if by_queue else 0.0,
             )
             for i, share in enumerate(self.shares)
         ]

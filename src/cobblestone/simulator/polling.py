@@ -23,8 +23,8 @@ from cobblestone.simulator.engine import NEVER
 class PollingClient(ClassicClient):
     """The published family's client with the poll loop of 2007."""
 
-    accounts: PolledAccounts
     last_enforce: float
+    polled: PolledAccounts  #: the accounts, which can be foreseen
     _seen: dict[int, RoundRobinOutcome]  #: by number of polls from now
     _states: list[BookState]
     _coming: Iterator[BookState]
@@ -39,7 +39,7 @@ class PollingClient(ClassicClient):
             return
         self._seen = {}
         self._states = []
-        self._coming = self.accounts.foresee(
+        self._coming = self.polled.foresee(
             quantum=quantum,
             runnable=[bool(q) for q in self.queues],
             contactable=[at <= now for at in self.not_before],
@@ -56,6 +56,9 @@ class PollingClient(ClassicClient):
     def _may_skip(self) -> bool:
         """Tell whether the polls to come can be foreseen."""
         tasks = self.host.running
+        if not isinstance(self.accounts, PolledAccounts):
+            return False
+        self.polled = self.accounts
         return (
             self.by_efficiency
             and self.host.recorder is None
@@ -156,7 +159,7 @@ class PollingClient(ClassicClient):
             self.trouble = self._trouble(skipped)
             self.misses = self._outcome(skipped).misses
         if skipped:
-            self.accounts.accept(self._state(skipped), before)
+            self.polled.accept(self._state(skipped), before)
         pairs = int((before - self.last_enforce) // (2.0 * quantum))
         if pairs > 0:
             self.last_enforce += 2.0 * quantum * pairs

@@ -161,15 +161,6 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
     return user.role
 
 
-def erase_at(tx: Transaction, user_id: int, time: float) -> None:
-    """Let an account be erased at a time (Unix seconds); its sessions end.  Raises NotFound."""
-    user_or_missing(tx, user_id)
-    tx.execute(
-        "UPDATE user_account SET erase_time = ?, session_epoch = session_epoch + 1 WHERE id = ?",
-        (time, user_id),
-    )
-
-
 # -- search --------------------------------------------------------------------
 
 

@@ -301,8 +301,16 @@ def remove_orphans(tx: Transaction) -> int:
     return removed
 
 
+def durability_of_server(db: Database) -> Iterator[Finding]:
+    """Settings of PostgreSQL by which an acknowledged write could be lost."""
+    for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
+        value = str(db.value(f"SELECT current_setting('{name}')"))
+        if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
+            yield Finding("database", f"{name} is {value}: a power cut could lose what was acknowledged")
+
+
 def durability(db: Database) -> Iterator[Finding]:
-    """Settings of the database by which an acknowledged write could be lost, and damage."""
+    """Settings of SQLite by which an acknowledged write could be lost, and damage."""
     for text in (row[0] for row in db.query("PRAGMA integrity_check(20)")):
         if text != "ok":
             yield Finding("database", text)

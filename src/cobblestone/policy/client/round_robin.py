@@ -11,6 +11,7 @@ recomputed only when some project runs dry.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -119,47 +120,14 @@ def simulate_round_robin_2007(
     loads whose projects are multiples of each other many jobs end at the same moment, and who of them is taken
     first, hence who is booked a shortfall, is decided by the rounding of this very order of operations.
     """
-    count = len(shares)
-    fraction = min(1.0, max(0.01, cpu_fraction))
-    total_share = 0.0
-    for share in shares:
-        total_share += share
-    active: list[int] = []  # positions in the queue
-    left: list[float] = []
-    running = [0] * count
-    pending: list[list[int]] = [[] for _ in range(count)]
-    position: list[int] = []  # within its project
-    for k, (i, remaining, _) in enumerate(queue):
-        position.append(running[i] + len(pending[i]))
-        if running[i] < ncpus:
-            running[i] += 1
-            active.append(k)
-            left.append(remaining)
-        else:
-            pending[i].append(k)
-    running_share = 0.0
-    for i in range(count):
-        if running[i]:
-            running_share += shares[i]
-    rates = [1.0] * count
-    fair = [ncpus * (share / total_share if total_share else 1.0) for share in shares]
-    shortfalls = [0.0] * count
-    for i in range(count):
-        if running[i]:
-            rates[i] = _rate(shares[i], running_share, running[i], ncpus) * fraction
-        else:
-            shortfalls[i] = (
-                buffer_seconds * fraction * ncpus * (shares[i] / total_share if total_share else 1.0)
-            )
-    misses = [0] * count
-    late = [_NOBODY] * count
-    dry_after = [0.0 if running[i] < fair[i] else -1.0 for i in range(count)]
+    steps = _Steps(queue, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, shares)
+    active, left, owners, running = steps.active, steps.left, steps.owners, steps.running
+    misses, late, shortfalls, fair = steps.misses, steps.late, steps.shortfalls, steps.fair
+    rates = steps.rates
     idle_after = 0.0 if len(active) < ncpus else -1.0
-    upcoming = [0] * count
     end = now + buffer_seconds
     at = now
     shortfall = 0.0
-    owners = [queue[k][0] for k in active]
     while active:
         delays = [amount / rates[i] for amount, i in zip(left, owners, strict=True)]
         delay = min(delays)
@@ -167,32 +135,15 @@ def simulate_round_robin_2007(
         k, i = active[first], owners[first]
         if at + delay - ((queue[k][2] - now) * PESSIMISM + now) > 0:
             misses[i] += 1
-            late[i] = (*late[i], position[k])
+            late[i] = (*late[i], steps.position[k])
         active_before, before = len(active), running[i]
-        del active[first], left[first], owners[first]
-        done = [rate * delay for rate in rates]
-        left = [amount - done[j] for amount, j in zip(left, owners, strict=True)]
-        if upcoming[i] < len(pending[i]):
-            nxt = pending[i][upcoming[i]]
-            upcoming[i] += 1
-            active.append(nxt)
-            left.append(queue[nxt][1])
-            owners.append(i)
-        else:
-            running[i] -= 1
-            if dry_after[i] < 0.0 and running[i] < fair[i]:
-                dry_after[i] = at + delay - now
-            if idle_after < 0.0 and len(active) < ncpus:
-                idle_after = at + delay - now
-            if not running[i]:
-                running_share -= shares[i]
-                for j in range(count):
-                    if running[j]:
-                        rates[j] = _rate(shares[j], running_share, running[j], ncpus) * fraction
+        steps.finish(first, delay)
+        if idle_after < 0.0 and len(active) < ncpus:
+            idle_after = at + delay - now
+        if steps.dry_after[i] < 0.0 and running[i] < fair[i]:
+            steps.dry_after[i] = at + delay - now
         if at < end:
-            stop = at + delay
-            if stop > end:
-                stop = end
+            stop = min(at + delay, end)
             length = stop - at
             if active_before < ncpus:
                 shortfall += length * (ncpus - active_before)
@@ -203,9 +154,106 @@ def simulate_round_robin_2007(
         at += delay
     if at < end:
         shortfall += (end - at) * ncpus
-    return RoundRobinOutcome(
-        misses, late, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
+    dry_after = [max(0.0, t) for t in steps.dry_after]
+    return RoundRobinOutcome(misses, late, shortfalls, shortfall, dry_after, max(0.0, idle_after))
+
+
+class _Steps:
+    """State of the model of 2007: the active jobs in the order in which they became so, and what is left of
+    them.
+    """
+
+    __slots__ = (
+        "_fraction",
+        "_ncpus",
+        "_pending",
+        "_queue",
+        "_running_share",
+        "_shares",
+        "active",
+        "dry_after",
+        "fair",
+        "late",
+        "left",
+        "misses",
+        "owners",
+        "position",
+        "rates",
+        "running",
+        "shortfalls",
     )
+
+    def __init__(
+        self,
+        queue: Sequence[tuple[int, float, float]],
+        ncpus: int,
+        fraction: float,
+        buffer_seconds: float,
+        shares: Sequence[float],
+    ) -> None:
+        count = len(shares)
+        self._queue, self._ncpus, self._fraction, self._shares = queue, ncpus, fraction, shares
+        total_share = 0.0
+        for share in shares:
+            total_share += share
+        parts = [share / total_share if total_share else 1.0 for share in shares]
+        self.active: list[int] = []  #: positions in the queue
+        self.left: list[float] = []
+        self.owners: list[int] = []
+        self.position: list[int] = []  #: within its project
+        self.running = [0] * count
+        self._pending: list[deque[int]] = [deque() for _ in range(count)]
+        for k, (i, _, _) in enumerate(queue):
+            self.position.append(self.running[i] + len(self._pending[i]))
+            if self.running[i] < ncpus:
+                self.running[i] += 1
+                self._start(k)
+            else:
+                self._pending[i].append(k)
+        self._running_share = 0.0
+        for share, some in zip(shares, self.running, strict=True):
+            if some:
+                self._running_share += share
+        #: processors that are the project's by its share
+        self.fair = [ncpus * part for part in parts]
+        self.rates = [1.0] * count
+        self._set_rates()
+        self.shortfalls = [
+            0.0 if some else buffer_seconds * fraction * ncpus * part
+            for some, part in zip(self.running, parts, strict=True)
+        ]
+        self.misses = [0] * count
+        self.late = [_NOBODY] * count
+        self.dry_after = [
+            0.0 if some < fair else -1.0 for some, fair in zip(self.running, self.fair, strict=True)
+        ]
+
+    def _start(self, k: int) -> None:
+        self.active.append(k)
+        self.left.append(self._queue[k][1])
+        self.owners.append(self._queue[k][0])
+
+    def _set_rates(self) -> None:
+        for i, some in enumerate(self.running):
+            if some:
+                share = self._shares[i]
+                self.rates[i] = _rate(share, self._running_share, some, self._ncpus) * self._fraction
+
+    def finish(self, first: int, delay: float) -> None:
+        """Take the active job number ``first`` out after ``delay`` seconds, and let its project's next one
+        in.
+        """
+        i = self.owners[first]
+        del self.active[first], self.left[first], self.owners[first]
+        done = [rate * delay for rate in self.rates]
+        self.left[:] = [amount - done[j] for amount, j in zip(self.left, self.owners, strict=True)]
+        if self._pending[i]:
+            self._start(self._pending[i].popleft())
+            return
+        self.running[i] -= 1
+        if not self.running[i]:
+            self._running_share -= self._shares[i]
+            self._set_rates()
 
 
 class _Flow:

@@ -281,13 +281,15 @@ def next_fetch_check(
     horizon = prefs.buffer_total
     speed = min(1.0, max(0.01, cpu_fraction))
     troubled = any(outcome.misses)
+    # with one project only the end of a job helps, and that is an event of its own
+    pause = TROUBLE_PERIOD if len(projects) > 1 else max(TROUBLE_PERIOD, prefs.slice_seconds)
     if outcome.shortfall > 0.0:
-        return TROUBLE_PERIOD if troubled else FETCH_PERIOD
+        return pause if troubled else FETCH_PERIOD
     # with one project the pace is exact, but for a belief that drifts
     caution = 0.9 if len(projects) == 1 else 0.5
     wait = (outcome.idle_after - horizon) * caution * speed
     if troubled:
-        return max(FETCH_PERIOD, wait if wait < TROUBLE_PERIOD else TROUBLE_PERIOD)
+        return max(FETCH_PERIOD, min(wait, pause))
     floor = -prefs.slice_seconds
     total_share = sum([p.share for p in projects])
     for i, p in enumerate(projects):
