@@ -15,6 +15,7 @@ from tests.helpers.project_world import World
 from tests.helpers.volunteers import Volunteers, populate
 
 from cobblestone.server.app import create_app
+from cobblestone.server.daemons.accounts import AppCreditFollower
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -49,6 +50,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     }
     world = World(tmp_path_factory.mktemp("browser") / "project", project=project)
     people = populate(world, random.Random(7))
+    world.now += 120
+    while world.run(AppCreditFollower(world.ctx).step()):
+        pass
     world.ctx.started = world.now - 86400
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")
