@@ -76,3 +76,11 @@ def test_numbers_and_dates_follow_the_language() -> None:
     with languages.speaking("sk"):
         assert wording.number(1234567.891, 2) == "1\u00a0234\u00a0567,89"
     assert wording.number(1234567.891, 2) == "1,234,567.89"
+
+
+@pytest.mark.parametrize("code", messages.LANGUAGES)
+def test_every_text_of_the_program_is_translated(code: str) -> None:
+    """After new texts: ``python -m tools.messages`` takes them in, then write their translations."""
+    catalogue = messages.updated(code)
+    assert messages.missing(catalogue) == []
+    assert (messages.LOCALES / f"{code}.po").read_bytes() == messages.text_of(catalogue)

@@ -242,3 +242,22 @@ def refuse_with_command(
         raise typer.BadParameter(
             "templates are for native programs; inputs and outputs follow from --command"
         )
+
+
+RolloutOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Growing parts of the computers, in per cent, that the new version reaches step by step, such as 1,10,50,100."
+        " Else all at once.",
+        show_default=False,
+    ),
+]
+
+
+def parts(text: str | None) -> list[float]:
+    """Parts of the computers from a list of per cent with commas."""
+    try:
+        return [float(part) / 100 for part in text.split(",")] if text else []
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,10,50,100") from error

@@ -43,6 +43,7 @@ def add(
             "--copy-files", help="Copy --files into the job's folder; else the program resolves links."
         ),
     ] = False,
+    rollout: o.RolloutOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -58,7 +59,13 @@ def add(
             f"{platform} is not one of the usual platforms{f'; did you mean {close[0]}?' if close else '.'}"
             f" Usual: {', '.join(PLATFORMS)}."
         )
+    matched = ""
     with open_project(project, token) as connected:
+        for each in connected.plan_classes() if plan_class else []:
+            if each.name == plan_class:
+                matched = f"{plan_class} would match {each.hosts_matched} of {each.hosts_known} hosts."
+                if each.hosts_known and not each.hosts_matched:
+                    out.warn(f"No known computer can run it: {matched} See: cobblestone app plan-classes")
         added = connected.add_native_version(
             name,
             platform=platform,
@@ -67,11 +74,13 @@ def add(
             plan_class=plan_class,
             command_line=command_line,
             copy_files=copy_files,
+            rollout=o.parts(rollout),
         )
     out.show(
         added,
         lines=[
             f"Added version {added.number} of {name} for {platform} {plan_class}".rstrip() + ".",
+            *([matched] if matched else []),
             *unsigned_lines(added),
         ],
         essential=[added.id],
@@ -136,7 +145,7 @@ VersionArgument = Annotated[
 
 
 @commands.command("rollout")
-def rollout(
+def start_rollout(
     version_id: VersionArgument,
     stages: Annotated[
         str, typer.Option(metavar="LIST", help="Growing parts of the computers, in per cent.")
@@ -153,12 +162,7 @@ def rollout(
     quiet: QuietOption = False,
 ) -> None:
     """Let a version reach growing parts of the computers, as long as it works there."""
-    try:
-        parts = [float(part) / 100 for part in stages.split(",")]
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"--stages: {stages!r} is not a list of numbers such as 1,10,50,100"
-        ) from error
+    parts = o.parts(stages)
     with open_project(project, token) as connected:
         found = connected.operation.start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours

@@ -187,9 +187,50 @@ class SchedulerSection(Section):
     max_jobs_per_rpc: Count = Field(
         50, description="Most jobs in one reply, per CPU of the host; 0: no limit."
     )
-    max_jobs_in_progress: Count = Field(0, description="Most jobs on a host at a time, per CPU; 0: no limit.")
+    max_jobs_on_host: Count = Field(0, description="Most jobs on a host at a time; 0: no limit.")
+    max_jobs_in_progress: Count = Field(
+        0, description="Most jobs for the CPU on a host at a time, per CPU; 0: no limit."
+    )
+    max_gpu_jobs_in_progress: Count = Field(
+        0, description="Most jobs for GPUs on a host at a time, per GPU; 0: no limit."
+    )
+    max_ncpus: int = Field(256, ge=1, le=100_000, description="CPUs that count, whatever a host claims.")
     daily_result_quota: int = Field(
         500, ge=1, le=1_000_000, description="Jobs per day, CPU and app version for a host in good standing."
+    )
+    max_jobs_per_day_init: Count = Field(
+        0,
+        description=(
+            "The same for a host that has returned nothing yet, and the most that it may hold: what a broken host can waste."
+            " 0: a 25th of daily_result_quota."
+        ),
+    )
+    gpu_multiplier: float = Field(
+        1,
+        gt=0,
+        le=1000,
+        allow_inf_nan=False,
+        description="CPUs that one GPU counts for in daily quotas and max_jobs_per_rpc.",
+    )
+    workload_sim: bool = Field(
+        True, description="Check deadlines against all jobs that the client says it holds, of all projects."
+    )
+    retries_to_reliable_hosts: Seconds = Field(
+        0,
+        description=(
+            "Keep jobs that a host lost for reliable hosts, for so many seconds (10 valid results in a row, full quota);"
+            " 0: anybody gets them at once."
+        ),
+    )
+    reliable_max_turnaround: Seconds = Field(
+        0, description="Mean seconds from sending to report of a reliable host; 0: any."
+    )
+    retry_delay_factor: float = Field(
+        1,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Reliable hosts get this part of the time for a job that another host lost.",
     )
     one_result_per_user: bool = Field(
         True,

@@ -27,6 +27,7 @@ class Limits:
     memory: float | None = None  #: bytes
     disk: float | None = None  #: bytes
     delay_bound: float | None = None  #: seconds
+    bandwidth: float | None = None  #: bytes per second
 
     def body(self) -> dict[str, float]:
         """As the API takes them."""
@@ -36,6 +37,7 @@ class Limits:
             "rsc_memory_bound": self.memory,
             "rsc_disk_bound": self.disk,
             "delay_bound": self.delay_bound,
+            "rsc_bandwidth_bound": self.bandwidth,
         }
         return {name: value for name, value in values.items() if value is not None}
 

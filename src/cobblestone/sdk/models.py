@@ -63,6 +63,7 @@ class Limits(msgspec.Struct, frozen=True):
     rsc_memory_bound: float
     rsc_disk_bound: float
     delay_bound: float
+    rsc_bandwidth_bound: float = 0.0
 
 
 class VersionFile(msgspec.Struct, frozen=True):
@@ -127,6 +128,10 @@ class App(msgspec.Struct, frozen=True):
     created: float
     versions: list[Version]
     credit: AppCredit = AppCredit(system="benchmark")
+    beta: bool = False
+    dispatch: dict[str, Any] = msgspec.field(
+        default_factory=dict[str, Any]
+    )  #: who gets its jobs; see the API
 
 
 class AppList(msgspec.Struct, frozen=True):
@@ -216,6 +221,7 @@ class Token(msgspec.Struct, frozen=True):
     revoked: float | None
     usable: bool
     token: str = ""
+    share: float = 1.0
 
 
 class TokenList(msgspec.Struct, frozen=True):

@@ -70,13 +70,17 @@ class Project(AppMethods):
         args: Mapping[str, object] | None = None,
         name: str = "",
         priority: int = 0,
+        target: Mapping[str, int] | None = None,
         progress: Progress | None = None,
     ) -> Batch:
         """Submit one job for each input.
 
         An input is a path (text or Path), bytes, an object to be written as JSON, or a :class:`Job` for several
-        files.  ``args`` fill ``{arg:NAME}`` in all jobs.  Up to 1000 jobs are stored together or not at all; more go
-        in several requests, and if one of them fails, the batch is cancelled.
+        files.  ``args`` fill ``{arg:NAME}`` in all jobs.  ``target``: only one computer, the computers of one user, or
+        those of a team's members get them: ``{"host": 17}``, ``{"user": 5}``, ``{"team": 2}``.
+
+        Up to 1000 jobs are stored together or not at all; more go in several requests, and if one of them fails, the
+        batch is cancelled.
 
         Raises:
             JobError: a file cannot be read.
@@ -89,6 +93,7 @@ class Project(AppMethods):
             "app": app,
             "name": name,
             "priority": priority,
+            "target": dict(target) if target else None,
             "open": following is not None,
             "jobs": self._files.bodies(first),
         }
@@ -100,7 +105,11 @@ class Project(AppMethods):
             return batch
         try:
             for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
-                more = {"first": status.njobs, "jobs": self._files.bodies(chunk)}
+                more = {
+                    "first": status.njobs,
+                    "jobs": self._files.bodies(chunk),
+                    "target": body["target"],
+                }
                 status = self.connection.post(f"/batches/{batch.id}/jobs", more, BatchStatus)
                 if progress is not None:
                     progress(status.njobs)

@@ -86,7 +86,7 @@ class ServerContext:
 
     def __post_init__(self) -> None:
         self.limits = RateLimits(self.settings)
-        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
+        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.crew = self.store.crew(CREW)
         self.store.set_waker(self._wake)
         self.store.on_rollback(self._forget)

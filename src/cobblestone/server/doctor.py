@@ -414,7 +414,7 @@ CHECKS: Mapping[str, Check] = {
             name="versions",
             promise="Every app in use has a version that hosts can get.",
             find=_versions,
-            advice="Add or release a version: cobblestone version.",
+            advice="Add or release a version: cobblestone app version.",
             only_warns=True,
         ),
         Check(

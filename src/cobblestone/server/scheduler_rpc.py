@@ -13,7 +13,6 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
 from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
@@ -34,15 +33,6 @@ class SchedulerRpc:
         self._offers = offers
         self._links = Links(ctx)
         self._rng = random.Random()
-        settings = ctx.settings.scheduler
-        cap = settings.max_jobs_in_progress
-        self._limits = DispatchLimits(
-            daily_quota=settings.daily_result_quota,
-            max_jobs_per_rpc=settings.max_jobs_per_rpc,
-            min_sendwork_interval=settings.min_sendwork_interval,
-            one_result_per_user_per_wu=settings.one_result_per_user,
-            project_in_progress=InProgressLimits(cpu=JobCap(jobs=cap, per_processor=True) if cap else None),
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
@@ -84,4 +74,4 @@ class SchedulerRpc:
     def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
         """Everything that one request does, inside a write of the store."""
         offer = self._offers.get(tx)
-        return Exchange(self._ctx, offer, self._limits, self._links, self._rng, tx, message).run(address)
+        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(address)

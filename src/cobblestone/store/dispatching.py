@@ -60,7 +60,9 @@ def claim(
 ) -> list[Assignment]:
     """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
 
-    A workunit that another process works on at this moment counts as taken: nobody waits for it.
+    A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
+    a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
+    replication get their quorum.
     """
     claimed: list[Assignment] = []
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
@@ -70,6 +72,8 @@ def claim(
         owner = (user_id,) if one_result_per_user else (host_id,)
     for assignment in assignments:
         if assignment.candidate.workunit_id not in free:
+            continue
+        if (assignment.hr_class or assignment.commit_version) and not _commit(tx, assignment):
             continue
         deadline = assignment.report_deadline + grace_period
         changed = tx.execute(
@@ -92,7 +96,45 @@ def claim(
                 " AND (transition_time IS NULL OR transition_time > ?)",
                 (deadline, assignment.candidate.workunit_id, deadline),
             )
+            if assignment.quorum > 1:
+                _replicate(tx, assignment, now=now)
     return claimed
+
+
+def _commit(tx: Transaction, assignment: Assignment) -> bool:
+    """Commit a workunit to a class of hosts, a version, or both; whether it was free to do so."""
+    hr_class = assignment.hr_class
+    version_id = assignment.version.id if assignment.commit_version else None
+    return (
+        tx.execute(
+            "UPDATE workunit SET hr_class = ?, app_version_id = ? WHERE id = ? AND hr_class IN (0, ?)"
+            " AND (app_version_id IS NULL OR app_version_id = ?) AND error_mask = 0",
+            (hr_class, version_id, assignment.candidate.workunit_id, hr_class, version_id),
+        )
+        == 1
+    )
+
+
+def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
+    """Ask for a quorum on a workunit of adaptive replication, unless it has one already."""
+    changed = tx.execute(
+        "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
+        " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
+        " max_total_results = CASE WHEN max_total_results < ? THEN ? ELSE max_total_results END"
+        " WHERE id = ? AND target_nresults = 1 AND canonical_result_id IS NULL",
+        (
+            assignment.quorum,
+            assignment.quorum,
+            now,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.candidate.workunit_id,
+        ),
+    )
+    if changed:
+        tx.wake("transitioner")
 
 
 def send_again(

@@ -12,11 +12,12 @@ from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
+from cobblestone.policy.estimate.speed import availability, cpu_speed
 from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time, label, hidden"
+    " total_credit, expavg_credit, expavg_time, label, hidden, trouble, trouble_time"
 )
 _RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
 _RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
@@ -44,6 +45,8 @@ def _host(row: Row) -> Host:
         credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
         label=row[12],
         hidden=bool(row[13]),
+        trouble=row[14],
+        trouble_time=row[15],
     )
 
 
@@ -100,6 +103,24 @@ def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]
     return [_host(row) for row in rows]
 
 
+def recent_hosts(db: Database, *, limit: int) -> list[Host]:
+    """The hosts that called last."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,)
+    )
+    return [_host(row) for row in rows]
+
+
+def speeds(db: Database) -> list[float]:
+    """Speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    found: list[float] = []
+    last = 0
+    while page := list_hosts(db, after=last):
+        found += [cpu_speed(host.description) * availability(host.description) for host in page]
+        last = page[-1].id
+    return found
+
+
 def create_host(tx: Transaction, user_id: UserId, *, host_cpid: str, venue: str, now: float) -> Host:
     """Create a record for a new computer."""
     host_id = tx.insert(
@@ -150,6 +171,20 @@ def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
     tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
 
 
+def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -> None:
+    """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
+    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
+
+
+def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
+    """Somebody says that a host is mended: forget its trouble, and its bad results as far as they hold back tasks."""
+    set_trouble(tx, host_id, "", now=now)
+    tx.execute(
+        "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
+        (host_id,),
+    )
+
+
 def _record(row: Row) -> HostAppVersion:
     values = dict(zip(_RECORD_FIELDS, row, strict=True))
     values["scale_probation"] = bool(values["scale_probation"])
@@ -187,12 +222,14 @@ class Quality:
 
     max_jobs_per_day: int = 0
     statistics: HostVersionStatistics = HostVersionStatistics()
+    bad_results: int = 0
+    n_jobs_today: int = 0  #: read only
 
 
-_QUALITY_FIELDS = _RECORD_FIELDS[5:]
+_QUALITY_FIELDS = _RECORD_FIELDS[5:]  # the last one is bad_results
 _SELECT_QUALITY = (
-    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)} FROM host_app_version"
-    " WHERE host_id IN (??)"
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)}, n_jobs_today"
+    " FROM host_app_version WHERE host_id IN (??)"
 )
 _SAVE_QUALITY = (
     f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
@@ -233,6 +270,8 @@ def qualities(
         if record is not None:
             record.max_jobs_per_day = row[2]
             record.statistics = _statistics(row[3:])
+            record.bad_results = row[19]
+            record.n_jobs_today = row[20]
     return found
 
 
@@ -260,6 +299,7 @@ def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVer
                 now.error_rate,
                 now.scale_probation,
                 now.host_scale_time,
+                quality.bad_results,
             )
             for key, quality in changed
             for now in (quality.statistics,)

@@ -92,7 +92,14 @@ def apply_effects(
             match effect:
                 case fx.CreateResult(number=number, priority=priority):
                     new_results.append(
-                        (result_name(workunit.name, number), workunit.id, workunit.app_id, priority, now)
+                        (
+                            result_name(workunit.name, number),
+                            workunit.id,
+                            workunit.app_id,
+                            priority,
+                            workunit.turn,
+                            now,
+                        )
                     )
                 case fx.FailWorkunit(error_mask=mask):
                     tx.execute(
@@ -133,7 +140,7 @@ def apply_effects(
         tx.execute_many(_WORKUNIT_STATEMENTS[kind], rows)
     if new_results:
         tx.execute_many(
-            "INSERT INTO result (name, workunit_id, app_id, priority, create_time) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time) VALUES (?, ?, ?, ?, ?, ?)",
             new_results,
         )
         tx.wake("candidates")

@@ -178,6 +178,11 @@ def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time
     )
 
 
+def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
+    """Store what a user chose for this project (the family's element, verbatim)."""
+    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
+
+
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
     """A team, or None."""
     row = db.one(f"SELECT {_TEAM_COLUMNS} FROM team WHERE id = ?", (team_id,))

@@ -17,7 +17,7 @@ from cobblestone.store.database import Database, Row, Transaction
 
 PREFIX = "cob_"
 
-_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, user_id"
+_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, user_id, share"
 
 
 class Scope(StrEnum):
@@ -40,6 +40,7 @@ class ApiToken:
     expire_time: float | None = None  #: Unix seconds; None: never
     revoke_time: float | None = None
     user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
     def usable(self, now: float) -> bool:
         """Whether it is accepted at ``now`` (Unix seconds)."""
@@ -55,6 +56,7 @@ def _token(row: Row) -> ApiToken:
         expire_time=row[4],
         revoke_time=row[5],
         user_id=None if row[6] is None else UserId(row[6]),
+        share=row[7],
     )
 
 
@@ -76,15 +78,23 @@ def create_token(
     now: float,
     expire_time: float | None = None,
     user_id: UserId | None = None,
+    share: float = 1.0,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
     granted = frozenset(scopes)
     token_id = tx.insert(
-        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id) VALUES (?, ?, ?, ?, ?, ?)",
-        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id),
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, share)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, share),
     )
     return ApiToken(
-        id=token_id, name=name, scopes=granted, create_time=now, expire_time=expire_time, user_id=user_id
+        id=token_id,
+        name=name,
+        scopes=granted,
+        create_time=now,
+        expire_time=expire_time,
+        user_id=user_id,
+        share=share,
     )
 
 

@@ -182,6 +182,20 @@ def test_a_rollout_goes_on_by_itself_when_results_are_good(world: World, api: Ap
     assert audit(world)[-1] == ("advance roll-out", f"version {version}")
 
 
+def test_a_version_can_be_added_with_its_rollout(world: World, api: ApiClient):
+    api.add_app()
+    version = api.post("/apps/period/versions", {**api.version(), "version_num": 101, "rollout": [0.25, 1]})
+    fraction = "SELECT rollout_fraction FROM app_version WHERE id = ?"
+    assert world.value(fraction, version["id"]) == 0.25
+    assert audit(world)[-2:] == [
+        ("start roll-out", f"version {version['id']}"),
+        ("add an app version", "app period"),
+    ]
+    body = {**api.version(), "version_num": 102, "rollout": [0.5, 0.25]}
+    assert "growing parts" in api.problem(409, "POST", "/apps/period/versions", body)["message"]
+    assert world.value("SELECT COUNT(*) FROM app_version") == 2
+
+
 def test_stages_that_do_not_grow_are_refused(world: World, api: ApiClient):
     world.add_app()
     assert (

@@ -29,7 +29,7 @@ from cobblestone.server.api.job_models import (
     batch_reply,
     describe_jobs,
 )
-from cobblestone.server.api.job_rules import JobBody, JobMaker
+from cobblestone.server.api.job_rules import JobMaker, check_targets, target_from
 from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, Endpoint, Nothing
 from cobblestone.server.context import ServerContext
 from cobblestone.store import apps, batches, files, interventions
@@ -82,17 +82,21 @@ def _describe(db: Database, batch: Batch) -> BatchReply:
 
 
 def _add_jobs(
-    tx: Transaction, batch: Batch, app: App, bodies: list[JobBody], limits: LimitsBody, now: float
+    tx: Transaction, ctx: ServerContext, batch: Batch, app: App, body: NewBatch | MoreJobs, *, now: float
 ) -> Batch:
+    bodies, limits = body.jobs, body.limits
+    check_targets(tx, [body.target, *(job.target for job in bodies)])
     names = {file.file for body in bodies for file in body.inputs}
     maker = JobMaker(
         app,
         apps.job_form(tx, app.id),
         limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
         frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
+        target_from(body.target),
     )
     jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
-    return batches.add_jobs(tx, batch, app.name, jobs, now=now)
+    served = ctx.candidates.served(batch.priority)
+    return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
 
 
 async def _check_room(ctx: ServerContext) -> None:
@@ -137,7 +141,7 @@ async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
             request_key=call.request_key,
             now=call.now,
         )
-        batch = _add_jobs(tx, batch, app, body.jobs, body.limits, call.now)
+        batch = _add_jobs(tx, call.ctx, batch, app, body, now=call.now)
         if not body.open:
             batch = batches.close_batch(tx, batch.id, now=call.now)
         return _describe(tx, batch)
@@ -160,7 +164,7 @@ async def add_jobs(call: Call[MoreJobs, Nothing]) -> BatchReply:
                 f" not {body.first}. Is somebody else adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
-        return _describe(tx, _add_jobs(tx, batch, app, body.jobs, body.limits, call.now))
+        return _describe(tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
 
     return await call.ctx.store.awrite(add)
 

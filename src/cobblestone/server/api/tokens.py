@@ -21,6 +21,7 @@ class NewToken(Model):
     name: Annotated[Line, msgspec.Meta(min_length=1)]
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
     days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  # None: until it is revoked
+    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of the computers, against other submitters
 
 
 class TokenReply(Reply):
@@ -33,6 +34,7 @@ class TokenReply(Reply):
     expires: float | None
     revoked: float | None
     usable: bool
+    share: float
 
 
 class CreatedToken(TokenReply):
@@ -56,6 +58,7 @@ def _reply(token: ApiToken, now: float) -> TokenReply:
         expires=token.expire_time,
         revoked=token.revoke_time,
         usable=token.usable(now),
+        share=token.share,
     )
 
 
@@ -73,7 +76,13 @@ async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
 
     def create(tx: Transaction) -> CreatedToken:
         token = tokens.create_token(
-            tx, secret, name=body.name, scopes=body.scopes, now=call.now, expire_time=expire_time
+            tx,
+            secret,
+            name=body.name,
+            scopes=body.scopes,
+            now=call.now,
+            expire_time=expire_time,
+            share=body.share,
         )
         return CreatedToken(token=secret, **msgspec.structs.asdict(_reply(token, call.now)))
 

@@ -37,7 +37,7 @@ from cobblestone.policy.credit.system import (
     grant_workunit,
 )
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.policy.dispatch.quota import quota_after_valid
+from cobblestone.policy.dispatch.quota import bad_after_failure, bad_after_valid, quota_after_valid
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.server.catalogue import OfferCache
@@ -129,9 +129,13 @@ class GrantBook:
     def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
         """Grant what a decision makes due, learn from it, and judge the hosts."""
         if decision.newly_valid:
+            app = self._apps.get(view.workunit.app_id)
+            # What nobody else computed proves nothing about the host: it must not earn the trust that spares checks.
+            replicated = app is None or not app.dispatch.adaptive or view.workunit.rules.min_quorum > 1
             for outcome, facts in self._outcomes(view, decision):
                 for fact in facts:
-                    self._judge_valid((fact.result.host_id, fact.result.app_version_id))
+                    key = (fact.result.host_id, fact.result.app_version_id)
+                    self._judge_valid(key, replicated=replicated)
                 late = view.workunit.assimilate_state is AssimilateState.DONE
                 if not outcome.pending or late:
                     self._enter(view, outcome, facts)
@@ -275,11 +279,14 @@ class GrantBook:
             self._statistics[app_id] = app_after(self._statistics[app_id], increments.app)
             self._changed_apps.add(app_id)
 
-    def _judge_valid(self, key: RecordKey) -> None:
+    def _judge_valid(self, key: RecordKey, *, replicated: bool) -> None:
         """A result was found valid.  Comes before learning, so that a suspicion outlives the result that raised it."""
         quality = self._hosts[key]
-        quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+        quality.statistics = host_quality.after_valid(
+            quality.statistics, replicated=replicated, now=self._now
+        )
         quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+        quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
         self._changed_hosts.add(key)
 
     def _judge_wrong(self, view: WorkunitView, decision: ValidationDecision) -> None:
@@ -288,6 +295,9 @@ class GrantBook:
                 key = key_of(result)
                 quality = self._hosts[key]
                 quality.statistics = host_quality.after_invalid(quality.statistics)
+                quality.bad_results = bad_after_failure(
+                    quality.bad_results, quality.n_jobs_today, self._daily_quota
+                )
                 self._changed_hosts.add(key)
                 if result.granted_credit > 0.0:  # by messages while it ran
                     self._wrong.append(result.id)

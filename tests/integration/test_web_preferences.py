@@ -1,0 +1,275 @@
+"""Preferences, computers and teams on pages: what is stored, what clients are told, and who may change what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lxml import html
+from tests.helpers.project_world import World
+from tests.helpers.visitors import Visitor, text_of
+
+from cobblestone.server.daemons.accounts import AppCreditFollower
+from cobblestone.wire.volunteer_preferences import read_computing, read_project
+
+
+def form_of(visitor: Visitor, page: str, action: str = "") -> tuple[str, dict[str, str]]:
+    """Address and present fields of a page's form."""
+    tree = html.fromstring(visitor.get(page).text)
+    wanted = f"[.//input[@name='action' and @value='{action}']]" if action else ""
+    form = tree.xpath(f"//main//form[@method='post']{wanted}")[0]
+    fields = {name: value for name, value in form.form_values() if name != "reset"}
+    return "/" + form.get("action"), fields
+
+
+def send(
+    visitor: Visitor, page: str, action: str = "", *, without: tuple[str, ...] = (), **changes: str
+) -> Any:
+    address, fields = form_of(visitor, page, action)
+    kept = {name: value for name, value in fields.items() if name not in without}
+    return visitor.post(address, **{**kept, **changes})
+
+
+def test_computing_preferences_reach_the_client_and_a_venue_has_its_own(world: World) -> None:
+    host = world.host(world.user("ada"))
+    host.rpc()
+    visitor = Visitor(world).log_in("ada")
+    assert send(visitor, "/prefs_computing.php", max_ncpus_pct="50", run_on_batteries="1").status_code == 303
+    world.now += 10
+    assert send(visitor, "/prefs_computing.php?venue=home", max_ncpus_pct="12,5").status_code == 303
+    text = world.value("SELECT global_prefs FROM user_account")
+    sets = read_computing(text)
+    assert sets[""].values["max_ncpus_pct"] == 50
+    assert sets[""].values["run_on_batteries"] is True
+    assert sets["home"].values["max_ncpus_pct"] == 12.5
+    assert "12.5" in visitor.get("/prefs_computing.php?venue=home").text
+    reply = host.rpc()
+    assert reply.all("global_preferences")[0].get("max_ncpus_pct") == "50.000000"
+    visitor.post(
+        "/prefs_computing.php?venue=home",
+        form_token=form_of(visitor, "/prefs_computing.php")[1]["form_token"],
+        reset="1",
+    )
+    assert set(read_computing(world.value("SELECT global_prefs FROM user_account"))) == {""}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("max_ncpus_pct", "0", "from 1 to 100"),
+        ("max_ncpus_pct", "1e999", "not a number"),
+        ("work_buf_min_days", "many", "not a number"),
+        ("daily_xfer_limit_mb", "5", "Say in how many days"),
+        ("ram_max_used_idle_pct", "10", "should not be less"),
+        ("start_hour", "25", "from 0 to 24"),
+    ],
+)
+def test_preferences_that_make_no_sense_are_refused_and_kept_on_the_page(
+    world: World, field: str, value: str, problem: str
+) -> None:
+    world.user("ada")
+    visitor = Visitor(world).log_in("ada")
+    answer = send(visitor, "/prefs_computing.php", **{field: value})
+    assert answer.status_code == 422
+    assert problem in text_of(answer)
+    assert world.value("SELECT global_prefs FROM user_account") == ""
+
+
+def test_project_preferences_are_stored_and_sent_in_the_families_elements(world: World) -> None:
+    first, second = world.add_app("one"), world.add_app("two")
+    host = world.host(world.user("ada"))
+    visitor = Visitor(world).log_in("ada")
+    answer = send(
+        visitor,
+        "/prefs_project.php",
+        without=(f"app_{second.id}", "use_cuda", "others"),
+        resource_share="40",
+        max_jobs="3",
+        beta="1",
+    )
+    assert answer.status_code == 303, text_of(answer)
+    found = read_project(world.value("SELECT project_prefs FROM user_account"))[""]
+    assert found.app_ids == frozenset({int(first.id)})
+    assert (found.resource_share, found.max_jobs, found.allow_beta_work) == (40, 3, True)
+    assert (found.no_cuda, found.no_cpu, found.allow_non_preferred_apps) == (True, False, False)
+    told = host.rpc().all("project_preferences")[0]
+    assert told.get("resource_share") == "40.000000"
+    assert told.get("no_cuda") == "1"
+
+
+@pytest.mark.parametrize(
+    ("without", "problem"),
+    [
+        (("use_cpu", "use_cuda", "use_ati", "use_intel_gpu"), "nothing to compute on"),
+        (("app_1", "others"), "no app chosen"),
+    ],
+)
+def test_preferences_that_would_stop_all_work_are_refused(
+    world: World, without: tuple[str, ...], problem: str
+) -> None:
+    world.add_app()
+    world.user("ada")
+    answer = send(Visitor(world).log_in("ada"), "/prefs_project.php", without=without)
+    assert answer.status_code == 422
+    assert problem in text_of(answer)
+
+
+def test_a_venue_that_does_not_exist_has_no_page(world: World) -> None:
+    world.user("ada")
+    assert Visitor(world).log_in("ada").get("/prefs_computing.php?venue=moon").status_code == 404
+
+
+# -- computers -------------------------------------------------------------------------------------------
+
+
+def test_a_computer_gets_a_name_and_a_venue_and_is_hidden(world: World) -> None:
+    host = world.host(world.user("ada"), domain_name="astra")
+    host.rpc()
+    visitor = Visitor(world).log_in("ada")
+    page = f"/host_edit.php?hostid={host.id}"
+    assert send(visitor, page, "save", label="the old one", venue="work", hidden="1").status_code == 303
+    assert "the old one" in text_of(visitor.get("/hosts_user.php"))
+    assert host.rpc().get("host_venue") == "work"
+    other = Visitor(world)
+    assert other.get(f"/show_host_detail.php?hostid={host.id}").status_code == 403
+    assert other.get(f"/results.php?hostid={host.id}").status_code == 403
+    assert other.get(f"/credit.csv?hostid={host.id}").status_code == 403
+    assert f"hostid={host.id}" not in other.get("/hosts_user.php?userid=1").text
+    assert "the old one" not in other.get("/top_hosts.php").text
+
+
+def test_only_the_owner_changes_a_computer(world: World) -> None:
+    host = world.host(world.user("ada"))
+    host.rpc()
+    world.user("bruno")
+    bruno = Visitor(world).log_in("bruno")
+    token = form_of(bruno, "/account.php")[1]["form_token"]
+    for action in ("save", "merge", "remove"):
+        answer = bruno.post(
+            f"/host_edit.php?hostid={host.id}",
+            form_token=token,
+            action=action,
+            label="mine",
+            into="1",
+            venue="",
+        )
+        assert answer.status_code == 404
+    assert world.query("SELECT label, removed_time FROM host") == [("", None)]
+
+
+def test_merging_moves_credit_and_tasks_and_keeps_the_sums(world: World) -> None:
+    app = world.add_app()
+    key = world.user("ada")
+    old, new = world.host(key, domain_name="a"), world.host(key, domain_name="b")
+    for host in (old, new):
+        world.add_jobs(app)
+        host.rpc(ask=1.0)
+        (name,) = host.new_results()
+        world.now += 500
+        host.rpc(reports=[host.finish(name, b"answer", cpu_time=400.0)])
+        world.settle()
+    total = world.value("SELECT sum(total_credit) FROM host")
+    visitor = Visitor(world).log_in("ada")
+    answer = send(visitor, f"/host_edit.php?hostid={old.id}", "merge", into=str(new.id))
+    assert answer.status_code == 303
+    assert world.value("SELECT total_credit FROM host WHERE id = ?", new.id) == pytest.approx(total)
+    ledger = world.value("SELECT sum(granted) FROM credit_entry WHERE host_id = ?", new.id)
+    assert ledger == pytest.approx(total)
+    assert world.value("SELECT count(*) FROM result WHERE host_id = ?", old.id) == 0
+    assert visitor.get(f"/show_host_detail.php?hostid={old.id}").status_code == 200  # leads to the survivor
+    assert f"Computer {old.id}" not in text_of(visitor.get("/hosts_user.php"))
+
+
+def test_a_computer_with_tasks_is_not_removed_and_a_removed_one_comes_back(world: World) -> None:
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("ada"), domain_name="astra")
+    host.rpc(ask=1.0)
+    visitor = Visitor(world).log_in("ada")
+    token = form_of(visitor, "/account.php")[1]["form_token"]
+    page = f"/host_edit.php?hostid={host.id}"
+    assert visitor.post(page, form_token=token, action="remove").status_code == 422
+    (name,) = host.new_results()
+    host.rpc(reports=[host.finish(name, b"answer")])
+    world.now += 10
+    assert visitor.post(page, form_token=token, action="remove").status_code == 303
+    assert "astra" not in visitor.get("/hosts_user.php").text
+    assert "astra" not in repr(world.query("SELECT * FROM host"))
+    world.now += 10
+    host.rpc()
+    assert "astra" in visitor.get("/hosts_user.php").text
+
+
+# -- teams -----------------------------------------------------------------------------------------------
+
+
+def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> None:
+    world.user("ada")
+    world.user("bruno")
+    ada, bruno = Visitor(world).log_in("ada"), Visitor(world).log_in("bruno")
+    answer = send(ada, "/team_create.php", name="Sunny 100%", description="We <3 the Sun", url="", country="")
+    page = answer.headers["location"]
+    assert page == "/team_display.php?teamid=1"
+    assert "Sunny 100%" in text_of(Visitor(world).get("/teams.php?words=100%25"))
+    assert "Sunny" not in text_of(Visitor(world).get("/teams.php?words=__"))
+    send(bruno, page)
+    assert world.query("SELECT team_id FROM user_account ORDER BY id") == [(1,), (1,)]
+    assert bruno.get("/team_edit.php?teamid=1").status_code == 403
+    assert send(ada, "/team_edit.php?teamid=1", "hand_over", heir="99").status_code == 422
+    assert send(ada, "/team_edit.php?teamid=1", "hand_over", heir="2").status_code == 303
+    assert ada.get("/team_edit.php?teamid=1").status_code == 403
+    send(bruno, "/team_edit.php?teamid=1", without=("joinable",), name="Sunny")
+    send(ada, page)  # leaves
+    assert world.value("SELECT team_id FROM user_account WHERE id = 1") is None
+    assert "takes no new members" in text_of(ada.get(page))
+    token = form_of(ada, "/account.php")[1]["form_token"]
+    assert ada.post("/team_join.php?teamid=1", form_token=token).status_code == 409
+    assert send(ada, "/team_create.php", name="SUNNY").status_code == 422
+
+
+def test_credit_by_app_follows_the_ledger_and_sorts_the_lists(world: World) -> None:
+    one, two = world.add_app("one"), world.add_app("two")
+    for user, app in (("ada", one), ("bruno", two)):
+        host = world.host(world.user(user))
+        world.add_jobs(app)
+        host.rpc(ask=1.0)
+        (name,) = host.new_results()
+        world.now += 500
+        host.rpc(reports=[host.finish(name, b"answer", cpu_time=400.0)])
+        world.settle()
+    world.now += 100
+    follower = AppCreditFollower(world.ctx)
+    while world.run(follower.step()):
+        pass
+    sums = dict(world.query("SELECT owner_id, total_credit FROM app_credit WHERE owner = 'user'"))
+    assert sums == dict(world.query("SELECT user_id, sum(granted) FROM credit_entry GROUP BY user_id"))
+    assert world.run(follower.step()) == 0
+    visitor = Visitor(world)
+    everybody = text_of(visitor.get("/top_users.php?by=total"))
+    assert "Ada" in everybody
+    assert "Bruno" in everybody
+    only = text_of(visitor.get(f"/top_users.php?by=recent&appid={two.id}"))
+    assert "Bruno" in only
+    assert "Ada" not in only
+    assert visitor.get("/top_users.php?by=height").status_code == 404
+    assert visitor.get("/top_hosts.php?appid=99").status_code == 404
+    page = text_of(visitor.get(f"/app.php?appid={one.id}"))
+    assert "100 %" in page
+    assert "Ada" in page
+
+
+def test_tasks_are_filtered_by_app_and_computer(world: World) -> None:
+    one, two = world.add_app("one"), world.add_app("two")
+    key = world.user("ada")
+    host = world.host(key)
+    world.add_jobs(one, 2)
+    world.add_jobs(two, 1)
+    host.rpc(ask=10_000.0)
+    visitor = Visitor(world).log_in("ada")
+
+    def shown(query: str) -> int:
+        return len(html.fromstring(visitor.get(f"/results.php?{query}").text).xpath("//main//tbody/tr"))
+
+    assert shown("") == 3
+    assert shown(f"appid={one.id}") == 2
+    assert shown(f"hostid={host.id}&appid={two.id}&state=in_progress") == 1
+    assert shown(f"hostid={host.id}&appid={two.id}&state=valid") == 0

@@ -1,0 +1,70 @@
+"""Buckets of attempts."""
+
+from __future__ import annotations
+
+import pytest
+
+from cobblestone.ops.settings import Settings, parse_settings
+from cobblestone.server.rate_limits import Bucket, client_address, limit_key
+
+
+def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:
+    bucket = Bucket(60)
+    for _ in range(60):
+        assert bucket.wait("a", now=1000.0) == 0
+        bucket.take("a", now=1000.0)
+    assert bucket.wait("a", now=1000.0) == pytest.approx(60)
+    assert bucket.wait("a", now=1030.0) == pytest.approx(30)
+    assert bucket.wait("a", now=1060.0) == 0
+    assert bucket.wait("b", now=1000.0) == 0
+
+
+def test_a_clock_that_goes_back_locks_nobody_out_for_longer() -> None:
+    bucket = Bucket(1)
+    bucket.take("a", now=1e9)
+    assert bucket.wait("a", now=1.0) == pytest.approx(3600)
+
+
+def test_the_number_of_buckets_is_bounded_and_the_latest_stay() -> None:
+    bucket = Bucket(1, max_keys=100)
+    for number in range(1000):
+        bucket.take(str(number), now=float(number))
+    assert len(bucket) == 100
+    assert bucket.wait("999", now=999.0) > 0
+    assert bucket.wait("0", now=999.0) == 0
+
+
+def test_zero_means_no_limit() -> None:
+    bucket = Bucket(0)
+    for _ in range(1000):
+        bucket.take("a", now=0.0)
+    assert bucket.wait("a", now=0.0) == 0
+    assert len(bucket) == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("", ""),
+        ("unix", "unix"),
+    ],
+)
+def test_an_address_counts_with_its_network(address: str, key: str) -> None:
+    assert limit_key(address) == key
+
+
+def scope(*headers: tuple[bytes, bytes]) -> dict[str, object]:
+    return {"headers": list(headers), "client": ("10.0.0.1", 1234)}
+
+
+def test_a_header_counts_only_behind_a_proxy_and_then_its_last_entry() -> None:
+    forged = scope((b"x-forwarded-for", b"1.1.1.1, 2.2.2.2"), (b"x-forwarded-for", b"3.3.3.3"))
+    direct = Settings()
+    behind = parse_settings({"server": {"client_address_header": "X-Forwarded-For"}}, source="test")
+    assert client_address(forged, direct) == "10.0.0.1"
+    assert client_address(forged, behind) == "3.3.3.3"
+    assert client_address(scope(), behind) == ""
