@@ -26,7 +26,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cobblestone", "run", str(self.root), *self.options]
         )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         with httpx.Client(base_url=self.url, verify=False, timeout=10) as client:  # loopback, no TLS
             while time.monotonic() < end:
                 assert self.process.poll() is None, "the server ended at once"

@@ -188,12 +188,14 @@ def units(
 ) -> None:
     """Write systemd units, one per process, and nginx's part where several serve."""
     from cobblestone.server.project import ProjectFolder, write_durably
-    from cobblestone.server.units import plan_processes, unit_files
+    from cobblestone.server.units import first_port, plan_processes, unit_files
 
     root = folder.resolve()
     settings = ProjectFolder(root).settings()
     processes = plan_processes(
-        process or [], first_port=port or settings.server.port, sqlite=not settings.database.url
+        process or [],
+        first_port=port or first_port(settings),
+        sqlite=not settings.database.url,
     )
     target = (into or root / "systemd").absolute()
     files = unit_files(root, settings, processes, user=user or root.owner(), listen=listen)

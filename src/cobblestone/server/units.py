@@ -69,6 +69,13 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
     return [Process(name=name, roles=roles, port=ports.get(name)) for name, roles in planned]
 
 
+def first_port(settings: Settings) -> int:
+    """The port of the first process: that of the settings, or the next one when the proxy needs it for the master URL."""
+    port = settings.server.port
+    taken = bool(settings.database.url) and urlsplit(settings.project.url).port == port
+    return port + 1 if taken else port
+
+
 def _name(text: str, roles: frozenset[Role]) -> str:
     if not text.strip():
         return "server"
@@ -102,7 +109,7 @@ def unit_files(
     target = _TARGET.format(name=settings.project.name, members=members)
     files = [*units, UnitFile(name=f"{prefix}.target", text=target)]
     if len([process for process in processes if process.port]) > 1:
-        files.append(UnitFile(name=f"{prefix}.nginx.conf", text=_nginx(settings, processes, project)))
+        files.append(UnitFile(name=f"{prefix}.nginx.conf", text=_nginx(settings, processes, project, listen)))
     return files
 
 
@@ -159,11 +166,15 @@ def _service(root: Path, settings: Settings, process: Process, *, prefix: str, u
         user=user,
         command=" ".join(_quoted(word) for word in words),
         stop_seconds=int(settings.server.drain_seconds) + 30,
-        protect_home="no"
-        if any(str(path).startswith(("/home/", "/root/")) for path in (root, sys.executable))
-        else "yes",
+        protect_home="no" if _under_home(root, Path(sys.executable)) else "yes",
         root=_quoted(str(root)),
     )
+
+
+def _under_home(*paths: Path) -> bool:
+    """Whether a process needs what lies in somebody's home folder."""
+    places = [place for path in paths for place in (str(path), str(path.resolve()))]
+    return any(place.startswith(("/home/", "/root/")) for place in places)
 
 
 def _quoted(word: str) -> str:
@@ -173,13 +184,13 @@ def _quoted(word: str) -> str:
 
 
 _NGINX = """\
-# Written by `cobblestone project units`: put it into /etc/nginx/conf.d/ and add your certificate.  With processes on several
+# Written by `cobblestone project units`: put it into /etc/nginx/conf.d/.  With processes on several
 # machines, add a `server` line per process to the upstreams.
 {upstreams}
 server {{
     listen {listen};
     server_name {server_name};
-    client_max_body_size {max_bytes};
+{certificate}    client_max_body_size {max_bytes};
     proxy_request_buffering off;    # large uploads go straight through
     proxy_http_version 1.1;
     proxy_set_header Connection "";
@@ -192,7 +203,13 @@ server {{
 """
 
 
-def _nginx(settings: Settings, processes: Sequence[Process], project: str) -> str:
+_CERTIFICATE = """\
+    ssl_certificate /etc/letsencrypt/live/{host}/fullchain.pem;      # where yours is
+    ssl_certificate_key /etc/letsencrypt/live/{host}/privkey.pem;
+"""
+
+
+def _nginx(settings: Settings, processes: Sequence[Process], project: str, listen: str) -> str:
     url = urlsplit(settings.project.url)
     prefix = url.path.rstrip("/")
     upstreams = ""
@@ -208,13 +225,14 @@ def _nginx(settings: Settings, processes: Sequence[Process], project: str) -> st
             locations += "".join(f"    # {path}: served on another machine\n" for path in paths)
             continue
         name = f"cobblestone_{re.sub(r'[^A-Za-z0-9]', '_', project)}_{role}"
-        servers = "".join(f"    server 127.0.0.1:{port};\n" for port in ports)
+        servers = "".join(f"    server {listen}:{port};\n" for port in ports)
         upstreams += f"upstream {name} {{\n    least_conn;\n{servers}    keepalive 32;\n}}\n"
         locations += "".join(f"    location {path} {{ proxy_pass http://{name}; }}\n" for path in paths)
     return _NGINX.format(
         upstreams=upstreams,
-        listen=url.port or (443 if url.scheme == "https" else 80),
+        listen=f"{url.port or 443} ssl" if url.scheme == "https" else url.port or 80,
         server_name=url.hostname,
+        certificate=_CERTIFICATE.format(host=url.hostname) if url.scheme == "https" else "",
         max_bytes=settings.server.max_upload_bytes + 1_000_000,
         locations=locations,
     )

@@ -48,6 +48,7 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
         NotFound: the user does not have both.
         Conflict: they are the same, or the older one still has tasks.
     """
+    tx.lock("host", [old, new])
     source, target = hosts.host_by_id(tx, old), hosts.host_by_id(tx, new)
     if source is None or target is None or source.user_id != user_id or target.user_id != user_id:
         raise NotFound("There are no two such computers of this account.")

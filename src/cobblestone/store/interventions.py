@@ -31,6 +31,7 @@ class WorkunitState:
 
 def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
     """A workunit.  Raises NotFound."""
+    db.lock("workunit", [workunit_id])
     found = work.workunits(db, [workunit_id]).get(WorkunitId(workunit_id))
     if found is None:
         raise NotFound(

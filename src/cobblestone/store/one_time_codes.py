@@ -66,9 +66,12 @@ def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTi
 def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
     """Take a code, so that nobody can use it again; None: it is not (or no more) good."""
     found = find_code(tx, purpose, code, now=now)
-    if found is not None:
-        tx.execute("UPDATE one_time_code SET used_time = ? WHERE id = ?", (now, found.id))
-    return found
+    if found is None:
+        return None
+    taken = tx.execute(
+        "UPDATE one_time_code SET used_time = ? WHERE id = ? AND used_time IS NULL", (now, found.id)
+    )
+    return found if taken else None  # another process was faster
 
 
 def count_codes(db: Database, user_id: UserId, purpose: Purpose) -> int:
