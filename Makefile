@@ -3,6 +3,8 @@
 # Options for `cobblestone demo` (make demo ARGS=--keep) and for pytest (make test PYTEST_ARGS="-x -k credit").
 ARGS ?=
 PYTEST_ARGS ?=
+# Options for the bench of the server, e.g. BENCH_ARGS="--database postgresql --rows one,ten".
+BENCH_ARGS ?=
 # The interpreter for a new .venv, when it is not the first python3 >= 3.11 on PATH.
 PYTHON ?=
 export PYTHON
@@ -36,9 +38,12 @@ test: ## everything: check, and the tests with real clients, databases and brows
 	$(BIN)/pytest $(PYTEST_ARGS) $(E2E) || status=1; \
 	exit $$status
 
-bench: ## measure speed on this machine and compare with the stored figures
+bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)
 	@tools/setup.sh test
+	$(BIN)/python -m tests.bench.bench_server $(BENCH_ARGS)
+ifeq ($(strip $(BENCH_ARGS)),)
 	$(BIN)/pytest $(PYTEST_ARGS) -s tests/bench
+endif
 
 static: ruff-check ruff-format lint-imports pyright
 

@@ -134,7 +134,8 @@ def figures() -> dict[str, float]:
             for suffix in ("parquet", "csv"):
                 path = Path(folder, f"log.{suffix}")
                 found[f"{name}, read from {suffix}"] = per_second(
-                    lambda name=name, path=path: replay_fast(read_job_log(path), name), log.length
+                    lambda name=name, path=path: replay_fast(read_job_log(path, system=name), name),
+                    log.length,
                 )
     for name in ("benchmark", "creditnew-designed", "creditnew-deployed"):
         found[f"policy: {name}, quorum 2, workunits"] = per_second(

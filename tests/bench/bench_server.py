@@ -1,412 +1,341 @@
-"""Throughput of the scheduler and of the whole pipeline, over real HTTP, with durable commits.
+"""The server's speed over real HTTP, with durable commits: ``python -m tests.bench.bench_server``.
 
-    python tests/bench/bench_server.py [--seconds 5] [--connections 6]
-
-Starts a project on SQLite in a temporary folder with one app (bitwise comparison, quorum 1) and many jobs, registers
-hosts, and sends the real client's request bytes from another process.  Every run ends with a count of rows, so that
-nothing that was not done is counted.
+Each group of rows gets a project of its own (see project.py), a server process, and a load process that sends the bytes of
+the family's client (see load.py and README.md).  Every run ends with a count of rows, so that nothing that was not done
+is counted.  ``--long`` fills the tables with a million results and watches the rate for ten minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import contextlib
 import json
-import multiprocessing
-import os
-import re
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+import httpx
+from tests.bench import bench_validator, figures
+from tests.bench.figures import Figure, Report
+from tests.bench.load import Counts, Plan
+from tests.bench.project import BenchProject, make_project, report_all, run_transitioner
+from tests.bench.served import LoadProcess, Server, Usage, count_rows, drained, serving
+from tests.helpers.postgres_server import PostgresServer
 
-from tests.helpers.wire_captures import messages
+from cobblestone.server.run import calm_collector, open_project
 
-from cobblestone.demo.stock_client import free_port
-from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
-from cobblestone.domain.ids import AppId, AppVersionId
-from cobblestone.domain.job_form import JobForm
-from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.ops.settings import settings_template
-from cobblestone.server.project import ProjectFolder, write_private
-from cobblestone.store import apps, batches, files, keys, people
-from cobblestone.store.database import Store, Transaction
-from cobblestone.store.upgrade import upgrade
-from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
-
-N_USERS = 50
-HOSTS_PER_USER = 20
-STDERR = "bench line of ordinary length, as programs write them\n" * 16
+SLICE_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class Bench:
+    """One run: its conditions, and where projects and databases come from."""
 
-    name: str
-    rate: float
-    p50_ms: float
-    p99_ms: float
-    note: str = ""
+    def __init__(
+        self, folder: Path, *, seconds: float, connections: int, postgres: PostgresServer | None
+    ) -> None:
+        self._folder = folder
+        self._postgres = postgres
+        self._n_projects = 0
+        self.seconds = seconds
+        self.connections = connections
+
+    def project(
+        self, *, n_jobs: float, hosts_per_user: int = 5, in_batch: bool = True, n_finished: int = 0
+    ) -> BenchProject:
+        """A fresh project."""
+        self._n_projects += 1
+        return make_project(
+            self._folder / f"project{self._n_projects}",
+            n_jobs=int(n_jobs),
+            n_finished=n_finished,
+            hosts_per_user=hosts_per_user,
+            in_batch=in_batch,
+            database="" if self._postgres is None else self._postgres.empty_database(),
+        )
+
+    @contextlib.contextmanager
+    def served(self, project: BenchProject) -> Generator[tuple[Server, LoadProcess], None, None]:
+        """A server and a load process for a project."""
+        with serving(project) as server:
+            load = LoadProcess(project)
+            try:
+                yield server, load
+            finally:
+                load.close()
+
+    def measured(
+        self, server: Server, load: LoadProcess, plan: Plan, *, job_seconds: float = 1.0, seconds: float = 0.0
+    ) -> tuple[Counts, Usage]:
+        """Run a plan while the server is watched."""
+        with server.watch() as usages:
+            counts = load.run(
+                plan, seconds=seconds or self.seconds, connections=self.connections, job_seconds=job_seconds
+            )
+        return counts, usages[0]
 
 
-def template() -> str:
-    """A request of client 7.20.5 that asks for work and reports nothing, with a place for reports and held jobs."""
-    body = next(item.body for item in messages("05") if item.start_line.startswith("POST")).decode()
-    body = re.sub(r"<result>.*?</result>\n", "", body, flags=re.DOTALL)
-    body = re.sub(
-        r"<other_results>.*?</other_results>",
-        "<other_results>\n@HELD@</other_results>",
-        body,
-        flags=re.DOTALL,
+def figure(name: str, counts: Counts, usage: Usage, *, units: float, note: str = "") -> Figure:
+    """A row from what was counted."""
+    latencies = sorted(counts.scheduler_latencies or counts.upload_latencies)
+    if not latencies or not units:
+        raise SystemExit(f"{name}: nothing was done")
+    return Figure(
+        name=name,
+        rate=units / counts.seconds,
+        p50_ms=latencies[len(latencies) // 2] * 1000,
+        p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
+        cpu_us=usage.cpu_seconds / units * 1e6,
+        load_cpu_us=counts.cpu_seconds / units * 1e6,
+        rss_mb=usage.rss_bytes / 1e6,
+        note=note,
     )
-    for name, value in (
-        ("authenticator", "@AUTH@"),
-        ("hostid", "@HOST@"),
-        ("rpc_seqno", "@SEQ@"),
-        ("cpu_req_secs", "@SECS@"),
-        ("work_req_seconds", "@SECS@"),
-        ("cpu_req_instances", "0"),
-        ("host_cpid", "@CPID@"),
+
+
+def expect(name: str, found: float, wanted: float) -> None:
+    """Stop when the database does not hold what was counted."""
+    if abs(found - wanted) > 1e-9 * abs(wanted):
+        raise SystemExit(f"{name}: the database says {found:,.6g}, but {wanted:,.6g} were counted")
+
+
+# -- groups of rows ---------------------------------------------------------------------------------------------
+
+
+def asking(bench: Bench) -> Iterator[Figure]:
+    """Requests that ask for nothing, and for one job."""
+    project = bench.project(n_jobs=6000 * bench.seconds)
+    with bench.served(project) as (server, load):
+        counts, usage = bench.measured(server, load, Plan(ask=False))
+        yield figure("empty", counts, usage, units=counts.requests)
+        counts, usage = bench.measured(server, load, Plan())
+        yield figure("one", counts, usage, units=counts.requests)
+        expect("one job: results sent", count_rows(project)["sent"], counts.jobs)
+
+
+def asking_for_ten(bench: Bench) -> Iterator[Figure]:
+    """Requests for ten jobs."""
+    project = bench.project(n_jobs=20_000 * bench.seconds)
+    with bench.served(project) as (server, load):
+        counts, usage = bench.measured(server, load, Plan(), job_seconds=10)
+        note = f"{counts.jobs / counts.requests:.1f} jobs a request"
+        yield figure("ten", counts, usage, units=counts.jobs, note=note)
+        expect("ten jobs: results sent", count_rows(project)["sent"], counts.jobs)
+
+
+def uploading_and_reporting(bench: Bench) -> Iterator[Figure]:
+    """Uploads, then reports of one and of ten results, with the daemons behind them."""
+    hosts = 5 if bench.seconds > 2 else 1
+    project = bench.project(n_jobs=10 * hosts * 1000 + 1000, hosts_per_user=hosts)
+    with bench.served(project) as (server, load):
+        given = load.run(Plan(keep_signatures=True, once=True), seconds=0, connections=6, job_seconds=10)
+        counts, usage = bench.measured(server, load, Plan(only_upload=True))
+        yield figure("upload", counts, usage, units=counts.uploads)
+        expect("uploads", count_rows(project)["uploads"], counts.uploads)
+        few, usage = bench.measured(server, load, Plan(ask=False, report=True, report_at_most=1))
+        yield figure("report", few, usage, units=few.reports)
+        many, usage = bench.measured(server, load, Plan(ask=False, report=True, report_at_most=10))
+        yield figure("report_ten", many, usage, units=many.reports)
+        rows = count_rows(project)
+        expect("results sent", rows["sent"], given.jobs)
+        expect("results reported", rows["reported"], few.reports + many.reports)
+
+
+def pipeline(bench: Bench) -> Iterator[Figure]:
+    """The whole way of a job, one a request."""
+    yield from _pipeline(bench, "pipeline", jobs=1, rate=3000)
+
+
+def pipeline_of_ten(bench: Bench) -> Iterator[Figure]:
+    """The whole way of a job, ten a request."""
+    yield from _pipeline(bench, "pipeline_ten", jobs=10, rate=6000)
+
+
+def _pipeline(bench: Bench, name: str, *, jobs: int, rate: float) -> Iterator[Figure]:
+    project = bench.project(n_jobs=rate * bench.seconds + 1000 * jobs, hosts_per_user=1, in_batch=False)
+    with bench.served(project) as (server, load):
+        given = load.run(Plan(keep_signatures=True, once=True), seconds=0, connections=6, job_seconds=jobs)
+        counts, usage = bench.measured(server, load, Plan(report=True, upload=True), job_seconds=jobs)
+        rows = count_rows(project)
+        done = min(rows["assimilated"], rows["deleted"])
+        note = f"{counts.reports - done:,.0f} of {counts.reports:,} under way at the end"
+        yield figure(name, counts, usage, units=done, note=note)
+        check_pipeline(project, sent=given.jobs + counts.jobs, reported=counts.reports)
+
+
+def check_pipeline(project: BenchProject, *, sent: float, reported: float, before: float = 0.0) -> None:
+    """Every report was validated, credited once, assimilated, and its output deleted; ``before`` results were done before."""
+    rows = drained(project, n_reported=reported + before)
+    expect("results sent", rows["sent"], sent + before)
+    expect("results reported", rows["reported"], reported + before)
+    expect("valid results", rows["valid"], reported + before)
+    expect("ledger entries", rows["ledger"], reported)
+    expect("assimilated", rows["assimilated"], reported + before)
+    expect("outputs left over", rows["uploads"], 0)
+    expect("credit of hosts", rows["host_credit"], rows["granted"])
+    expect("credit of users", rows["user_credit"], rows["granted"])
+
+
+def submitting(bench: Bench) -> Iterator[Figure]:
+    """Jobs in requests of 1,000 through the API."""
+    project = bench.project(n_jobs=0)
+    with (
+        bench.served(project) as (server, _),
+        httpx.Client(
+            base_url=f"{project.url}api/v1", headers={"Authorization": f"Bearer {project.token}"}, timeout=60
+        ) as api,
     ):
-        body = re.sub(rf"<{name}>[^<]*</{name}>", f"<{name}>{value}</{name}>", body, count=1)
-    body = re.sub(r"    <code_sign_key>.*?</code_sign_key>\n", "", body, flags=re.DOTALL)
-    return body.replace("<app_versions>", "@REPORTS@<app_versions>", 1)
-
-
-REPORT = """<result>
-    <name>{name}</name>
-    <final_cpu_time>10.000000</final_cpu_time>
-    <final_elapsed_time>10.500000</final_elapsed_time>
-    <exit_status>0</exit_status>
-    <state>5</state>
-    <platform>x86_64-pc-linux-gnu</platform>
-    <version_num>100</version_num>
-    <final_peak_disk_usage>14792</final_peak_disk_usage>
-    <app_version_num>100</app_version_num>
-<stderr_out>
-<core_client_version>7.20.5</core_client_version>
-<![CDATA[
-<stderr_txt>
-"""  # the rest follows in report()
-
-
-def report(name: str) -> str:
-    """A report of a successful job with about 0.9 kB of stderr."""
-    return REPORT.replace("{name}", name) + STDERR + "\n</stderr_txt>\n]]>\n</stderr_out>\n</result>\n"
-
-
-@dataclass
-class Host:
-    """A simulated host."""
-
-    authenticator: str
-    id: int = 0
-    seqno: int = 0
-    held: tuple[str, ...] = ()
-
-
-async def exchange(port: int, body: bytes) -> bytes:
-    """One request on a fresh connection, as clients do; the reply's body."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /cgi-bin/cgi HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    data = await reader.read(-1)
-    writer.close()
-    head, _, rest = data.partition(b"\r\n\r\n")
-    if b" 200 " not in head.split(b"\r\n")[0]:
-        raise RuntimeError(data[:500])
-    return rest
-
-
-async def load(
-    port: int, hosts: list[Host], text: str, *, seconds: float, connections: int, jobs: int, reporting: bool
-) -> tuple[int, list[float], int]:
-    """Send requests for some seconds: count, latencies, jobs received."""
-    end = time.perf_counter() + seconds
-    waiting = list(hosts)
-    latencies: list[float] = []
-    received = 0
-
-    async def worker() -> None:
-        nonlocal received
-        while time.perf_counter() < end:
-            host = waiting.pop(0)
-            reports = "".join(report(name) for name in host.held) if reporting else ""
-            held = (
-                ""
-                if reporting
-                else "".join(
-                    f"<other_result>\n<name>{name}</name>\n<app_version>0</app_version>\n</other_result>\n"
-                    for name in host.held
-                )
-            )
-            body = (
-                text.replace("@AUTH@", host.authenticator)
-                .replace("@HOST@", str(host.id))
-                .replace("@SEQ@", str(host.seqno))
-                .replace("@SECS@", str(jobs))
-                .replace("@REPORTS@", reports)
-                .replace("@HELD@", held)
-                .replace("@CPID@", f"{host.id:032x}")
-                .encode()
-            )
+        batch = _good(api.post("/batches", json={"app": "bench", "open": True}))["id"]
+        jobs = json.dumps({"name": "job"}).encode()
+        listed = b",".join([jobs] * 1000)
+        n, latencies = 0, list[float]()
+        end = time.perf_counter() + bench.seconds
+        with server.watch() as usages:
             begin = time.perf_counter()
-            reply = await exchange(port, body)
-            latencies.append(time.perf_counter() - begin)
-            host.seqno += 1
-            names = re.findall(rb"<result>\s*<name>([^<]+)", reply)
-            received += len(names)
-            host.held = (
-                tuple(name.decode() for name in names)
-                if reporting
-                else (*host.held, *(n.decode() for n in names))[-20:]
-            )
-            if host.id == 0:
-                found = re.search(rb"<hostid>(\d+)", reply)
-                host.id = int(found[1]) if found else 0
-            waiting.append(host)
-
-    await asyncio.gather(*(worker() for _ in range(connections)))
-    return len(latencies), latencies, received
-
-
-def run_load(
-    port: int, authenticators: list[str], seconds: float, connections: int, jobs: int, reporting: bool
-) -> tuple[int, list[float], int, float]:
-    """Register hosts, then send the load; runs in its own process."""
-    text = template()
-    hosts = [Host(authenticators[n % len(authenticators)]) for n in range(N_USERS * HOSTS_PER_USER)]
-
-    async def main() -> tuple[int, list[float], int, float]:
-        await load(
-            port, hosts, text.replace("@SECS@", "0"), seconds=0.0, connections=1, jobs=0, reporting=False
-        )
-        for number, host in enumerate(hosts):  # registration, not measured
-            body = (
-                text.replace("@AUTH@", host.authenticator)
-                .replace("@HOST@", "0")
-                .replace("@SEQ@", "0")
-                .replace("@SECS@", "0")
-            )
-            body = body.replace("@REPORTS@", "").replace("@HELD@", "").replace("@CPID@", f"{number + 1:032x}")
-            found = re.search(rb"<hostid>(\d+)", await exchange(port, body.encode()))
-            host.id = int(found[1]) if found else 0
-            host.seqno = 1
-        begin = time.perf_counter()
-        count, latencies, received = await load(
-            port, hosts, text, seconds=seconds, connections=connections, jobs=jobs, reporting=reporting
-        )
-        return count, latencies, received, time.perf_counter() - begin
-
-    return asyncio.run(main())
-
-
-def make_project(root: Path, *, n_jobs: int, quorum: int = 1) -> tuple[str, list[str]]:
-    """A project with jobs; its address and the authenticators of its users."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/"
-    (root / "cobblestone.toml").write_text(
-        settings_template(
-            project={"url": url},
-            server={"port": port},
-            scheduler={"daily_result_quota": 1_000_000, "one_result_per_user": quorum > 1},
-            log={"level": "warning"},
-        )
-    )
-    folder = ProjectFolder(root)
-    folder.make()
-    write_private(folder.secret_file, os.urandom(32))
-    upgrade(folder.database)
-    store = Store(folder.database)
-    now = time.time()
-    key = generate_key()
-    store.write(
-        lambda tx: keys.set_current_key(
-            tx, encode_public_key(key.public_key()), successor_signatures={}, now=now
-        )
-    )
-    staged = files.stage_bytes(folder.staging, b"#!/bin/sh\n")
-    stored = files.add_file(
-        store, folder.download, staged, files.app_file_name("prog.sh", staged.sha256), now=now
-    )
-    app = store.write(
-        lambda tx: apps.create_app(
-            tx,
-            App(
-                id=AppId(0),
-                name="bench",
-                comparison=ComparisonRule(kind="bitwise"),
-                rules=ReplicationRules(min_quorum=quorum, target_nresults=quorum),
-                output_specs=(),
-            ),
-            form=JobForm(),
-            now=now,
-        )
-    )
-    version = AppVersion(
-        id=AppVersionId(0),
-        app_id=app.id,
-        platform=ANY_PLATFORM,
-        version_num=0,
-        files=(
-            AppFile(
-                name=stored.name,
-                open_name="prog.sh",
-                nbytes=stored.nbytes,
-                md5=stored.md5,
-                executable=True,
-                main_program=True,
-                signature=sign_md5(key, stored.md5),
-            ),
-        ),
-    )
-    store.write(lambda tx: apps.add_version(tx, version, now=now))
-    batch = store.write(lambda tx: batches.create_batch(tx, name="bench", app_id=app.id, now=now))
-    job = batches.NewJob(
-        limits=JobLimits(rsc_fpops_est=1e9),
-        rules=app.rules,
-        output_specs=(OutputSpec(open_name="o", optional=True),),
-    )
-
-    def add(tx: Transaction, n: int) -> None:
-        batches.add_jobs(tx, batches.batch_by_id(tx, batch.id), "bench", [job] * n, now=now)
-
-    begin = time.perf_counter()
-    for start in range(0, n_jobs, 500):
-        store.write(partial(add, n=min(500, n_jobs - start)))
-    print(f"submitted {n_jobs / (time.perf_counter() - begin):,.0f} jobs/s")
-    store.write(lambda tx: batches.close_batch(tx, batch.id, now=now))
-    authenticators: list[str] = []
-    for number in range(N_USERS):
-        new = people.NewUser(
-            name=f"user {number}",
-            email_addr=f"user{number}@example.org",
-            passwd_hash="x",
-            authenticator=f"{number:032x}",
-            cross_project_id=f"{number:032x}",
-        )
-        store.write(
-            lambda tx, new=new: people.create_user(
-                tx, new, weak_authenticator_of=lambda id_: f"{id_}_x{id_}", now=now
-            )
-        )
-        authenticators.append(new.authenticator)
-    store.close()
-    return url, authenticators
-
-
-def measure(
-    name: str, *, seconds: float, connections: int, jobs: int, reporting: bool, n_jobs: int, quorum: int = 1
-) -> list[Row]:
-    """One run: a fresh project, a server process, a load process; checked by counting rows."""
-    with tempfile.TemporaryDirectory(prefix="cobblestone-bench-") as folder:
-        root = Path(folder)
-        url, authenticators = make_project(root, n_jobs=n_jobs, quorum=quorum)
-        port = int(url.rsplit(":", 1)[1].strip("/"))
-        server = subprocess.Popen([sys.executable, "-m", "cobblestone", "run", str(root)])
-        try:
-            wait_until_open(port)
-            wait_for_results(root, n_jobs * quorum)
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                count, latencies, received, took = pool.apply(
-                    run_load, (port, authenticators, seconds, connections, jobs, reporting)
+            while (now := time.perf_counter()) < end:
+                body = b'{"first":%d,"jobs":[%b]}' % (n, listed)
+                _good(
+                    api.post(
+                        f"/batches/{batch}/jobs", content=body, headers={"Content-Type": "application/json"}
+                    )
                 )
-            rows = count_rows(root)
-        finally:
-            server.terminate()
-            server.wait()
-    latencies.sort()
-    p50, p99 = latencies[len(latencies) // 2] * 1000, latencies[int(len(latencies) * 0.99)] * 1000
-    if rows["sent"] != received:
-        raise SystemExit(f"{name}: {received} jobs were received but {rows['sent']} are noted as sent")
-    found = [
-        Row(f"{name}: requests/s", count / took, p50, p99),
-        Row(f"{name}: jobs sent/s", received / took, p50, p99),
-    ]
-    if reporting:
-        found.append(
-            Row(
-                f"{name}: validated, credited, assimilated/s",
-                rows["assimilated"] / took,
-                p50,
-                p99,
-                f"{rows['ledger']} ledger entries",
+                latencies.append(time.perf_counter() - now)
+                n += 1000
+            seconds = time.perf_counter() - begin
+        counts = Counts(seconds=seconds, scheduler_latencies=latencies)
+        yield figure("submission", counts, usages[0], units=n, note="the transitioner works meanwhile")
+        expect("jobs submitted", count_rows(project)["workunits"], n)
+
+
+def _good(reply: httpx.Response) -> dict[str, int]:
+    if not reply.is_success:
+        raise SystemExit(f"the API answered {reply.status_code}: {reply.text[:500]}")
+    return reply.json()
+
+
+def transitioning(bench: Bench) -> Iterator[Figure]:
+    """The transitioner alone, within one process: making results, and after reports."""
+    n_jobs = 40_000
+    project = bench.project(n_jobs=n_jobs)
+    yield Figure(name="transition", rate=project.transition_rate)
+    with open_project(project.root) as ctx:
+        n = report_all(ctx)
+        calm_collector()  # as the server does
+        cpu_begin, begin = time.process_time(), time.perf_counter()
+        done = run_transitioner(ctx)
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
+    expect("workunits after reports", done, n)
+    yield Figure(name="transition_reports", rate=done / seconds, cpu_us=cpu / done * 1e6)
+
+
+def validating(bench: Bench) -> Iterator[Figure]:
+    """The validator alone, within one process."""
+    rate, cpu_rate = bench_validator.measure(workunits=20_000, system="creditnew-deployed")
+    yield Figure(name="validation", rate=rate, cpu_us=1e6 / cpu_rate)
+
+
+GROUPS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
+    "submission": submitting,
+    "transition": transitioning,
+    "validation": validating,
+    "one": asking,
+    "ten": asking_for_ten,
+    "upload": uploading_and_reporting,
+    "pipeline": pipeline,
+    "pipeline_ten": pipeline_of_ten,
+}
+
+
+# -- the long run -----------------------------------------------------------------------------------------------
+
+
+def long_run(bench: Bench, *, minutes: float, n_finished: int) -> bool:
+    """The whole pipeline over a million results: rate, latency and memory over time; whether it kept its pace."""
+    slices = max(3, round(60 * minutes / SLICE_SECONDS))
+    print(f"filling the tables: {n_finished:,} finished results and work for {slices} x {SLICE_SECONDS:g} s")
+    project = bench.project(
+        n_jobs=1500 * SLICE_SECONDS * slices + 1000, hosts_per_user=1, in_batch=False, n_finished=n_finished
+    )
+    rates: list[float] = []
+    with bench.served(project) as (server, load):
+        given = load.run(Plan(keep_signatures=True, once=True), seconds=0, connections=6)
+        sent, reported, most = given.jobs, 0, 0.0
+        print(f"{'minute':>7} {'jobs/s':>7} {'p50 ms':>7} {'p99 ms':>7} {'CPU µs':>7} {'MB':>5}")
+        for place in range(slices):
+            counts, usage = bench.measured(
+                server, load, Plan(report=True, upload=True), seconds=SLICE_SECONDS
             )
-        )
-        if rows["ledger"] != rows["valid"]:
-            raise SystemExit(f"{name}: {rows['valid']} valid results but {rows['ledger']} ledger entries")
-    return found
+            row = figure("pipeline", counts, usage, units=counts.reports)
+            sent, reported = sent + counts.jobs, reported + counts.reports
+            rates.append(row.rate)
+            most = max(most, row.rss_mb)
+            minute = (place + 1) * SLICE_SECONDS / 60
+            print(
+                f"{minute:7.2f} {row.rate:7,.0f} {row.p50_ms:7.1f} {row.p99_ms:7.1f} {row.cpu_us:7,.0f} {row.rss_mb:5.0f}",
+                flush=True,
+            )
+        check_pipeline(project, sent=sent, reported=reported, before=n_finished)
+    third = len(rates) // 3
+    first, last = sum(rates[:third]) / third, sum(rates[-third:]) / third
+    print(
+        f"first third {first:,.0f} jobs/s, last third {last:,.0f} ({last / first - 1:+.0%}); at most {most:.0f} MB"
+    )
+    return last >= 0.9 * first and most < figures.RSS_MB
 
 
-def wait_until_open(port: int) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SystemExit("the server did not start")
+# -- the program --------------------------------------------------------------------------------------------------
 
 
-def wait_for_results(root: Path, n: int) -> None:
-    begin = time.perf_counter()
-    store = Store(ProjectFolder(root).database, readers=1)
-    while store.read(lambda db: db.value("SELECT COUNT(*) FROM result")) < n:
-        time.sleep(0.05)
-    store.close()
-    print(f"transitioner created {n / (time.perf_counter() - begin):,.0f} results/s")
-
-
-def count_rows(root: Path) -> dict[str, int]:
-    """What the database says after a run."""
-    store = Store(ProjectFolder(root).database, readers=1)
-    queries = {
-        "sent": "SELECT COUNT(*) FROM result WHERE server_state >= 4",
-        "valid": "SELECT COUNT(*) FROM result WHERE validate_state = 1",
-        "assimilated": "SELECT COUNT(*) FROM workunit WHERE assimilate_state = 2",
-        "ledger": "SELECT COUNT(*) FROM credit_entry",
-    }
-    found = {name: int(store.read(lambda db, sql=sql: db.value(sql))) for name, sql in queries.items()}
-    store.close()
-    return found
-
-
-def all_rows(*, seconds: float, connections: int) -> list[Row]:
-    """All runs."""
-    common = {"seconds": seconds, "connections": connections}
-    return [
-        *measure("one job", jobs=1, reporting=False, n_jobs=40_000, **common),
-        *measure("ten jobs", jobs=10, reporting=False, n_jobs=120_000, **common),
-        *measure("pipeline, one job", jobs=1, reporting=True, n_jobs=40_000, **common),
-    ]
-
-
-def show(rows: list[Row]) -> None:
-    """Print a table."""
-    for row in rows:
-        print(
-            f"{row.name:48} {row.rate:10,.0f}   p50 {row.p50_ms:6.1f} ms   p99 {row.p99_ms:6.1f} ms   {row.note}"
-        )
+def run(bench: Bench, names: list[str], database: str) -> Report:
+    """Measure some groups, and print the table as it grows."""
+    report = Report(database=database)
+    before = figures.last(database)
+    print(report.heading())
+    for name in names:
+        report.add(GROUPS[name](bench))
+    for measured in report.figures:
+        earlier = before.get(measured.name)
+        if earlier and measured.rate < 0.8 * earlier:
+            print(f"slower than last time: {measured.name} {measured.rate:,.0f}, then {earlier:,.0f}")
+    print(f"history: {figures.keep(report, {'seconds': bench.seconds, 'connections': bench.connections})}")
+    return report
 
 
 def main() -> None:
-    """Run all rows and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    """Measure, print, and say which floors were missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=8.0, help="length of each measured run")
     parser.add_argument("--connections", type=int, default=6)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rows", default=",".join(GROUPS), help=f"groups of rows: {', '.join(GROUPS)}")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument(
+        "--long", type=float, metavar="MINUTES", help="watch the pipeline over many results instead"
+    )
+    parser.add_argument(
+        "--finished", type=int, default=300_000, help="finished results in the tables of the long run"
+    )
     arguments = parser.parse_args()
-    rows = all_rows(seconds=arguments.seconds, connections=arguments.connections)
-    if arguments.json:
-        print(json.dumps([asdict(row) for row in rows]))
-    else:
-        show(rows)
+    names = arguments.rows.split(",")
+    if unknown := [name for name in names if name not in GROUPS]:
+        parser.error(f"no rows are called {', '.join(unknown)}")
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cobblestone-bench-")))
+        postgres = None
+        if arguments.database == "postgresql":
+            postgres = PostgresServer(durable=True, settings={"shared_buffers": "1GB"})
+            stack.callback(postgres.close)
+            names = [
+                name for name in names if name != "validation"
+            ]  # a measurement of SQLite within one process
+        bench = Bench(folder, seconds=arguments.seconds, connections=arguments.connections, postgres=postgres)
+        if arguments.long is not None:
+            raise SystemExit(
+                0 if long_run(bench, minutes=arguments.long, n_finished=arguments.finished) else 1
+            )
+        missed = run(bench, names, arguments.database).missed()
+    for text in missed:
+        print(f"missed: {text}")
 
 
 if __name__ == "__main__":

@@ -137,7 +137,8 @@ class Plan:
     upload: bool = False  #: the outputs of what they report
     report_at_most: int = 1000
     keep_signatures: bool = False  #: of the outputs that may be uploaded; costs time
-    only_upload: bool = False  #: everything that they hold, and nothing else
+    only_upload: bool = False  #: the outputs of what they hold, and nothing else
+    once: bool = False  #: each calls once, however long it takes
 
 
 def converse(
@@ -146,29 +147,26 @@ def converse(
     """What happens on one connection: one volunteer after the other calls."""
     while going_on() and waiting:
         volunteer = waiting.popleft()
-        report = volunteer.held[: plan.report_at_most] if plan.report or plan.only_upload else []
-        if plan.upload or plan.only_upload:
-            for name in report:
-                output = name + b"_0"
-                begin = time.perf_counter()
-                reply = yield messages.upload(output, volunteer.signatures.pop(output))
-                counts.upload_latencies.append(time.perf_counter() - begin)
-                counts.uploads += 1
-                if b"<status>0</status>" not in reply:
-                    raise LoadError(f"an upload was refused: {reply[:300]!r}")
-                if not going_on():
-                    break
+        report = volunteer.held[: plan.report_at_most] if plan.report else []
+        outputs = [name + b"_0" for name in report] if plan.upload else []
         if plan.only_upload:
-            volunteer.held = []
+            outputs = list(volunteer.signatures)
+        for output in outputs:
+            begin = time.perf_counter()
+            reply = yield messages.upload(output, volunteer.signatures.pop(output))
+            counts.upload_latencies.append(time.perf_counter() - begin)
+            counts.uploads += 1
+            if b"<status>0</status>" not in reply:
+                raise LoadError(f"an upload was refused: {reply[:300]!r}")
+        if plan.only_upload or (plan.report and not plan.ask and not report):
             continue
-        if not going_on():
-            break
         begin = time.perf_counter()
         reply = yield messages.scheduler(volunteer, ask=plan.ask, report=report)
         counts.scheduler_latencies.append(time.perf_counter() - begin)
         counts.requests += 1
         _take_reply(volunteer, reply, report, plan, counts)
-        waiting.append(volunteer)
+        if not plan.once:
+            waiting.append(volunteer)
 
 
 def _take_reply(volunteer: Volunteer, reply: bytes, report: list[bytes], plan: Plan, counts: Counts) -> None:
@@ -288,7 +286,7 @@ def run(
     waiting = deque(volunteers)
     host, _, port = url.split("//", 1)[1].split("/", 1)[0].rpartition(":")
     begin, cpu_begin = time.perf_counter(), time.process_time()
-    end = begin + seconds
+    end = float("inf") if plan.once else begin + seconds
 
     def going_on() -> bool:
         return time.perf_counter() < end

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,9 +24,9 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.project import ProjectFolder, write_private
 from cobblestone.server.run import open_project
-from cobblestone.store import apps, batches, files, hosts, keys, people
+from cobblestone.store import apps, batches, files, hosts, keys, people, tokens
 from cobblestone.store.database import Transaction
-from cobblestone.store.upgrade import upgrade
+from cobblestone.store.tokens import Scope
 from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
 
 T = TypeVar("T")
@@ -43,15 +42,29 @@ class BenchProject:
 
     root: Path
     url: str
+    location: Path | str  #: of the database
     volunteers: list[Volunteer]
     code_sign_key: str
+    token: str  #: for the API
     n_jobs: int
+    transition_rate: float  #: workunits/s of the transitioner that made the results
 
 
 def make_project(
-    root: Path, *, n_jobs: int, quorum: int = 1, hosts_per_user: int = HOSTS_PER_USER, transition: bool = True
+    root: Path,
+    *,
+    n_jobs: int,
+    n_finished: int = 0,
+    quorum: int = 1,
+    hosts_per_user: int = HOSTS_PER_USER,
+    in_batch: bool = True,
+    database: str = "",
 ) -> BenchProject:
-    """A project with an app, volunteers and jobs; ``transition`` also makes the results."""
+    """A project with an app, volunteers, jobs and their results.
+
+    ``n_finished`` more jobs were done long ago.  Jobs that are in no batch let go of their outputs once they are assimilated.
+    ``database``: address of a PostgreSQL database; empty: SQLite.
+    """
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     root.mkdir(parents=True, exist_ok=True)
@@ -59,6 +72,7 @@ def make_project(
         settings_template(
             project={"url": url},
             server={"port": port},
+            database={"url": database},
             scheduler={"daily_result_quota": 1_000_000, "one_result_per_user": quorum > 1},
             log={"level": "warning"},
         )
@@ -66,15 +80,63 @@ def make_project(
     folder = ProjectFolder(root)
     folder.make()
     write_private(folder.secret_file, os.urandom(32))
-    upgrade(folder.database)
-    with ExitStack() as stack:
-        ctx = stack.enter_context(open_project(root))
+    with open_project(root) as ctx:
         key_text, app = _add_app(ctx, quorum=quorum)
         volunteers = _add_volunteers(ctx, hosts_per_user=hosts_per_user)
-        add_jobs(ctx, app, n_jobs)
-        if transition:
-            make_results(ctx)
-    return BenchProject(root=root, url=url, volunteers=volunteers, code_sign_key=key_text, n_jobs=n_jobs)
+        add_jobs(ctx, app, n_finished + n_jobs)
+        if not in_batch:
+            ctx.store.write(lambda tx: tx.execute("UPDATE workunit SET batch_id = NULL"))
+        begin = time.perf_counter()
+        n = run_transitioner(ctx)
+        rate = n / (time.perf_counter() - begin) if n else 0.0
+        if n_finished:
+            ctx.store.write(partial(_finish, n=n_finished, n_hosts=len(volunteers)))
+        token = tokens.new_secret()
+        ctx.store.write(
+            lambda tx: tokens.create_token(tx, token, name="bench", scopes=tuple(Scope), now=time.time())
+        )
+    return BenchProject(
+        root=root,
+        url=url,
+        location=database or folder.database,
+        volunteers=volunteers,
+        code_sign_key=key_text,
+        token=token,
+        n_jobs=n_jobs,
+        transition_rate=rate,
+    )
+
+
+def _finish(tx: Transaction, *, n: int, n_hosts: int) -> None:
+    """The first ``n`` jobs were done, credited and assimilated long ago."""
+    long_ago = time.time() - 5 * 86400
+    tx.execute(
+        "UPDATE result SET server_state = 5, outcome = 1, client_state = 5, validate_state = 1, file_delete_state = 2,"
+        " host_id = 1 + id % ?, user_id = 1 + (id % ?) / ?, app_version_id = 1, sent_time = ?, received_time = ?,"
+        " cpu_time = 10, elapsed_time = 10 WHERE workunit_id <= ?",
+        (n_hosts, n_hosts, max(1, n_hosts // N_USERS), long_ago, long_ago + 3600, n),
+    )
+    tx.execute(
+        "UPDATE workunit SET assimilate_state = 2, file_delete_state = 2, transition_time = NULL, completed_time = ?,"
+        " canonical_result_id = id WHERE id <= ?",
+        (long_ago + 3700, n),
+    )
+
+
+def report_all(ctx: ServerContext) -> int:
+    """Let every result be reported as a success, for the transitioner to look at; how many."""
+    now = time.time()
+
+    def report(tx: Transaction) -> int:
+        n = tx.execute(
+            "UPDATE result SET server_state = 5, outcome = 1, client_state = 5, host_id = 1 + id % 1000, user_id = 1,"
+            " app_version_id = 1, sent_time = ?, received_time = ?, cpu_time = 10, elapsed_time = 10",
+            (now - 60, now),
+        )
+        tx.execute("UPDATE workunit SET transition_time = ?", (now,))
+        return n
+
+    return ctx.store.write(report)
 
 
 def _add_app(ctx: ServerContext, *, quorum: int) -> tuple[str, App]:
@@ -185,8 +247,8 @@ def add_jobs(ctx: ServerContext, app: App, n: int) -> None:
     store.write(lambda tx: batches.close_batch(tx, batch.id, now=now))
 
 
-def make_results(ctx: ServerContext) -> int:
-    """Let the transitioner make all results."""
+def run_transitioner(ctx: ServerContext) -> int:
+    """Let the transitioner do all that is due; how many workunits."""
 
     async def run() -> int:
         transitioner = Transitioner(ctx)

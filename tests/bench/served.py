@@ -13,20 +13,20 @@ from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import psutil
 from tests.bench import load
 from tests.bench.load import Counts, Plan, Volunteer
 from tests.bench.project import BenchProject
 
-from cobblestone.server.project import ProjectFolder
 from cobblestone.store.database import Database, Store
 
-SETTLE_SECONDS = 60.0
+START_SECONDS = 60.0
+DRAIN_SECONDS = 120.0
 DRAIN_POLL_SECONDS = 0.25
 
 ROWS = {
+    "workunits": "SELECT COUNT(*) FROM workunit",
     "sent": "SELECT COUNT(*) FROM result WHERE server_state >= 4",
     "reported": "SELECT COUNT(*) FROM result WHERE server_state = 5",
     "valid": "SELECT COUNT(*) FROM result WHERE validate_state = 1",
@@ -34,6 +34,9 @@ ROWS = {
     "deleted": "SELECT COUNT(*) FROM result WHERE file_delete_state = 2",
     "ledger": "SELECT COUNT(*) FROM credit_entry",
     "uploads": "SELECT COUNT(*) FROM upload",
+    "granted": "SELECT COALESCE(SUM(granted), 0) FROM credit_entry",
+    "host_credit": "SELECT COALESCE(SUM(total_credit), 0) FROM host",
+    "user_credit": "SELECT COALESCE(SUM(total_credit), 0) FROM user_account",
 }
 
 
@@ -114,7 +117,7 @@ def serving(project: BenchProject, *, launcher: tuple[str, ...] = ()) -> Generat
 
 
 def _wait_until_open(port: int) -> None:
-    end = time.monotonic() + SETTLE_SECONDS
+    end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -171,14 +174,28 @@ def _run(
     )
 
 
-def count_rows(root: Path) -> dict[str, int]:
+def count_rows(project: BenchProject) -> dict[str, float]:
     """What the database says."""
-    store = Store(ProjectFolder(root).database, readers=1)
+    store = Store(project.location, readers=1)
     try:
-        return {name: int(store.read(partial(_count, sql=sql))) for name, sql in ROWS.items()}
+        return {name: store.read(partial(_count, sql=sql)) for name, sql in ROWS.items()}
     finally:
         store.close()
 
 
-def _count(db: Database, *, sql: str) -> int:
+def _count(db: Database, *, sql: str) -> float:
     return db.value(sql)
+
+
+def drained(project: BenchProject, *, n_reported: float) -> dict[str, float]:
+    """Wait until the daemons have done all that was reported; the rows then."""
+    end = time.monotonic() + DRAIN_SECONDS
+    while True:
+        rows = count_rows(project)
+        if min(rows["assimilated"], rows["deleted"]) >= n_reported:
+            return rows
+        if time.monotonic() > end:
+            raise SystemExit(
+                f"after {DRAIN_SECONDS:g} s not all of {n_reported:,.0f} results are done: {rows}"
+            )
+        time.sleep(DRAIN_POLL_SECONDS)

@@ -88,6 +88,19 @@ def test_bodies_of_100_megabytes_are_refused_without_being_held(
     honest_work(host)
 
 
+def test_many_large_bodies_at_once_share_one_bound(server: tuple[Server, SimHost]):
+    process, host = server
+    before = process.rss()
+    with contextlib.ExitStack() as stack:
+        senders = [stack.enter_context(connection(process)) for _ in range(40)]
+        for sock in senders:  # 240 MB together, and none ends
+            sock.sendall(b"POST /cgi-bin/cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 7000000\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(b"x" * 6_000_000)
+        assert process.rss() < before + 110 * MIB
+        honest_work(host)
+
+
 def test_a_thousand_silent_connections_do_not_keep_others_out(server: tuple[Server, SimHost]):
     process, host = server
     honest_work(host)

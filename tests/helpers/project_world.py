@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.helpers.wire_elements import Element, read_elements
 from tests.helpers.wire_requests import written_request
 
-from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.apps import ANY_PLATFORM, App, AppDispatch, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules
@@ -160,6 +160,8 @@ class World:
         limits: JobLimits | None = None,
         rules: ReplicationRules | None = None,
         signed: bool = True,
+        dispatch: AppDispatch | None = None,
+        beta: bool = False,
     ) -> App:
         app = App(
             id=AppId(0),
@@ -169,6 +171,8 @@ class World:
             rules=rules or ReplicationRules(min_quorum=quorum, target_nresults=quorum),
             limits=limits or JobLimits(rsc_fpops_est=1e12),
             output_specs=tuple(outputs),
+            dispatch=dispatch or AppDispatch(),
+            beta=beta,
         )
         app = self.write(lambda tx: apps.create_app(tx, app, form=JobForm(), now=self.now))
         stored = self.store_file(f"{name}.sh", f"#!/bin/sh\n# {name}\n".encode())
@@ -191,13 +195,29 @@ class World:
         self.write(lambda tx: apps.add_version(tx, version, now=self.now))
         return app
 
-    def add_jobs(self, app: App, n: int = 1, *, inputs: Sequence[InputFile] = ()) -> batches.Batch:
+    def add_jobs(
+        self,
+        app: App,
+        n: int = 1,
+        *,
+        inputs: Sequence[InputFile] = (),
+        token_id: int | None = None,
+        priority: int = 0,
+        **job_changes: Any,
+    ) -> batches.Batch:
         def submit(tx: Any) -> batches.Batch:
-            batch = batches.create_batch(tx, name="batch", app_id=app.id, now=self.now)
-            job = batches.NewJob(
-                limits=app.limits, rules=app.rules, output_specs=app.output_specs, input_files=tuple(inputs)
+            batch = batches.create_batch(
+                tx, name="batch", app_id=app.id, token_id=token_id, priority=priority, now=self.now
             )
-            batches.add_jobs(tx, batch, app.name, [job] * n, now=self.now)
+            values: dict[str, Any] = {
+                "limits": app.limits,
+                "rules": app.rules_of_jobs,
+                "output_specs": app.output_specs,
+                "input_files": tuple(inputs),
+            }
+            job = batches.NewJob(**(values | job_changes))
+            served = self.ctx.candidates.served(priority)
+            batches.add_jobs(tx, batch, app.name, [job] * n, served=served, now=self.now)
             return batches.close_batch(tx, batch.id, now=self.now)
 
         batch = self.write(submit)

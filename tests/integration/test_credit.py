@@ -493,6 +493,90 @@ def test_apps_without_partial_credit_take_no_messages_for_credit(world: World):
     assert ledger(world) == []
 
 
+def assigning_app(world: World, code: str, **options: Any) -> App:
+    """An app whose credit a function of the project decides, from the answer."""
+    (world.ctx.folder.root / "worth.py").write_text(code)
+    app = world.add_app(quorum=2, **options)
+    app = replace(app, credit_system="assigned", credit_function="worth.py:credit")
+    return world.write(lambda tx: apps.update_app(tx, app))
+
+
+def answer(world: World, host: SimHost, content: bytes) -> None:
+    host.rpc(reports=[host.finish(next(iter(host.held)), content)])
+    world.settle()
+
+
+def test_credit_is_what_the_projects_function_says_of_the_canonical_result(world: World):
+    code = (
+        "def credit(result):\n"
+        "    assert result.elapsed_time > 0 and result.peak_flops > 0 and result.name.endswith(('_0', '_1', '_2'))\n"
+        "    return float(result.outputs['out'].read_text())\n"
+    )
+    app = assigning_app(world, code)
+    app = world.write(
+        lambda tx: apps.update_app(tx, replace(app, rules=replace(app.rules, target_nresults=3)))
+    )
+    world.add_jobs(app)
+    hosts = [a_host(world, name) for name in ("alice", "bob", "carol")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"21.5")
+    assert [line.granted for line in ledger(world)] == [21.5, 21.5, 21.5]
+    assert ledger(world)[2].facts["straggler"] is True
+    assert "assigned" in [each["code"] for each in ledger(world)[0].reasons]
+    assert proof(world).differences == []
+
+
+@pytest.mark.parametrize("amount", ["-5", "nan", "inf", "1e304"])
+def test_an_impossible_amount_of_the_projects_function_is_bounded_with_a_reason(world: World, amount: str):
+    world.add_jobs(assigning_app(world, f"def credit(result):\n    return float('{amount}')\n"))
+    hosts = [a_host(world, name) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"x")
+    limit = 73_000_000.0 if amount == "1e304" else 0.0
+    assert [line.granted for line in ledger(world)] == [limit, limit]
+    codes = {each["code"] for each in ledger(world)[0].reasons}
+    assert codes & {"number_refused", "number_bounded"}
+    assert proof(world).differences == []
+
+
+@pytest.mark.parametrize(
+    "code", ["def credit(result):\n    return 'much'\n", "def credit(result):\n    1 / 0\n"]
+)
+def test_a_broken_credit_function_delays_its_jobs_until_it_is_mended(world: World, code: str):
+    world.add_jobs(assigning_app(world, code))
+    hosts = [a_host(world, name) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1)
+    world.now += 500
+    for host in hosts:
+        answer(world, host, b"x")
+    assert ledger(world) == []
+    assert world.value("SELECT need_validate FROM workunit") == 1
+    (world.ctx.folder.root / "worth.py").write_text("def credit(result):\n    return 3\n")
+    world.now += 61
+    world.settle()
+    assert [line.granted for line in ledger(world)] == [3.0, 3.0]
+
+
+def test_an_app_with_assigned_credit_needs_a_function(world: World):
+    headers = token(world)
+    body = {"name": "a", "command": ["true", "{output}"], "outputs": [{"name": "output"}]}
+    reply = world.post("/api/v1/apps", json={**body, "credit": {"system": "assigned"}}, headers=headers)
+    assert reply.status_code in (400, 422)
+    assert "credit.function" in reply.text
+    for wrong in ("worth", "../worth.py:credit", "worth.py:"):
+        credit_body = {"system": "assigned", "function": wrong}
+        reply = world.post("/api/v1/apps", json={**body, "credit": credit_body}, headers=headers)
+        assert reply.status_code in (400, 422)
+        assert "FILE.py:function" in reply.text
+
+
 def test_credit_after_assimilation_is_what_the_projects_function_returns(world: World):
     app = world.add_app(quorum=2, outputs=NO_OUTPUT, assimilator="merge.py:assimilate")
     world.write(lambda tx: apps.update_app(tx, replace(app, credit_system="after-assimilation")))

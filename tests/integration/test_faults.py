@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -110,7 +109,7 @@ def test_a_short_lock_only_makes_a_request_wait(world: World):
     with locked_database(world, patience=20_000):
         request = threading.Thread(target=host.rpc)
         request.start()
-        time.sleep(0.3)
+        request.join(0.3)
         assert request.is_alive()
     request.join(20)
     assert not request.is_alive()

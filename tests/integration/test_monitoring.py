@@ -202,3 +202,27 @@ def test_samples_are_taken_at_their_time_and_forgotten_at_their_end(world: World
     world.now += 40 * 86400
     world.run(watcher.step())
     assert len(world.ctx.store.read(lambda db: samples(db, since=0))) == 1
+
+
+def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFactory):
+    world = World(
+        tmp_path_factory.mktemp("mail") / "project",
+        server={"min_free_disk_bytes": 10**15},
+        watch={"mail_to": "ann@example.org, bob@example.org"},
+    )
+    try:
+        watcher = Watcher(world.ctx)
+        for _ in range(3):
+            world.run(watcher.step())
+            world.ctx.health.warnings.clear()
+            world.now += 60
+        assert world.query("SELECT recipient, subject FROM mail ORDER BY id") == [
+            ("ann@example.org", "My project: disk full"),
+            ("bob@example.org", "My project: disk full"),
+        ]
+        assert "uploads and submissions are put off" in world.value("SELECT body FROM mail LIMIT 1")
+        world.now += 3600
+        world.run(watcher.step())
+        assert world.value("SELECT COUNT(*) FROM mail") == 4
+    finally:
+        world.close()

@@ -61,6 +61,60 @@ def test_the_average_of_projects_is_published(honest: list[ExportServer]) -> Non
     assert all(source.problem == "" for source in collector.sources)
 
 
+def test_what_projects_said_survives_a_restart_of_the_service(
+    honest: list[ExportServer], tmp_path: Path
+) -> None:
+    state = tmp_path / "deep" / "state.json"
+    first = Collector(sources_of(honest), state=state)
+    assert collect(first) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+    urls = [source.url for source in first.sources]
+    for server in honest:
+        server.asked.clear()
+    again = Collector([*urls[1:], "http://127.0.0.1:1/new/scales.json", urls[0]], state=state)
+    # published before anybody was asked
+    assert [(item.plan_class, item.n_projects) for item in again.publication().scales] == [("cuda", 3)]
+    assert [server.asked for server in honest] == [[], [], []]
+    assert again.sources[0].last == first.sources[1].last
+    assert again.sources[2].last is None
+
+
+def test_a_silent_project_keeps_its_last_word_over_restarts_until_it_is_too_old(
+    honest: list[ExportServer], tmp_path: Path
+) -> None:
+    clock = Watch()
+    collect(Collector(sources_of(honest), clock=clock, state=tmp_path / "state"))
+    dead = [f"http://127.0.0.1:{closed_port()}/scales.json" for _ in honest]
+    state = (tmp_path / "state").read_text()
+    for alive, gone in zip(sources_of(honest), dead, strict=True):
+        state = state.replace(alive, gone)
+    (tmp_path / "state").write_text(state)
+    for age in (0.0, MAX_AGE - 60.0):
+        later = Watch()
+        later.now = clock.now + age
+        silent = Collector(read_sources(dead), clock=later, state=tmp_path / "state")
+        assert [source.last is not None for source in silent.sources] == [True, True, True]
+        assert collect(silent) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
+    later.now = clock.now + MAX_AGE + 60.0
+    assert collect(Collector(read_sources(dead), clock=later, state=tmp_path / "state")) == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"format": 2, "sources": []}', b"\xff", b'{"format": 1}']
+)
+def test_a_file_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state").write_bytes(content)
+    with pytest.raises(ConfigError, match="remove it to begin anew"):
+        Collector(["http://127.0.0.1:1/scales.json"], state=tmp_path / "state")
+    assert (tmp_path / "state").read_bytes() == content
+
+
+def test_a_disk_that_takes_nothing_does_not_stop_the_service(
+    honest: list[ExportServer], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert collect(Collector(sources_of(honest), state=tmp_path / "file" / "state"))
+
+
 BAD = {
     "lie upwards": answers(export(100.0, 1e9)),
     "lie downwards": answers(export(0.0001, 1e9)),
@@ -224,6 +278,7 @@ def test_the_command_collects_answers_and_ends_on_an_interrupt(
     path = tmp_path / "projects.txt"
     path.write_text("".join(f"{server.url}  # honest\n" for server in honest))
     command = [sys.executable, "-m", "cobblestone", "scales", "serve", str(path), "--port", "0"]
+    command += ["--state", str(tmp_path / "state.json")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None
         lines = iter(service.stderr.readline, "")

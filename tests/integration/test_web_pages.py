@@ -12,13 +12,13 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.ids import HostId, UserId, WorkunitId
+from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.states import Outcome, ServerState, ValidateState
-from cobblestone.server.web.wording import task_state
 from cobblestone.store import apps, hosts, pages, people, work
+from cobblestone.store.app_credit import Owner
 from cobblestone.store.credit_history import CreditOwner, ledger_marks
 from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner, TaskState
+from cobblestone.store.pages import Order, TaskOwner, TaskState, task_state
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -159,7 +159,7 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
     world.write(lambda tx: people.add_news(tx, HOSTILE, HOSTILE, now=world.now))
     host = world.host(key, domain_name=HOSTILE, p_vendor=HOSTILE, p_model=HOSTILE, os_name=HOSTILE)
     host.rpc(ask=1000.0)
-    world.write(lambda tx: hosts.set_blocked(tx, pages.top_host_ids(tx, limit=1)[0], HOSTILE))
+    world.write(lambda tx: hosts.set_blocked(tx, HostId(1), HOSTILE))
     (name,) = host.new_results()
     report = replace(failed(name, stderr=HOSTILE), error_message=HOSTILE)
     host.rpc(reports=[report])
@@ -200,7 +200,7 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
         ("/credit.csv?userid=1&days=367", 404),
         ("/credit.csv?userid=1&days=366", 200),
         ("/news.php?id=7", 404),
-        ("/results.php?userid=1&page=401", 404),
+        ("/top_users.php?page=401", 404),
         ("/results.php?userid=1&page=400", 200),
         ("/results.php?userid=1&state=nonsense", 404),
         ("/top_users.php?page=99999999999999999999", 404),
@@ -306,16 +306,19 @@ def test_filters_and_words_agree_on_every_state(world: World) -> None:
 
 def every_task(world: World, owner: TaskOwner, state: TaskState | None) -> list[pages.TaskRow]:
     found: list[pages.TaskRow] = []
-    for page in range(20):
-        rows = list_page(world, owner, state, page)
+    for _page in range(20):
+        before = found[-1].result.id if found else None
+        rows = list_page(world, owner, state, before)
         found += rows[: pages.PAGE_SIZE]
         if len(rows) <= pages.PAGE_SIZE:
             return found
     raise AssertionError("the list does not end")
 
 
-def list_page(world: World, owner: TaskOwner, state: TaskState | None, page: int) -> list[pages.TaskRow]:
-    return world.ctx.store.read(lambda db: pages.list_tasks(db, owner, state=state, page=page))
+def list_page(
+    world: World, owner: TaskOwner, state: TaskState | None, before: int | None
+) -> list[pages.TaskRow]:
+    return world.ctx.store.read(lambda db: pages.list_tasks(db, owner, state=state, before=before))
 
 
 @pytest.mark.parametrize(
@@ -344,15 +347,21 @@ def cost(world: World) -> dict[str, int]:
         "project": lambda db: pages.project_counts(db, now=world.now),
         "task": lambda db: pages.task(db, 1),
         "workunit": lambda db: pages.tasks_of_workunit(db, WorkunitId(1)),
-        "top users": lambda db: pages.top_users(db, page=1),
+        "outcomes": lambda db: pages.outcomes_by_version(db, AppId(1)),
         "host": lambda db: pages.version_records(db, HostId(1)),
     }
     for name, owner in (("user's", ada), ("host's", host)):
         reads[f"{name} counts"] = lambda db, owner=owner: pages.count_tasks(db, owner)
         for state in (None, *TaskState):
             reads[f"{name} {state}"] = lambda db, owner=owner, state=state: pages.list_tasks(
-                db, owner, state=state, page=1
+                db, owner, state=state
             )
+    for kind in Owner:
+        for order in Order:
+            for app_id in (None, 1):
+                reads[f"top {kind} {order} {app_id}"] = lambda db, kind=kind, order=order, app_id=app_id: (
+                    pages.top(db, kind, order, page=0, app_id=app_id)
+                )
     for owner in (CreditOwner("user", 1), CreditOwner("host", 1), CreditOwner("team", 1)):
         reads[f"credit of {owner}"] = lambda db, owner=owner: ledger_marks(db, owner, since=0.0)
     found: dict[str, int] = {}
@@ -390,7 +399,7 @@ def test_no_page_gets_slower_with_the_work_of_others(world: World) -> None:
     world.write(
         lambda tx: tx.execute_many(
             "INSERT INTO result (id, name, workunit_id, app_id, user_id, host_id, server_state, outcome, validate_state)"
-            " VALUES (?, ?, ?, 1, 2, 2, 5, 1, 1)",
+            " VALUES (?, ?, ?, 2, 2, 2, 5, 1, 1)",
             [(n, f"x{n}", n) for n in numbers],
         )
     )

@@ -37,8 +37,8 @@ def test_a_password_given_on_the_page_works_in_the_client_and_the_other_way_roun
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("user_name", "", "The user name is empty"),
-        ("user_name", "<b>Eve</b>", "The user name holds one of"),
+        ("user_name", "", "The name is empty"),
+        ("user_name", "<b>Eve</b>", "The name holds one of"),
         ("email_addr", "eve", "does not look like an e-mail address"),
         ("passwd", "short", "at least 6 characters; yours has 5"),
         ("passwd", "x" * 201, "at most 200 characters"),

@@ -100,6 +100,8 @@ def addresses(endpoint: Endpoint[Any, Any]) -> st.SearchStrategy[str]:
             .replace("{version_id:int}", drawn[0])
             .replace("{token_id:int}", str(int(drawn[1]) + 1000))  # our own token stays
             .replace("{team_id:int}", drawn[0])
+            .replace("{host_id:int}", drawn[0])
+            .replace("{workunit}", drawn[0])
             .replace("{name}", drawn[2])
         )
     )
@@ -118,7 +120,12 @@ GOOD: dict[tuple[str, str], Any] = {
         "version": VERSION,
     },
     ("POST", "/apps/{name}/versions"): {**VERSION, "app_changes": {"title": "t", "rules": {"min_quorum": 2}}},
-    ("PATCH", "/apps/{name}"): {"title": "t", "outputs": [{"name": "output"}], "command": ["p", "{input}"]},
+    ("PATCH", "/apps/{name}"): {
+        "dispatch": {"size_classes": [1e9, 2e9], "max_jobs_on_host": 2, "homogeneous_redundancy": "fine"},
+        "title": "t",
+        "outputs": [{"name": "output"}],
+        "command": ["p", "{input}"],
+    },
     ("POST", "/batches"): {
         "app": "period",
         "jobs": [

@@ -156,7 +156,7 @@ def test_the_validator_looks_at_what_may_become_valid(
     view: WorkunitView, looked_at: tuple[ResultId, ...], compared: tuple[Pair, ...]
 ):
     assert results_to_look_at(view) == looked_at
-    assert pairs_to_compare(view) == compared
+    assert pairs_to_compare(view, looked_at) == compared
 
 
 # ------------------------------------------------------------------------------ judge: no canonical result

@@ -14,6 +14,7 @@ from cobblestone.policy.credit.claims import Statistics
 from cobblestone.policy.credit.combine import COMBINATIONS
 from cobblestone.policy.credit.registry import ENTRY_POINT_GROUP, credit_system_names
 from cobblestone.policy.credit.system import grant_workunit
+from cobblestone.server.daemons.project_work import CreditedResult
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "credit.md").read_text(encoding="utf-8")
 
@@ -26,8 +27,25 @@ def test_every_system_is_described() -> None:
     assert [name for name in COMBINATIONS if f"`:{name}`" not in PAGE] == []
 
 
+def example(name: str) -> str:
+    """The Python example that holds a name."""
+    (code,) = [
+        code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if f" {name}" in code
+    ]
+    return code
+
+
+def test_the_example_of_a_credit_function_reads_outputs(tmp_path: Path) -> None:
+    (tmp_path / "found.txt").write_text("a\nb\nc\n")
+    module = ModuleType("worth")
+    exec(compile(example("credit(result)"), "docs/credit.md", "exec"), module.__dict__)
+    outputs = {"found.txt": tmp_path / "found.txt"}
+    result = CreditedResult(id=1, name="r_0", outputs=outputs, elapsed_time=1.0, cpu_time=1.0, peak_flops=1e9)
+    assert module.credit(result) == 1.5
+
+
 def test_the_example_of_an_own_system_grants_credit(monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code = example("EnergySystem")
     module = ModuleType("my_project_credit")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
     exec(compile(code, "docs/credit.md", "exec"), module.__dict__)

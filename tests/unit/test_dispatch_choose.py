@@ -29,9 +29,10 @@ from tests.helpers.dispatch_world import (
     version,
 )
 
-from cobblestone.domain.apps import ANY_PLATFORM, PlanClass
+from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
+from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.decision import DispatchDecision
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
@@ -423,7 +424,7 @@ def test_the_daily_quota_counts_jobs_of_today_per_cpu():
 
 
 def test_a_host_whose_tasks_fail_gets_one_a_day_and_is_asked_to_look():
-    known = records(record(1, max_jobs_per_day=1, n_jobs_today=1, quota_day=TODAY))
+    known = records(record(1, max_jobs_per_day=500, bad_results=8, n_jobs_today=1, quota_day=TODAY))
     decision = choose(request(records=known), candidates(3))
     assert codes(decision) == ["daily_quota_after_failures"]
 
@@ -436,7 +437,7 @@ def test_a_new_day_brings_a_new_quota():
 
 def test_an_exhausted_newest_version_does_not_fall_back_to_an_older_one():
     offer = catalogue(version(1, version_num=100), version(2, version_num=120))
-    known = records(record(2, max_jobs_per_day=1, n_jobs_today=1, quota_day=TODAY))
+    known = records(record(2, max_jobs_per_day=1, bad_results=8, n_jobs_today=1, quota_day=TODAY))
     assert not choose(request(records=known), candidates(3), offer).assignments
 
 
@@ -580,6 +581,22 @@ def test_targeted_jobs_go_to_their_target_only(target: dict[str, Any], fits: boo
     assert fits or codes(decision) == ["no_tasks"]
 
 
+ALIKE = catalogue(
+    version(), apps=[app(1, dispatch=AppDispatch(homogeneous_redundancy=HomogeneousRedundancy.COARSE))]
+)
+
+
 def test_a_job_committed_to_another_class_of_hosts_is_refused():
-    assert codes(choose(request(), [candidate(1, hr_class=258)])) == ["homogeneous_redundancy_class"]
-    assert choose(request(hr_class=258), [candidate(1, hr_class=258)]).assignments
+    assert codes(choose(request(), [candidate(1, hr_class=386)], ALIKE)) == ["homogeneous_redundancy_class"]
+    assert choose(request(), [candidate(1, hr_class=258)], ALIKE).assignments
+
+
+def test_a_job_that_is_free_commits_to_the_class_of_its_first_host():
+    (given,) = choose(request(), [candidate(1)], ALIKE).assignments
+    assert (given.hr_class, given.commit_version) == (258, False)
+    assert choose(request(), [candidate(1)]).assignments[0].hr_class == 0
+
+
+def test_a_computer_of_an_unknown_kind_gets_no_jobs_that_must_be_computed_alike():
+    strange = request(host=host(description=description(os_name="Plan 9")))
+    assert codes(choose(strange, [candidate(1)], ALIKE)) == ["homogeneous_redundancy_unknown"]

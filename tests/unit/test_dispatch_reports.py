@@ -91,7 +91,7 @@ def test_anything_less_is_an_error_that_will_not_be_validated(
     assert accepted(decision).outcome == Outcome.CLIENT_ERROR
     assert accepted(decision).validate_state == ValidateState.INVALID
     assert codes(decision) == [code]
-    assert decision.record == record(max_jobs_per_day=49)
+    assert decision.record == record(max_jobs_per_day=50, bad_results=1)
 
 
 def test_an_optional_output_may_be_missing_and_a_job_may_have_none():

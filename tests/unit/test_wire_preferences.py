@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.helpers.wire_elements import read_elements
 
 from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.ids import AppId
+from cobblestone.domain.people import ProjectPreferences
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.preferences import (
+    VENUES,
     parse_global_preferences,
     read_global_preferences,
+    read_project_preferences,
     write_global_preferences,
     write_project_preferences,
 )
@@ -63,7 +69,7 @@ def test_long_preferences_are_cut():
 
 def test_project_preferences_are_written_as_clients_read_them():
     text = write_project_preferences(
-        resource_share=50, project_specific={"max_cpus": 2, "color": "a & b", "on": True}
+        ProjectPreferences(resource_share=50, max_cpus=2), project_specific={"color": "a & b", "on": True}
     )
     root = read_elements(text)
     assert (root.tag, root.get("resource_share")) == ("project_preferences", "50")
@@ -82,3 +88,54 @@ def test_a_name_that_is_no_element_is_refused(name: str):
         write_project_preferences(project_specific={name: 1})
     with pytest.raises(LocalProtocolError, match="no name of a preference"):
         write_global_preferences({name: 1.0})
+
+
+CHOSEN = ProjectPreferences(
+    selected_apps=frozenset({AppId(3), AppId(11)}),
+    allow_non_preferred=True,
+    allow_beta=True,
+    no_cpu=True,
+    no_gpu_types=frozenset({"NVIDIA", "intel_gpu"}),
+    max_jobs=7,
+    max_cpus=2,
+    resource_share=40.0,
+)
+
+
+def test_what_a_volunteer_chose_comes_back_for_each_venue():
+    text = write_project_preferences(CHOSEN, venues={"work": ProjectPreferences(max_jobs=1)})
+    assert read_project_preferences(text) == CHOSEN
+    assert read_project_preferences(text, "home") == CHOSEN
+    assert read_project_preferences(text, "work") == ProjectPreferences(max_jobs=1)
+
+
+def test_preferences_as_the_familys_pages_write_them_are_understood():
+    text = (
+        "<project_preferences>\n<resource_share>25</resource_share>\n<no_cuda>1</no_cuda>\n<no_ati>0</no_ati>\n"
+        "<allow_beta_work/>\n<project_specific>\n<app_id> 4 </app_id>\n<max_jobs>12</max_jobs>\n</project_specific>\n"
+        '<venue name="school">\n<no_gpus>1</no_gpus>\n</venue>\n</project_preferences>'
+    )
+    assert read_project_preferences(text) == ProjectPreferences(
+        selected_apps=frozenset({AppId(4)}),
+        allow_beta=True,
+        no_gpu_types=frozenset({"NVIDIA"}),
+        max_jobs=12,
+        resource_share=25.0,
+    )
+    school = read_project_preferences(text, "school")
+    assert school.no_gpu_types == {"NVIDIA", "ATI", "intel_gpu", "apple_gpu"}
+    assert not school.allow_beta
+
+
+@given(st.text(max_size=300), st.sampled_from(["", *VENUES]))
+def test_no_text_is_a_reason_to_fail(text: str, venue: str):
+    wrapped = f"<project_preferences><max_jobs>{text}</max_jobs><resource_share>{text}</resource_share>{text}"
+    for each in (text, wrapped):
+        found = read_project_preferences(each, venue)
+        assert 0 <= found.max_jobs <= 1_000_000
+        assert 0 <= found.resource_share <= 1e9
+
+
+def test_a_venue_that_no_client_knows_is_refused():
+    with pytest.raises(LocalProtocolError, match="no venue"):
+        write_project_preferences(venues={"beach": ProjectPreferences()})

@@ -1,7 +1,7 @@
 """The command line: ``cobblestone NOUN VERB``.
 
 Exit status: 0 done; 1 refused or failed (one message on standard error says what to do); 2 wrong usage; 3 done, but
-some jobs have no answer; 130 interrupted.
+some jobs have no answer; 4 done, but the project is not sound (doctor); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typer.main import get_command
 from cobblestone.cli import (
     app,
     archive,
+    audit,
     backup,
     batch,
     config,
     credit,
+    doctor,
+    host,
     key,
     news,
     project,
+    restart,
     run,
     scales,
     status,
@@ -32,6 +36,7 @@ from cobblestone.cli import (
     token,
     trickle,
     user,
+    workunit,
 )
 from cobblestone.cli.arguments import spread_lists
 from cobblestone.cli.output import print_error
@@ -43,13 +48,16 @@ EXIT_INTERRUPTED = 130
 NOUNS = (
     project,
     run,
+    restart,
     app,
     submit,
     batch,
+    workunit,
     status,
     token,
     key,
     user,
+    host,
     team,
     news,
     credit,
@@ -57,10 +65,12 @@ NOUNS = (
     trickle,
     archive,
     backup,
+    doctor,
+    audit,
     config,
 )
 # Further commands come with parts that may be absent; each has a function ``register``.
-OPTIONAL = ("demo", "doctor", "explain", "simulate", "paper")
+OPTIONAL = ("demo", "explain", "simulate", "paper")
 
 
 def _version(wanted: bool) -> None:

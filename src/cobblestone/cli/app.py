@@ -62,6 +62,8 @@ def create(
     credit_per_job: o.CreditPerJobOption = None,
     partial_credit: o.PartialCreditOption = None,
     host_scale_check: o.HostScaleCheckOption = None,
+    credit_per_cpu_second: o.PerCpuSecondOption = None,
+    credit_function: o.CreditFunctionOption = None,
     input_template: o.InputTemplateOption = None,
     output_template: o.OutputTemplateOption = None,
     project: ProjectOption = None,
@@ -98,7 +100,14 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+                credit=o.credit(
+                    credit,
+                    credit_per_job,
+                    partial_credit,
+                    host_scale_check,
+                    credit_per_cpu_second,
+                    credit_function,
+                ),
             )
         else:
             o.refuse_with_command(inputs, input_template, output_template)
@@ -117,7 +126,14 @@ def create(
                 limits=limits,
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+                credit=o.credit(
+                    credit,
+                    credit_per_job,
+                    partial_credit,
+                    host_scale_check,
+                    credit_per_cpu_second,
+                    credit_function,
+                ),
             )
     show_created(output(json, quiet), created, command is not None)
 
@@ -183,6 +199,9 @@ def update(
     credit_per_job: o.CreditPerJobOption = None,
     partial_credit: o.PartialCreditOption = None,
     host_scale_check: o.HostScaleCheckOption = None,
+    credit_per_cpu_second: o.PerCpuSecondOption = None,
+    credit_function: o.CreditFunctionOption = None,
+    rollout: o.RolloutOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -200,11 +219,25 @@ def update(
             deprecated=deprecated,
             limits=o.limits(flops_est, flops_bound, memory, disk, delay_bound),
             functions=connected.functions(name, function_files or []),
-            credit=o.credit(credit, credit_per_job, partial_credit, host_scale_check),
+            credit=o.credit(
+                credit,
+                credit_per_job,
+                partial_credit,
+                host_scale_check,
+                credit_per_cpu_second,
+                credit_function,
+            ),
         )
         lines: list[str] = []
         if files or command or outputs or stdout is not None:
-            added = connected.update_app(name, files or [], command=command, outputs=outputs, stdout=stdout)
+            added = connected.update_app(
+                name,
+                files or [],
+                command=command,
+                outputs=outputs,
+                stdout=stdout,
+                rollout=o.parts(rollout),
+            )
             lines += _version_lines(added)
         elif not changes:
             raise typer.BadParameter("nothing to change: give --files, or what shall be different")
@@ -270,7 +303,7 @@ def show(
         f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
         f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
-        f"  credit       {app.credit.system}",
+        f"  credit       {app.credit.system} {app.credit.function}".rstrip(),
         f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, ended beyond {limits.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"
@@ -300,6 +333,135 @@ def deprecate(
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
         essential=[name],
     )
+
+
+@commands.command("dispatch")
+def dispatch(
+    name: o.NameArgument,
+    adaptive: Annotated[
+        bool | None,
+        typer.Option(
+            "--adaptive/--no-adaptive",
+            help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
+            show_default=False,
+        ),
+    ] = None,
+    redundancy: Annotated[
+        str | None,
+        typer.Option(
+            "--homogeneous",
+            metavar="KIND",
+            help="Results of a job go to computers that compute alike: none, fine or coarse.",
+            show_default=False,
+        ),
+    ] = None,
+    one_version: Annotated[
+        bool | None,
+        typer.Option(
+            "--one-version/--any-version", help="Results of a job use one app version.", show_default=False
+        ),
+    ] = None,
+    locality: Annotated[
+        bool | None,
+        typer.Option(
+            "--locality/--no-locality",
+            help="Jobs go first to computers that have one of their sticky files.",
+            show_default=False,
+        ),
+    ] = None,
+    size_classes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=21,
+            help="Classes of computers by speed; large jobs go to fast ones.",
+            show_default=False,
+        ),
+    ] = None,
+    always: Annotated[
+        bool | None,
+        typer.Option(
+            "--always/--not-always",
+            help="One job on every computer at all times: it hardly computes.",
+            show_default=False,
+        ),
+    ] = None,
+    beta: Annotated[
+        bool | None,
+        typer.Option(
+            "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
+        ),
+    ] = None,
+    min_version: Annotated[
+        int | None,
+        typer.Option(min=0, help="Versions below are not used (100 x major + minor).", show_default=False),
+    ] = None,
+    max_on_host: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs on a computer at a time; 0: any.", show_default=False)
+    ] = None,
+    max_per_cpu: Annotated[
+        int | None, typer.Option(min=0, help="… for the CPU, per CPU.", show_default=False)
+    ] = None,
+    max_per_gpu: Annotated[
+        int | None, typer.Option(min=0, help="… for GPUs, per GPU.", show_default=False)
+    ] = None,
+    max_per_reply: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: any.", show_default=False)
+    ] = None,
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Bytes per second that a computer must download with.", show_default=False
+        ),
+    ] = None,
+    first_day: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Jobs per processor of a computer that has returned none yet.", show_default=False
+        ),
+    ] = None,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show or change who gets the jobs of an app, and how many."""
+    from cobblestone.sdk.app_definition import parse_size
+
+    given = {
+        "adaptive": adaptive,
+        "homogeneous_redundancy": redundancy,
+        "homogeneous_app_version": one_version,
+        "locality": locality,
+        "size_class_count": size_classes,
+        "non_cpu_intensive": always,
+        "min_version": min_version,
+        "max_jobs_on_host": max_on_host,
+        "max_jobs_in_progress": max_per_cpu,
+        "max_gpu_jobs_in_progress": max_per_gpu,
+        "max_jobs_per_rpc": max_per_reply,
+        "max_jobs_per_day_init": first_day,
+    }
+    rules = {key: value for key, value in given.items() if value is not None}
+    changes: dict[str, object] = {"dispatch": rules} if rules else {}
+    if bandwidth is not None:
+        changes["limits"] = {"rsc_bandwidth_bound": 0 if bandwidth == "0" else parse_size(bandwidth)}
+    if beta is not None:
+        changes["beta"] = beta
+    with open_project(project, token) as connected:
+        app = connected.change_app(name, changes) if changes else connected.app(name)
+    lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in app.dispatch.items())]
+    lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
+    lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
+    output(json, quiet).show(app, lines=lines, essential=[app.name])
+
+
+def _rule_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(f"{speed:.3g} FLOPS" for speed in value) or "-"  # pyright: ignore[reportUnknownVariableType]  # numbers
+    return str(value) if value else "-"
 
 
 @commands.command("runtime")

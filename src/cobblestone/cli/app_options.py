@@ -117,6 +117,23 @@ PartialCreditOption = Annotated[
         show_default=False,
     ),
 ]
+PerCpuSecondOption = Annotated[
+    float | None,
+    typer.Option(
+        "--credit-per-cpu-second",
+        min=0,
+        help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
+        show_default=False,
+    ),
+]
+CreditFunctionOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="With --credit assigned: called with each result; returns what it is worth.",
+        show_default=False,
+    ),
+]
 HostScaleCheckOption = Annotated[
     bool | None,
     typer.Option(
@@ -155,7 +172,12 @@ def limits(
 
 
 def credit(
-    system: str | None, per_job: float | None, partial: bool | None, host_scale_check: bool | None
+    system: str | None,
+    per_job: float | None,
+    partial: bool | None,
+    host_scale_check: bool | None,
+    per_cpu_second: float | None,
+    function: str | None,
 ) -> dict[str, object]:
     """What the options say of credit, as the API takes it."""
     given: dict[str, object | None] = {
@@ -163,6 +185,8 @@ def credit(
         "per_job": per_job,
         "partial": partial,
         "host_scale_check": host_scale_check,
+        "per_cpu_second": per_cpu_second,
+        "function": function,
     }
     return {key: value for key, value in given.items() if value is not None}
 
@@ -180,8 +204,10 @@ def changes(
     credit: dict[str, object],
 ) -> dict[str, object]:
     """What of an app shall be different, as the API takes it; raises ConfigError."""
-    if function_files and not (compare or assimilate):
-        raise typer.BadParameter("--function-files belong to --assimilate or --compare python:…")
+    if function_files and not (compare or assimilate or credit.get("function")):
+        raise typer.BadParameter(
+            "--function-files belong to --assimilate, --compare python:… or --credit-function"
+        )
     found: dict[str, object] = {"title": title, "deprecated": deprecated}
     if quorum is not None:
         found["rules"] = {"min_quorum": quorum}
@@ -192,7 +218,7 @@ def changes(
     if limits.body():
         found["limits"] = limits.body()
     if credit:
-        found["credit"] = credit
+        found["credit"] = functions.credit(credit)
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -216,3 +242,22 @@ def refuse_with_command(
         raise typer.BadParameter(
             "templates are for native programs; inputs and outputs follow from --command"
         )
+
+
+RolloutOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Growing parts of the computers, in per cent, that the new version reaches step by step, such as 1,10,50,100."
+        " Else all at once.",
+        show_default=False,
+    ),
+]
+
+
+def parts(text: str | None) -> list[float]:
+    """Parts of the computers from a list of per cent with commas."""
+    try:
+        return [float(part) / 100 for part in text.split(",")] if text else []
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,10,50,100") from error

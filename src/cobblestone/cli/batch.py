@@ -160,7 +160,16 @@ def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None)
     with batch_progress() as bar:
         total = batch.status().njobs
         task = bar.add_task(batch.name, total=total, failed=0)
-        for result in batch.results(timeout):
+        told: set[str] = set()
+
+        def tell() -> None:
+            """Say why nothing comes: a job that failed may wait for a volunteer who does not exist."""
+            for note in batch.status().notes:
+                if note not in told:
+                    told.add(note)
+                    bar.console.print(f"Note: {note}", markup=False, highlight=False)
+
+        for result in batch.results(timeout, waiting=tell):
             if not result.succeeded:
                 errors.append(f"{result.name}: {result.error}")
             elif to is not None:
@@ -204,6 +213,20 @@ def cancel(
     with open_project(project, token) as connected:
         status = connected.batch(batch_id).cancel()
     output(json, quiet).show(status, lines=status_lines(status), essential=[status.state])
+
+
+@commands.command("retry")
+def retry(
+    batch_id: BatchArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Submit the jobs that failed or were cancelled anew, as a batch of their own."""
+    with open_project(project, token) as connected:
+        status = connected.batch(batch_id).retry().status()
+    output(json, quiet).show(status, lines=status_lines(status), essential=[status.id])
 
 
 @commands.command("retire")

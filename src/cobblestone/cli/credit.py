@@ -180,7 +180,7 @@ def replay(
         credit_per_cpu_second=per_cpu_second,
         trickles=TrickleRules(median_speed=median_speed, percentile_95_speed=top_speed),
     )
-    jobs = read_job_log(log)
+    jobs = read_job_log(log, system=known.name)
     done, slow = replayed(jobs, known, options)
     shown = output(json, quiet)
     if slow:

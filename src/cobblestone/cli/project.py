@@ -1,4 +1,4 @@
-"""``cobblestone project``: make a project."""
+"""``cobblestone project``: make a project, move it to PostgreSQL, write units for systemd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 
 from cobblestone.cli.options import JsonOption, QuietOption, output
 
-commands = typer.Typer(no_args_is_help=True, help="Make a project.")
+commands = typer.Typer(
+    no_args_is_help=True, help="Make a project, move it to PostgreSQL, write files for systemd."
+)
 
 
 def register(root: typer.Typer) -> None:
@@ -39,6 +41,13 @@ def create(
             help="Public key made with `cobblestone key create` on the machine that keeps the private one.",
         ),
     ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty PostgreSQL database for the rows. Else SQLite, in the folder.",
+        ),
+    ] = "",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -52,7 +61,7 @@ def create(
             public_key = offline_key.read_text(encoding="ascii", errors="replace")
         except OSError as error:
             raise ConfigError(f"--offline-key: {offline_key} cannot be read: {error.strerror}.") from error
-    wish = NewProject(name=name, url=url, host=host, port=port, public_key=public_key)
+    wish = NewProject(name=name, url=url, host=host, port=port, public_key=public_key, database=database)
     created = create_project(folder, wish, now=time.time())
     out = output(json, quiet)
     if port is None and not url and created.port != DEFAULT_PORT:
@@ -85,4 +94,130 @@ def create(
             ),
         ],
         essential=[created.folder.root],
+    )
+
+
+@commands.command("move")
+def move(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty PostgreSQL database.",
+            show_default=False,
+        ),
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Move a project's rows from SQLite to PostgreSQL.
+
+    Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
+    interrupted move goes on when it is called again.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cobblestone.cli.output import error_console
+    from cobblestone.server.moving import move_project
+
+    columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = error_console()
+    with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        moved = move_project(
+            folder,
+            to,
+            progress=lambda name, done, total: bar.update(
+                task, description=name, completed=done, total=total
+            ),
+        )
+    out = output(json, quiet)
+    n_rows = sum(table.rows for table in moved.tables)
+    mended = sum(table.mended for table in moved.tables)
+    if mended:
+        out.warn(f"NUL characters were left out of {mended} rows: PostgreSQL cannot hold them.")
+    out.show(
+        {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
+        lines=[
+            f"Moved {n_rows} rows of {len(moved.tables)} tables, and compared them: they are the same.",
+            f"{moved.settings} names the new database.",
+            f"{moved.kept} is as it was; delete it when you do not need it any more.",
+            "",
+            "Next:",
+            f"  cobblestone run {folder}",
+        ],
+        essential=[n_rows],
+    )
+
+
+@commands.command("units")
+def units(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into", metavar="DIR", help="Where the files go. Else systemd/ in the project's folder."
+        ),
+    ] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLES*N",
+            help="Processes of this machine, such as scheduler,upload*2; give it several times. Else a sensible set for one"
+            " machine.",
+        ),
+    ] = None,
+    user: Annotated[
+        str, typer.Option(help="System user that the processes run as. Else the folder's owner.")
+    ] = "",
+    listen: Annotated[
+        str,
+        typer.Option(
+            help="Address that processes listen on: another than 127.0.0.1 when the proxy is elsewhere."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65000, help="First port. Else that of the settings.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write systemd units, one per process, and nginx's part where several serve."""
+    from cobblestone.server.project import ProjectFolder, write_durably
+    from cobblestone.server.units import plan_processes, unit_files
+
+    root = folder.resolve()
+    settings = ProjectFolder(root).settings()
+    processes = plan_processes(
+        process or [], first_port=port or settings.server.port, sqlite=not settings.database.url
+    )
+    target = (into or root / "systemd").absolute()
+    files = unit_files(root, settings, processes, user=user or root.owner(), listen=listen)
+    for file in files:
+        write_durably(target / file.name, file.text.encode())
+    services = [file.name for file in files if file.name.endswith((".service", ".target"))]
+    name = services[-1]
+    proxies = [file.name for file in files if file.name.endswith(".conf")]
+    output(json, quiet).show(
+        {"folder": str(target), "files": [file.name for file in files]},
+        lines=[
+            f"Wrote {len(files)} files into {target}:",
+            *(f"  {file.name}" for file in files),
+            "",
+            "Next, as root:",
+            f"  cp {target}/*.service {target}/*.target /etc/systemd/system/",
+            *(
+                f"  cp {target}/{proxy} /etc/nginx/conf.d/ && nginx -t && systemctl reload nginx"
+                for proxy in proxies
+            ),
+            "  systemctl daemon-reload",
+            f"  systemctl enable --now {' '.join(services[:-1])} {name}",
+            "",
+            f"All of them together: systemctl status|stop|start|restart {name}",
+        ],
+        essential=[target / file.name for file in files],
     )

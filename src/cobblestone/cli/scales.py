@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,6 +39,10 @@ def serve(
         ),
     ] = 3,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that a project has.")] = 30.0,
+    state: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="Keeps what projects said, so that a restart loses nothing."),
+    ] = Path("scales-state.json"),
 ) -> None:
     """Collect the scales of projects and publish the average per plan class, until Ctrl-C."""
     from cobblestone.cli.output import print_error
@@ -46,7 +51,9 @@ def serve(
     from cobblestone.scales.service import bind
     from cobblestone.scales.service import serve as run_service
 
-    collector = Collector(read_sources(sources), min_projects=min_projects, timeout_seconds=timeout)
+    collector = Collector(
+        read_sources(sources), min_projects=min_projects, timeout_seconds=timeout, state=state
+    )
     configure_logging(level="info", json=False)
     with bind(host, port) as listener:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"

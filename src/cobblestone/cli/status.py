@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+from rich.console import Console
 
 from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.output import size, when
+
+if TYPE_CHECKING:
+    from cobblestone.sdk.models import ProjectStatus
+
+WATCH_SECONDS = 2.0
 
 
 def register(root: typer.Typer) -> None:
@@ -13,6 +23,10 @@ def register(root: typer.Typer) -> None:
 
 
 def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")
+    ] = WATCH_SECONDS,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -20,10 +34,28 @@ def status(
 ) -> None:
     """Tell how the project is doing."""
     with open_project(project, token) as connected:
-        found, running = connected.status(), connected.running
+        running = connected.running
+        out = output(json, quiet)
+        while True:
+            found = connected.status()
+            if watch and not (json or quiet):
+                Console().clear()
+            out.show(
+                {"running": running, "project": found},
+                lines=status_lines(found, running=running),
+                essential=["running" if running else "stopped"],
+            )
+            if not watch:
+                return
+            time.sleep(every)
+
+
+def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
+    """The state for people."""
     counts = found.counts
+    state = f"running since {when(found.started)}" if running and found.started else "not running"
     lines = [
-        f"{found.name} at {found.url}: {'running' if running else 'not running'} (cobblestone {found.version})",
+        f"{found.name} at {found.url}: {state} (cobblestone {found.version})",
         f"  computers   {counts.hosts} known, {counts.active_hosts} called within a day; {counts.users} users",
         f"  apps        {counts.apps}"
         + (f", {counts.unsigned_versions} versions wait for signatures" if counts.unsigned_versions else ""),
@@ -31,9 +63,17 @@ def status(
         f"  results     {counts.results_unsent} to be sent, {counts.results_in_progress} on computers",
         (
             f"  workunits   {counts.workunits_to_validate} to validate, {counts.workunits_to_assimilate} to assimilate,"
-            f" {counts.workunits_to_delete} with files to delete"
+            f" {counts.workunits_to_delete} with files to delete; transitioner {found.backlog_seconds:.0f} s behind"
+        ),
+        f"  last day    {found.results_last_day} results ended, {found.error_rate:.1%} of them badly",
+        (
+            f"  disk        {size(found.disk_free)} free, database {size(found.database_bytes)},"
+            f" {found.write_backlog} writes wait"
         ),
     ]
-    output(json, quiet).show(
-        {"running": running, "project": found}, lines=lines, essential=["running" if running else "stopped"]
-    )
+    if running and found.daemons:
+        bad = [each for each in found.daemons if each.state != "running"]
+        lines.append(f"  daemons     {len(found.daemons) - len(bad)} of {len(found.daemons)} do their rounds")
+        lines += [f"    {each.name}: {each.state} {each.last_error}".rstrip() for each in bad]
+    lines += [f"  {'SEVERE' if each.severe else 'warning'}: {each.text}" for each in found.warnings]
+    return lines

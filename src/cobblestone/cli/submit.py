@@ -44,6 +44,26 @@ def submit(
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
     batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Else the app's.")] = "",
     priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
+    for_host: Annotated[
+        int | None,
+        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
+    ] = None,
+    for_user: Annotated[
+        int | None,
+        typer.Option(
+            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
+        ),
+    ] = None,
+    for_team: Annotated[
+        int | None,
+        typer.Option(
+            "--for-team",
+            metavar="ID",
+            min=1,
+            help="Only for computers of this team's members.",
+            show_default=False,
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
         Path | None,
@@ -76,6 +96,11 @@ def submit(
                 args=args,
                 name=batch_name,
                 priority=priority,
+                target={
+                    kind: number
+                    for kind, number in (("host", for_host), ("user", for_user), ("team", for_team))
+                    if number is not None
+                },
                 progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
             )
         status = batch.status()

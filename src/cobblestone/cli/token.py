@@ -38,6 +38,10 @@ def create(
         ),
     ] = Scope.submit,
     days: Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")] = None,
+    share: Annotated[
+        float,
+        typer.Option(min=1e-3, help="Share of the computers when several submitters have jobs waiting."),
+    ] = 1.0,
     forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
     project: ProjectOption = None,
     token: TokenOption = None,
@@ -49,7 +53,7 @@ def create(
         raise typer.BadParameter("give --days or --forever, not both")
     scopes = [each.value for each in list(Scope)[: list(Scope).index(scope) + 1]]
     with open_project(project, token) as connected:
-        made = connected.admin.create_token(name, scopes, days=None if forever else days or 365)
+        made = connected.admin.create_token(name, scopes, days=None if forever else days or 365, share=share)
     output(json, quiet).show(
         made,
         lines=[

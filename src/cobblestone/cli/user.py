@@ -67,3 +67,91 @@ def list_users(
         empty="No accounts yet.",
         right=("credit",),
     )
+
+
+UserArgument = Annotated[
+    int, typer.Argument(metavar="ID", help="Number of the user; see `user list`.", show_default=False)
+]
+
+
+@commands.command("role")
+def role(
+    user_id: UserArgument,
+    name: Annotated[
+        str, typer.Argument(metavar="operator|volunteer", help="What the user may do.", show_default=False)
+    ],
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let a user use the operator's pages, or no more."""
+    with open_project(project, token) as connected:
+        done = connected.operation.set_role(user_id, "" if name == "volunteer" else name)
+    output(json, quiet).show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
+
+
+@commands.command("block")
+def block(
+    user_id: UserArgument,
+    reason: Annotated[
+        str, typer.Option(help="Why, and what would change it: the volunteer reads it.", show_default=False)
+    ],
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Give the computers of a user no more work."""
+    with open_project(project, token) as connected:
+        done = connected.operation.block("user", user_id, reason)
+    output(json, quiet).show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+
+
+@commands.command("unblock")
+def unblock(
+    user_id: UserArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Give the computers of a user work again."""
+    with open_project(project, token) as connected:
+        done = connected.operation.unblock("user", user_id)
+    output(json, quiet).show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+
+
+@commands.command("reset-password")
+def reset_password(
+    user_id: UserArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Give a user a new password, which is shown only once; clients must attach anew."""
+    with open_project(project, token) as connected:
+        done = connected.operation.reset_password(user_id)
+    output(json, quiet).show(
+        done,
+        lines=[f"The new password of user {user_id}, shown only now:", done.password],
+        essential=[done.password],
+    )
+
+
+@commands.command("delete")
+def delete(
+    user_id: UserArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Erase an account: what is personal goes for ever, credit stays in the sums."""
+    if not yes:
+        typer.confirm(f"Erase the account of user {user_id} for ever?", abort=True, err=True)
+    with open_project(project, token) as connected:
+        done = connected.operation.delete_user(user_id)
+    output(json, quiet).show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])

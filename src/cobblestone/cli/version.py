@@ -43,6 +43,7 @@ def add(
             "--copy-files", help="Copy --files into the job's folder; else the program resolves links."
         ),
     ] = False,
+    rollout: o.RolloutOption = None,
     project: ProjectOption = None,
     token: TokenOption = None,
     json: JsonOption = False,
@@ -58,7 +59,13 @@ def add(
             f"{platform} is not one of the usual platforms{f'; did you mean {close[0]}?' if close else '.'}"
             f" Usual: {', '.join(PLATFORMS)}."
         )
+    matched = ""
     with open_project(project, token) as connected:
+        for each in connected.plan_classes() if plan_class else []:
+            if each.name == plan_class:
+                matched = f"{plan_class} would match {each.hosts_matched} of {each.hosts_known} hosts."
+                if each.hosts_known and not each.hosts_matched:
+                    out.warn(f"No known computer can run it: {matched} See: cobblestone app plan-classes")
         added = connected.add_native_version(
             name,
             platform=platform,
@@ -67,11 +74,13 @@ def add(
             plan_class=plan_class,
             command_line=command_line,
             copy_files=copy_files,
+            rollout=o.parts(rollout),
         )
     out.show(
         added,
         lines=[
             f"Added version {added.number} of {name} for {platform} {plan_class}".rstrip() + ".",
+            *([matched] if matched else []),
             *unsigned_lines(added),
         ],
         essential=[added.id],
@@ -128,3 +137,79 @@ def deprecate(
         lines=[f"Version {changed.number} of {changed.app} for {changed.platform} {state}."],
         essential=[changed.id],
     )
+
+
+VersionArgument = Annotated[
+    int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
+]
+
+
+@commands.command("rollout")
+def start_rollout(
+    version_id: VersionArgument,
+    stages: Annotated[
+        str, typer.Option(metavar="LIST", help="Growing parts of the computers, in per cent.")
+    ] = "1,10,50,100",
+    max_error_rate: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Hold the version when more than this part of its results fail."),
+    ] = 0.1,
+    min_results: Annotated[int, typer.Option(min=1, help="Results that a stage needs before the next.")] = 20,
+    min_hours: Annotated[float, typer.Option(min=0, help="Least duration of a stage.")] = 1.0,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let a version reach growing parts of the computers, as long as it works there."""
+    parts = o.parts(stages)
+    with open_project(project, token) as connected:
+        found = connected.operation.start_rollout(
+            version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
+        )
+    output(json, quiet).show(
+        found,
+        lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers now ({found.state})."],
+        essential=[version_id],
+    )
+
+
+@commands.command("hold")
+def hold(
+    version_id: VersionArgument,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Give a version to no more computers until its roll-out is started again."""
+    with open_project(project, token) as connected:
+        found = connected.operation.hold_rollout(version_id)
+    output(json, quiet).show(
+        found, lines=[f"Version {version_id} is held: no computer gets it."], essential=[version_id]
+    )
+
+
+@commands.command("roll-back")
+def roll_back(
+    version_id: VersionArgument,
+    abort_jobs: Annotated[
+        bool, typer.Option("--abort-jobs", help="Tell computers to stop what they compute with it.")
+    ] = False,
+    project: ProjectOption = None,
+    token: TokenOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Withdraw a version: the one before it is sent again."""
+    with open_project(project, token) as connected:
+        done = connected.operation.roll_back(version_id, abort_jobs=abort_jobs)
+    instead = (
+        f"version {done.version_in_its_place} is sent instead"
+        if done.version_in_its_place
+        else "there is none before it"
+    )
+    lines = [f"Version {version_id} is not sent any more; {instead}."]
+    if abort_jobs:
+        lines.append(f"{done.results_given_up} results on computers are given up.")
+    output(json, quiet).show(done, lines=lines, essential=[done.version_in_its_place or ""])

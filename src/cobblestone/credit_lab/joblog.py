@@ -83,6 +83,18 @@ FIGURES: dict[str, float] = {
 }
 
 
+_FIRST_SYSTEM = frozenset(
+    {"time", "elapsed_time", "cpu_time", "sent_time", "received_time", "ncpus", "p_fpops"}
+    | {"trickle_credit", "delay_bound"}
+)
+_NEEDED = {"benchmark": _FIRST_SYSTEM, "benchmark-both": _FIRST_SYSTEM | {"p_iops"}}
+
+
+def needed_figures(system: str) -> frozenset[str]:
+    """Figures that grants of a credit system depend on; the first one needs few, and reading is most of the work."""
+    return _NEEDED.get(system.partition(":")[0], frozenset(FIGURES))
+
+
 @dataclass(frozen=True, slots=True)
 class JobLog:
     """Columns of equal length; lists, or NumPy arrays where the ``lab`` extra read them."""
@@ -127,22 +139,19 @@ def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> Jo
     return JobLog(columns, length)
 
 
-def read_job_log(path: Path) -> JobLog:
-    """Read a CSV or Parquet file, by its suffix.
+def read_job_log(path: Path, *, system: str = "") -> JobLog:
+    """Read a CSV or Parquet file, by its suffix; with ``system`` only the figures that its grants need.
 
     Raises `ConfigError` when it cannot be read, lacks a column, or has an identifier that is no whole number.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; give a job log in CSV or Parquet")
+    figures = needed_figures(system)
     if path.suffix == ".parquet":
-        return job_log(_read_parquet(path), str(path))
+        return job_log(_read_parquet(path, figures), str(path))
     if path.suffix != ".csv":
         raise ConfigError(f"{path}: a job log is a .csv or a .parquet file")
-    return job_log(_read_csv_fast(path) or _read_csv(path), str(path))
-
-
-def _known(name: str) -> bool:
-    return name in WHOLE_NUMBERS or name in FIGURES
+    return job_log(_read_csv_fast(path, figures) or _read_csv(path, figures), str(path))
 
 
 def _figure(text: str) -> float:
@@ -152,23 +161,29 @@ def _figure(text: str) -> float:
         return float("nan")
 
 
-def _read_csv_fast(path: Path) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
+def _read_csv_fast(
+    path: Path, figures: frozenset[str]
+) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
     """A CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
     try:
         from cobblestone.credit_lab.arrow import read_csv
 
         return read_csv(
-            path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(FIGURES), words={"outcome": OUTCOMES}
+            path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(figures), words={"outcome": OUTCOMES}
         )
     except (ImportError, ConfigError):
         return None
 
 
-def _read_csv(path: Path) -> dict[str, Sequence[Any]]:  # Any: int or float, by column
+def _read_csv(
+    path: Path, figures: frozenset[str]
+) -> dict[str, Sequence[Any]]:  # Any: int or float, by column
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
         rows = csv.reader(file)
         header = [name.strip() for name in next(rows, list[str]())]
-        columns: dict[str, list[Any]] = {name: [] for name in header if _known(name)}
+        columns: dict[str, list[Any]] = {
+            name: [] for name in header if name in WHOLE_NUMBERS or name in figures
+        }
         places = [(name, header.index(name)) for name in columns]
         for number, row in enumerate(rows, start=2):
             if len(row) != len(header):
@@ -193,7 +208,7 @@ def _whole_number(text: str, name: str, where: str) -> int:
     return value
 
 
-def _read_parquet(path: Path) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
+def _read_parquet(path: Path, figures: frozenset[str]) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
     try:
         from cobblestone.credit_lab.arrow import read_parquet
     except ImportError as error:
@@ -202,5 +217,5 @@ def _read_parquet(path: Path) -> dict[str, Sequence[Any]]:  # Any: NumPy arrays
             " or give the log as CSV"
         ) from error
     return read_parquet(
-        path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(FIGURES), words={"outcome": OUTCOMES}
+        path, whole_numbers=tuple(WHOLE_NUMBERS), figures=tuple(figures), words={"outcome": OUTCOMES}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.registry import CREDIT_SYSTEMS
 from cobblestone.policy.credit.system import CreditSystem
+from cobblestone.server.project import write_durably
 
 
 def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple[Replay, str]:
@@ -65,19 +66,16 @@ def write_grants(path: Path, log: JobLog, done: Replay) -> None:
     """
     names = ("result_id", "workunit_id", "host_id", "outcome")
     columns = [log.column(name) for name in names]
-    temporary = path.with_name(f".{path.name}.part")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "claimed", "granted", "mode"])
+    for line in range(log.length):
+        result, workunit, host, outcome = (int(column[line]) for column in columns)
+        claimed, granted = float(done.claimed[line]), float(done.granted[line])
+        mode = int(done.modes[line])
+        kind = "" if mode == NO_CLAIM else MODES[mode].value
+        writer.writerow((result, workunit, host, OUTCOMES[outcome], claimed, granted, kind))
     try:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*names, "claimed", "granted", "mode"])
-            for line in range(log.length):
-                result, workunit, host, outcome = (int(column[line]) for column in columns)
-                claimed, granted = float(done.claimed[line]), float(done.granted[line])
-                mode = int(done.modes[line])
-                kind = "" if mode == NO_CLAIM else MODES[mode].value
-                writer.writerow((result, workunit, host, OUTCOMES[outcome], claimed, granted, kind))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_durably(path, text.getvalue().encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 
 ANY_PLATFORM = "any"
@@ -47,6 +48,39 @@ class ComparisonRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppDispatch:
+    """Who gets the jobs of an app, and how many; 0 or False means "no rule of its own"."""
+
+    min_version: int = 0  #: version numbers below are not used any more (100 * major + minor)
+    non_cpu_intensive: bool = False  #: one job on each host at all times, beside all others
+    homogeneous_redundancy: HomogeneousRedundancy = HomogeneousRedundancy.NONE
+    homogeneous_app_version: bool = False  #: all results of a job use one app version
+    adaptive: bool = False
+    """Adaptive replication: jobs of hosts with a good record are computed once, with spot checks; jobs of others, and
+    spot checks, with the app's quorum."""
+    max_jobs_on_host: int = 0  #: jobs of the app on a host at a time …
+    max_jobs_in_progress: int = 0  #: … those for the CPU, per CPU …
+    max_gpu_jobs_in_progress: int = 0  #: … and those for GPUs, per GPU
+    max_jobs_per_rpc: int = 0  #: in one reply
+    max_jobs_per_day_init: int = (
+        0  #: a day, per processor, for a host that has not shown yet that it can do them
+    )
+    locality: bool = False  #: jobs go first to hosts that have one of their sticky input files
+    size_classes: tuple[float, ...] = ()
+    """Speeds in FLOPS, ascending, that separate the size classes of hosts and jobs: n speeds make n + 1 classes."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether some jobs of the app suit a host better than others."""
+        return self.locality or bool(self.size_classes)
+
+    @property
+    def commits(self) -> bool:
+        """Whether the first host decides where the other results of a job may go."""
+        return self.homogeneous_app_version or self.homogeneous_redundancy is not HomogeneousRedundancy.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """A named computation and the defaults of its jobs."""
 
@@ -67,8 +101,19 @@ class App:
     credit_function: str = ""  #: ``FILE.py:function`` in the project's folder, for the system ``assigned``
     limits: JobLimits = JobLimits()
     rules: ReplicationRules = ReplicationRules()
+    dispatch: AppDispatch = AppDispatch()
     output_specs: tuple[OutputSpec, ...] = (OutputSpec(open_name="output"),)
     create_time: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """What volunteers call it."""
+        return self.user_friendly_name or self.name
+
+    @property
+    def rules_of_jobs(self) -> ReplicationRules:
+        """Replication rules that new jobs begin with: adaptive replication raises the quorum when a job is sent."""
+        return replace(self.rules, min_quorum=1, target_nresults=1) if self.dispatch.adaptive else self.rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,10 @@ class HostDescription:
     n_bwdown: float = 0.0
     client_version: int = 0  #: 10000 * major + 100 * minor + release
     coprocessors: tuple[Coprocessor, ...] = ()
+    platforms: tuple[str, ...] = ()  #: primary platform first
+    usable_ncpus: float = 0.0  #: what the volunteer's preferences leave to the client …
+    usable_ram: float = 0.0  #: … bytes …
+    usable_disk: float = 0.0  #: … bytes that are still free
 
 
 @value(kw_only=True)
@@ -72,6 +76,10 @@ class Host:
     description: HostDescription = HostDescription()
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
+    trouble: str = ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.trouble`
+    trouble_time: float = 0.0  #: when that was noticed, Unix seconds
+    label: str = ""  #: the owner's own name for it
+    hidden: bool = False  #: by its owner, also when the others are shown
 
 
 @value(kw_only=True)
@@ -102,3 +110,6 @@ class HostAppVersion:
     error_rate: float = 0.1  #: each result weighs 0.05
     scale_probation: bool = True  #: the host scale is not trusted yet
     host_scale_time: float = 0.0  #: no host scale before, Unix seconds
+    bad_results: int = (
+        0  #: failed, invalid or late ones, less those that were valid since; bounded, see the daily quota
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.ids import AppId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import value
 
@@ -28,6 +28,12 @@ class User:
     global_prefs: str = ""
     project_prefs: str = ""
     show_hosts: bool = True
+    send_email: bool = True  #: whether the project may write about computers that fail
+    language: str = ""  #: of pages and mails; empty: the browser's
+    second_factor: bool = False  #: whether a one-time password is asked for at log-in
+    session_epoch: int = 0  #: raised to end all sessions
+    erase_time: float | None = None  #: Unix seconds: when the account is to be erased, or was
+    erased: bool = False
     role: str = ""  #: empty: volunteer; :data:`OPERATOR`
     blocked_reason: str = ""  #: not empty: its hosts get no work
     credit: CreditStatement = CreditStatement()
@@ -36,6 +42,20 @@ class User:
     def is_operator(self) -> bool:
         """Whether this user may run the project."""
         return self.role == OPERATOR
+
+
+@value(kw_only=True)
+class ProjectPreferences:
+    """What the volunteer chose on the project's preferences page, for one venue."""
+
+    selected_apps: frozenset[AppId] = frozenset()  #: empty = all
+    allow_non_preferred: bool = False  #: other apps too when the selected ones have no work
+    allow_beta: bool = False
+    no_cpu: bool = False
+    no_gpu_types: frozenset[str] = frozenset()  #: GPU types that must not be used
+    max_jobs: int = 0  #: jobs in progress on a host; 0 = no limit
+    max_cpus: int = 0  #: 0 = no limit
+    resource_share: float = 100.0  #: for the client, against other projects
 
 
 @value(kw_only=True)
@@ -48,4 +68,6 @@ class Team:
     create_time: float = 0.0
     description: str = ""
     url: str = ""
+    country: str = ""
+    joinable: bool = True  #: whether anybody may join
     credit: CreditStatement = CreditStatement()

@@ -93,6 +93,14 @@ class BatchState(IntEnum):
     RETIRED = 4  #: outputs are gone, rows may be purged
 
 
+class HomogeneousRedundancy(IntEnum):
+    """How alike the hosts of one workunit must compute (the family's numbers)."""
+
+    NONE = 0
+    FINE = 1  #: same operating system and processor family
+    COARSE = 2  #: same operating system and kind of processor
+
+
 class ExitStatus(IntEnum):
     """Exit statuses that a rule looks at (the client's numbers)."""
 

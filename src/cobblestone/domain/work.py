@@ -10,6 +10,7 @@ from cobblestone.domain.ids import (
     BatchId,
     HostId,
     ResultId,
+    TeamId,
     UserId,
     WorkunitId,
 )
@@ -60,6 +61,7 @@ class JobLimits:
     rsc_fpops_bound: float = 10 * DAY * GIGAFLOPS  #: hard limit: beyond it the client aborts
     rsc_memory_bound: float = 500e6  #: bytes
     rsc_disk_bound: float = 1e9  #: bytes
+    rsc_bandwidth_bound: float = 0.0  #: bytes per second of download that a host must have; 0 = any
     delay_bound: float = 7 * DAY  #: seconds from sending to deadline
 
 
@@ -72,6 +74,20 @@ class ReplicationRules:
     max_error_results: int = 3
     max_total_results: int = 10
     max_success_results: int = 6
+
+
+@value(kw_only=True)
+class Target:
+    """Who alone may get a job: a host, a user's hosts, or the hosts of a team's members.  Several must all fit."""
+
+    host_id: HostId | None = None
+    user_id: UserId | None = None
+    team_id: TeamId | None = None
+
+    @property
+    def one_person(self) -> bool:
+        """Whether all that may get it belongs to one user, so that nobody could check the answer."""
+        return self.host_id is not None or self.user_id is not None
 
 
 @value(kw_only=True)
@@ -102,6 +118,11 @@ class Workunit:
     file_delete_state: FileDeleteState = FileDeleteState.INIT
     hr_class: int = 0
     app_version_id: AppVersionId | None = None  #: version the job is committed to
+    target: Target = Target()
+    size_class: int = -1  #: of an app with size classes; -1 = none
+    turn: float = (
+        0.0  #: place in the queue among jobs of its priority; see `cobblestone.policy.dispatch.fairness`
+    )
 
 
 @value(kw_only=True)

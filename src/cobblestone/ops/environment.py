@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 
 _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
@@ -10,3 +12,12 @@ _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_prox
 def environment_without_proxies() -> dict[str, str]:
     """Our environment for a program that must talk to loopback directly."""
     return {key: value for key, value in os.environ.items() if key.lower() not in _PROXY_VARIABLES}
+
+
+def person() -> str:
+    """The log-in name of whoever runs this program, for records; ``unknown`` where there is none."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # no environment and no entry in the list of users
+        return "unknown"
+    return re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:60] or "unknown"

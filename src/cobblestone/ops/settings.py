@@ -96,6 +96,15 @@ class ServerSection(Section):
         le=1_000_000,
         description="Outputs up to this size are stored in the database instead of in files.",
     )
+    client_address_header: str = Field(
+        "",
+        max_length=60,
+        pattern=r"[A-Za-z0-9-]*",
+        description=(
+            "Header in which your proxy names the visitor's address, such as X-Forwarded-For; its last entry counts. "
+            "Empty: visitors reach the server directly. Never set it without a proxy: anybody could then choose an address."
+        ),
+    )
 
 
 class DatabaseSection(Section):
@@ -126,6 +135,44 @@ class AccountsSection(Section):
     )
     invitation_code: str = Field("", max_length=100, description="Code that newcomers must give.")
     min_password_length: int = Field(6, ge=6, le=100, description="Shortest password.")
+    erase_after_days: float = Field(
+        7,
+        ge=0,
+        le=365,
+        allow_inf_nan=False,
+        description="Days between the wish to delete an account and its deletion; until then it can be taken back.",
+    )
+
+
+class LimitsSection(Section):
+    """How often strangers may try. Counts are per hour; 0: no limit."""
+
+    creations_per_address: Count = Field(100, description="New accounts from one address.")
+    failures_per_address: Count = Field(100, description="Wrong passwords and codes from one address.")
+    failures_per_account: Count = Field(20, description="Wrong passwords and codes for one account.")
+    lookups_per_address: Count = Field(
+        600, description="Questions of clients for an account, from one address."
+    )
+    mails_per_address: Count = Field(20, description="Mails that one address can cause.")
+    mails_per_account: Count = Field(5, description="Mails about one account that somebody can cause.")
+
+
+class MailSection(Section):
+    """How mails are sent. Without a host they are written into the folder outbox/ of the project."""
+
+    host: str = Field("", max_length=253, description="Mail server (SMTP); empty: write mails into outbox/.")
+    port: int = Field(
+        587, ge=1, le=65535, description="Its port: 587 with starttls, 465 with tls, 25 with none."
+    )
+    security: Literal["starttls", "tls", "none"] = Field("starttls", description="starttls, tls or none.")
+    user: str = Field("", max_length=254, description="User name at the mail server; empty: no log-in.")
+    password: str = Field(
+        "", max_length=200, description="Password there; better given as COBBLESTONE_MAIL__PASSWORD."
+    )
+    sender: str = Field(
+        "", max_length=254, description="Address that mails come from; empty: noreply@ the project's host."
+    )
+    timeout: Seconds = Field(30, gt=0, description="Seconds that the mail server may take to answer.")
 
 
 class SchedulerSection(Section):
@@ -140,9 +187,50 @@ class SchedulerSection(Section):
     max_jobs_per_rpc: Count = Field(
         50, description="Most jobs in one reply, per CPU of the host; 0: no limit."
     )
-    max_jobs_in_progress: Count = Field(0, description="Most jobs on a host at a time, per CPU; 0: no limit.")
+    max_jobs_on_host: Count = Field(0, description="Most jobs on a host at a time; 0: no limit.")
+    max_jobs_in_progress: Count = Field(
+        0, description="Most jobs for the CPU on a host at a time, per CPU; 0: no limit."
+    )
+    max_gpu_jobs_in_progress: Count = Field(
+        0, description="Most jobs for GPUs on a host at a time, per GPU; 0: no limit."
+    )
+    max_ncpus: int = Field(256, ge=1, le=100_000, description="CPUs that count, whatever a host claims.")
     daily_result_quota: int = Field(
         500, ge=1, le=1_000_000, description="Jobs per day, CPU and app version for a host in good standing."
+    )
+    max_jobs_per_day_init: Count = Field(
+        0,
+        description=(
+            "The same for a host that has returned nothing yet, and the most that it may hold: what a broken host can waste."
+            " 0: a 25th of daily_result_quota."
+        ),
+    )
+    gpu_multiplier: float = Field(
+        1,
+        gt=0,
+        le=1000,
+        allow_inf_nan=False,
+        description="CPUs that one GPU counts for in daily quotas and max_jobs_per_rpc.",
+    )
+    workload_sim: bool = Field(
+        True, description="Check deadlines against all jobs that the client says it holds, of all projects."
+    )
+    retries_to_reliable_hosts: Seconds = Field(
+        0,
+        description=(
+            "Keep jobs that a host lost for reliable hosts, for so many seconds (10 valid results in a row, full quota);"
+            " 0: anybody gets them at once."
+        ),
+    )
+    reliable_max_turnaround: Seconds = Field(
+        0, description="Mean seconds from sending to report of a reliable host; 0: any."
+    )
+    retry_delay_factor: float = Field(
+        1,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Reliable hosts get this part of the time for a job that another host lost.",
     )
     one_result_per_user: bool = Field(
         True,
@@ -220,6 +308,11 @@ class WatchSection(Section):
     max_error_rate: float = Field(
         0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
     )
+    mail_to: str = Field(
+        "",
+        max_length=1000,
+        description="Addresses, separated by commas, that warnings are mailed to; empty: nobody.",
+    )
     sample_seconds: Seconds = Field(
         300,
         ge=10,
@@ -248,6 +341,8 @@ class Settings(BaseSettings):
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
     database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
+    limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
@@ -339,12 +434,13 @@ def settings_template(**overrides: dict[str, object]) -> str:
         given = overrides.get(name, {})
         for key, field in section.model_fields.items():
             value = given.get(key, field.default)
-            lines += [f"# {field.description}", f"{key} = {_toml(value)}"]
+            lines += [f"# {field.description}", f"{key} = {toml_value(value)}"]
         lines.append("")
     return "\n".join(lines)
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans look alike in TOML and JSON

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -20,6 +19,8 @@ from cobblestone.policy.credit.cross_project import (
     publish,
 )
 from cobblestone.scales.fetch import TIMEOUT_SECONDS, FetchFailed, checked_url, fetch, new_client
+from cobblestone.scales.source import Source
+from cobblestone.scales.state import read_state, write_state
 from cobblestone.wire.scales import parse_project_scales
 
 log = structlog.get_logger(__name__)
@@ -28,17 +29,6 @@ MAX_SOURCES = 2_000
 MAX_LIST_BYTES = 1_000_000
 AT_ONCE = 16
 """Exports that are read at the same time."""
-
-
-@dataclass(slots=True)
-class Source:
-    """A project of the list, and how it went."""
-
-    url: str
-    last: CollectedScales | None = None  #: its last good export
-    n_refused: int = 0  #: versions of that export that could not be believed
-    problem: str = ""  #: of the last attempt; empty: it went well
-    tried: float = 0.0  #: Unix seconds of the last attempt; 0: never
 
 
 def read_sources(places: Iterable[str]) -> list[str]:
@@ -81,12 +71,17 @@ class Collector:
         clock: Clock = system_clock,
         min_projects: int = MIN_PROJECTS,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        state: Path | None = None,
     ) -> None:
+        """``state``: a file that keeps what projects said; raises ConfigError when it holds something else."""
         self.sources = [Source(url) for url in urls]
         self._clock = clock
         self._min_projects = min_projects
         self._timeout = timeout_seconds
+        self._state = state
         self._publication = Publication()
+        if state is not None and read_state(state, self.sources):
+            self._publication = self._publish()
 
     async def collect(self) -> None:
         """Ask every project once.  Whatever a project answers, or does not, the others are not held up by it."""
@@ -94,6 +89,7 @@ class Collector:
         async with new_client(self._timeout) as client, asyncio.TaskGroup() as group:
             for source in self.sources:
                 group.create_task(self._ask(client, source, slots))
+        await asyncio.to_thread(self._keep)
         self._publication = await asyncio.to_thread(self._publish)
         n_failed = sum(bool(source.problem) for source in self.sources)
         log.info("scales_collected", projects=len(self.sources), failed=n_failed)
@@ -123,6 +119,15 @@ class Collector:
     def publication(self) -> Publication:
         """What followed from the last round: computed once, for asking is cheap and projects may say much."""
         return self._publication
+
+    def _keep(self) -> None:
+        """Write down what is known, before it is published: so a restart never publishes anything older."""
+        if self._state is None:
+            return
+        try:
+            write_state(self._state, self.sources)
+        except OSError as error:  # the disk is full: better old figures after a restart than none now
+            log.error("scales_state_failed", path=str(self._state), problem=str(error))
 
     def _publish(self) -> Publication:
         collected = [source.last for source in self.sources if source.last is not None]

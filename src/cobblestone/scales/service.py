@@ -19,7 +19,8 @@ from starlette.routing import Route
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.policy.credit.cross_project import CLIP, MAX_SHARE
-from cobblestone.scales.collector import Collector, Source
+from cobblestone.scales.collector import Collector
+from cobblestone.scales.source import Source
 from cobblestone.wire.scales import write_published_scales_json, write_published_scales_xml
 
 _HEADERS = {

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.explanations import HostExplanation, ResultExplanation, WorkunitExplanation
 from cobblestone.sdk.models import (
     AppliedScales,
     CreditExplanation,
@@ -36,9 +37,14 @@ class Administration:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def create_token(self, name: str, scopes: Iterable[str], *, days: float | None = None) -> Token:
-        """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now."""
-        body = {"name": name, "scopes": list(scopes), "days": days}
+    def create_token(
+        self, name: str, scopes: Iterable[str], *, days: float | None = None, share: float = 1.0
+    ) -> Token:
+        """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now.
+
+        ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
+        """
+        body = {"name": name, "scopes": list(scopes), "days": days, "share": share}
         return self._connection.post("/tokens", body, Token)
 
     def tokens(self) -> list[Token]:
@@ -87,6 +93,22 @@ class Administration:
     def explain_credit(self, result: str) -> CreditExplanation:
         """How the credit of a result (id or name) was computed.  Raises NotFound."""
         return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
+
+    def explain_host(self, host_id: int) -> HostExplanation:
+        """What a computer would get if it asked now, and why not more.  Raises NotFound."""
+        return self._connection.get(f"/explain/hosts/{host_id}", HostExplanation)
+
+    def explain_workunit(self, workunit: str) -> WorkunitExplanation:
+        """What becomes of a workunit (id or name).  Raises NotFound."""
+        return self._connection.get(f"/explain/workunits/{quote(workunit, safe='')}", WorkunitExplanation)
+
+    def explain_result(self, result: str) -> ResultExplanation:
+        """What became of a result (id or name).  Raises NotFound."""
+        return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
+
+    def forgive_host(self, host_id: int) -> HostExplanation:
+        """Say that a computer is mended: its bad results are forgotten.  Raises NotFound."""
+        return self._connection.post(f"/hosts/{host_id}/forgive", {}, HostExplanation)
 
     def prove_credit(self) -> CreditProof:
         """Compute every grant, total and average again from the ledger."""

@@ -27,6 +27,7 @@ class Limits:
     memory: float | None = None  #: bytes
     disk: float | None = None  #: bytes
     delay_bound: float | None = None  #: seconds
+    bandwidth: float | None = None  #: bytes per second
 
     def body(self) -> dict[str, float]:
         """As the API takes them."""
@@ -36,6 +37,7 @@ class Limits:
             "rsc_memory_bound": self.memory,
             "rsc_disk_bound": self.disk,
             "delay_bound": self.delay_bound,
+            "rsc_bandwidth_bound": self.bandwidth,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -105,6 +107,12 @@ class ProjectFunctions:
     def assimilator(self, text: str) -> str:
         """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
         return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
+
+    def credit(self, options: Mapping[str, object]) -> dict[str, object]:
+        """Credit options as the API takes them; for ``function`` see :meth:`place`."""
+        function = options.get("function")
+        placed = {"function": self.place(str(function), "--credit-function")} if function else {}
+        return {**options, **placed}
 
     def place(self, reference: str, option: str) -> str:
         """The reference as the server understands it; copies the file if it lies elsewhere.

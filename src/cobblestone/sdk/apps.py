@@ -92,7 +92,7 @@ class AppMethods:
             "assimilator": functions.assimilator(assimilate),
             "limits": (limits or Limits()).body(),
             "rules": {"min_quorum": quorum},
-            "credit": dict(credit or {}),
+            "credit": functions.credit(credit or {}),
             "version": command_version(self.connection, package),
         }
         return self.connection.post("/apps", body, App)
@@ -105,10 +105,12 @@ class AppMethods:
         command: str | Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         stdout: str | None = None,
+        rollout: Sequence[float] = (),
     ) -> Version:
         """Add a version to an app that was made of a command; what is not given stays.
 
-        ``files`` are all files of the new version.
+        ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
+        step (empty: all at once).
 
         Raises:
             JobError: the command or a file is wrong, or the app is a native program.
@@ -136,7 +138,9 @@ class AppMethods:
             "outputs": package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
         }
         return self.connection.post(
-            f"/apps/{quote(name, safe='')}/versions", {**version, "app_changes": changes}, Version
+            f"/apps/{quote(name, safe='')}/versions",
+            {**version, "app_changes": changes, "rollout": list(rollout)},
+            Version,
         )
 
     def create_native_app(
@@ -194,7 +198,7 @@ class AppMethods:
                 for names, optional in ((outputs, False), (optional_outputs, True))
                 for each in names
             ]
-        body["credit"] = dict(credit or {})
+        body["credit"] = functions.credit(credit or {})
         body["limits"] = {**_part(from_templates, "limits"), **(limits or Limits()).body()}
         body["rules"] = _part(from_templates, "rules") if quorum is None else {"min_quorum": quorum}
         return self.connection.post("/apps", body, App)
@@ -209,8 +213,9 @@ class AppMethods:
         plan_class: str = "",
         command_line: str = "",
         copy_files: bool = False,
+        rollout: Sequence[float] = (),
     ) -> Version:
-        """Add executables for one platform and plan class.
+        """Add executables for one platform and plan class; ``rollout`` as in :meth:`update_app`.
 
         Raises:
             JobError: a file cannot be read, or the app has a command.
@@ -227,7 +232,8 @@ class AppMethods:
             command_line=command_line,
             copy_files=copy_files,
         )
-        return self.connection.post(f"/apps/{quote(name, safe='')}/versions", version, Version)
+        body = {**version, "rollout": list(rollout)}
+        return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
 
     def change_app(self, name: str, changes: Mapping[str, object]) -> App:
         """Change properties of an app; jobs that exist already keep theirs.  Raises NotFound."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +134,13 @@ class Batch:
             yield from found
             after = found[-1].id
 
-    def results(self, timeout: float | None = None) -> Iterator[JobResult]:
+    def results(
+        self, timeout: float | None = None, *, waiting: Callable[[], None] | None = None
+    ) -> Iterator[JobResult]:
         """Jobs as they finish, those that are finished already first.
 
-        Ends when no job is left.  ``timeout`` is in seconds, for all of them together.
+        Ends when no job is left.  ``timeout`` is in seconds, for all of them together; ``waiting`` is called whenever
+        nothing has finished for a while.
 
         Raises:
             TimeoutError: it took longer.
@@ -146,6 +149,8 @@ class Batch:
         for page in self._pages(timeout):
             for job in page.results:
                 yield JobResult(self._connection, self.id, job)
+            if waiting is not None and not (page.results or page.finished):
+                waiting()
 
     def finished(self) -> Iterator[JobResult]:
         """Jobs that are finished now, in the order in which they did."""
@@ -211,6 +216,10 @@ class Batch:
     def cancel(self) -> BatchStatus:
         """Cancel what is not done yet."""
         return self._connection.post(f"/batches/{self.id}/cancel", {}, BatchStatus)
+
+    def retry(self) -> Batch:
+        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises Conflict: there are none."""
+        return Batch(self._connection, self._connection.post(f"/batches/{self.id}/retry", {}, BatchStatus))
 
     def retire(self) -> BatchStatus:
         """Say that the outputs are not needed any more: they are deleted."""

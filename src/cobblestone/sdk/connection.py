@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound
+from cobblestone.ops.environment import person
 from cobblestone.sdk.errors import RequestRefused, Unreachable
 from cobblestone.sdk.in_process import open_in_process
 from cobblestone.sdk.locate import Target
@@ -53,10 +54,17 @@ class Connection:
         """Read something."""
         return self._decode(self._send("GET", path, params=_query(query), timeout=timeout), kind)
 
-    def post(self, path: str, body: object, kind: type[T]) -> T:
+    def post(self, path: str, body: object, kind: type[T], *, timeout: float = TIMEOUT_SECONDS) -> T:
         """Create something, or do something; a repetition after a lost answer does it once."""
         headers = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": "application/json"}
-        return self._decode(self._send("POST", path, content=_encode(body), headers=headers), kind)
+        return self._decode(
+            self._send("POST", path, content=_encode(body), headers=headers, timeout=timeout), kind
+        )
+
+    def put(self, path: str, body: object, kind: type[T]) -> T:
+        """Set something."""
+        headers = {"Content-Type": "application/json"}
+        return self._decode(self._send("PUT", path, content=_encode(body), headers=headers), kind)
 
     def patch(self, path: str, body: object, kind: type[T]) -> T:
         """Change something."""
@@ -166,7 +174,12 @@ def open_connection(target: Target) -> Connection:
         Unreachable: no address answers.
         Busy: the folder is open in another process that cannot be reached.
     """
-    headers = {"Authorization": f"Bearer {target.token}", "Accept": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {target.token}",
+        "Accept": "application/json",
+        # The token of a project's folder may be used by several people: the audit log tells them apart.
+        **({} if target.folder is None else {"X-Cobblestone-Person": person()}),
+    }
     if not target.urls and target.folder is not None:
         transport = open_in_process(target.folder)
         client = httpx.Client(

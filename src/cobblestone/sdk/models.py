@@ -63,6 +63,7 @@ class Limits(msgspec.Struct, frozen=True):
     rsc_memory_bound: float
     rsc_disk_bound: float
     delay_bound: float
+    rsc_bandwidth_bound: float = 0.0
 
 
 class VersionFile(msgspec.Struct, frozen=True):
@@ -105,6 +106,7 @@ class AppCredit(msgspec.Struct, frozen=True):
     host_scale_check: bool = False
     partial: bool = False
     per_cpu_second: float = 0.0
+    function: str = ""
 
 
 class App(msgspec.Struct, frozen=True):
@@ -126,6 +128,10 @@ class App(msgspec.Struct, frozen=True):
     created: float
     versions: list[Version]
     credit: AppCredit = AppCredit(system="benchmark")
+    beta: bool = False
+    dispatch: dict[str, Any] = msgspec.field(
+        default_factory=dict[str, Any]
+    )  #: who gets its jobs; see the API
 
 
 class AppList(msgspec.Struct, frozen=True):
@@ -215,6 +221,7 @@ class Token(msgspec.Struct, frozen=True):
     revoked: float | None
     usable: bool
     token: str = ""
+    share: float = 1.0
 
 
 class TokenList(msgspec.Struct, frozen=True):
@@ -346,6 +353,24 @@ class Counts(msgspec.Struct, frozen=True):
     workunits_to_delete: int
 
 
+class DaemonState(msgspec.Struct, frozen=True):
+    """A part of the server."""
+
+    name: str
+    state: str  #: running, failing, stuck, not running
+    last_beat: float | None  #: Unix seconds
+    last_error: str
+
+
+class ProjectWarning(msgspec.Struct, frozen=True):
+    """Something that an operator should look at."""
+
+    code: str
+    text: str
+    severe: bool
+    since: float  #: Unix seconds
+
+
 class ProjectStatus(msgspec.Struct, frozen=True):
     """The project and what is going on."""
 
@@ -353,6 +378,16 @@ class ProjectStatus(msgspec.Struct, frozen=True):
     url: str
     version: str
     counts: Counts
+    started: float | None = None  #: Unix seconds; None: nobody runs it
+    disk_free: int = 0
+    database_bytes: int = 0
+    write_backlog: int = 0
+    backlog_seconds: float = 0.0  #: for how long the workunit that is due first has waited
+    oldest_unsent_seconds: float = 0.0
+    error_rate: float = 0.0  #: of the results that ended within a day
+    results_last_day: int = 0
+    daemons: list[DaemonState] = []
+    warnings: list[ProjectWarning] = []
 
 
 class PlanClass(msgspec.Struct, frozen=True):
@@ -461,3 +496,117 @@ class CreditSystemList(msgspec.Struct, frozen=True):
     """All credit systems."""
 
     systems: list[CreditSystemSummary]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Something was done."""
+
+    target: str
+    text: str = ""
+
+
+class RetriedWorkunit(msgspec.Struct, frozen=True):
+    """What became of a workunit that is tried again."""
+
+    target: str
+    new_batch: int | None  #: None: it goes on itself
+
+
+class NewPassword(msgspec.Struct, frozen=True):
+    """A new password; it is shown only now."""
+
+    target: str
+    password: str
+
+
+class Rollout(msgspec.Struct, frozen=True):
+    """How a version reaches hosts."""
+
+    version: int
+    fraction: float  #: part of the hosts that may get it now
+    state: str  #: running, held, done
+    stages: list[float]
+    stage: int  #: position in stages, from 0
+    max_error_rate: float
+    min_results: int
+    min_hours: float
+
+
+class RolledBack(msgspec.Struct, frozen=True):
+    """What withdrawing a version did."""
+
+    target: str
+    version_in_its_place: int | None
+    results_given_up: int
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """One action."""
+
+    id: int
+    time: float  #: Unix seconds
+    actor: str
+    origin: str
+    action: str
+    target: str
+    before: Any  # whatever the action was about
+    after: Any
+
+
+class AuditList(msgspec.Struct, frozen=True):
+    """Actions, the newest first."""
+
+    entries: list[AuditEntry]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Something that fits a search."""
+
+    kind: str
+    id: int
+    name: str
+
+
+class FoundList(msgspec.Struct, frozen=True):
+    """All that fits."""
+
+    found: list[Found]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """A promise that can be checked."""
+
+    name: str
+    promise: str
+    advice: str
+    repair: str  #: what a repair does; empty: there is none
+    only_warns: bool
+
+
+class CheckList(msgspec.Struct, frozen=True):
+    """All checks."""
+
+    checks: list[Check]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is not as it must be."""
+
+    target: str
+    text: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What a check found."""
+
+    name: str
+    findings: list[Finding]
+    more: int  #: beyond those listed
+    seconds: float
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """What a repair did."""
+
+    name: str
+    repaired: int

@@ -16,6 +16,7 @@ from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import MAX_JOBS_PER_REQUEST, FileSender, as_job, in_chunks
 from cobblestone.sdk.locate import locate
 from cobblestone.sdk.models import BatchList, BatchStatus, ProjectStatus
+from cobblestone.sdk.operation import Operation
 
 Progress = Callable[[int], None]
 """Is told how many jobs have been handed over so far."""
@@ -50,6 +51,11 @@ class Project(AppMethods):
         """What operators do: tokens, accounts, teams, news."""
         return Administration(self.connection)
 
+    @property
+    def operation(self) -> Operation:
+        """What operators do by hand: cancel, retry, block, roll out, check."""
+        return Operation(self.connection)
+
     def status(self) -> ProjectStatus:
         """How the project is doing."""
         return self.connection.get("/status", ProjectStatus)
@@ -64,13 +70,17 @@ class Project(AppMethods):
         args: Mapping[str, object] | None = None,
         name: str = "",
         priority: int = 0,
+        target: Mapping[str, int] | None = None,
         progress: Progress | None = None,
     ) -> Batch:
         """Submit one job for each input.
 
         An input is a path (text or Path), bytes, an object to be written as JSON, or a :class:`Job` for several
-        files.  ``args`` fill ``{arg:NAME}`` in all jobs.  Up to 1000 jobs are stored together or not at all; more go
-        in several requests, and if one of them fails, the batch is cancelled.
+        files.  ``args`` fill ``{arg:NAME}`` in all jobs.  ``target``: only one computer, the computers of one user, or
+        those of a team's members get them: ``{"host": 17}``, ``{"user": 5}``, ``{"team": 2}``.
+
+        Up to 1000 jobs are stored together or not at all; more go in several requests, and if one of them fails, the
+        batch is cancelled.
 
         Raises:
             JobError: a file cannot be read.
@@ -83,6 +93,7 @@ class Project(AppMethods):
             "app": app,
             "name": name,
             "priority": priority,
+            "target": dict(target) if target else None,
             "open": following is not None,
             "jobs": self._files.bodies(first),
         }
@@ -94,7 +105,11 @@ class Project(AppMethods):
             return batch
         try:
             for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
-                more = {"first": status.njobs, "jobs": self._files.bodies(chunk)}
+                more = {
+                    "first": status.njobs,
+                    "jobs": self._files.bodies(chunk),
+                    "target": body["target"],
+                }
                 status = self.connection.post(f"/batches/{batch.id}/jobs", more, BatchStatus)
                 if progress is not None:
                     progress(status.njobs)

@@ -20,6 +20,7 @@ from cobblestone.server.feeds import Feeds
 from cobblestone.server.job_blocks import UPLOAD_PATH
 from cobblestone.server.monitoring import Monitoring
 from cobblestone.server.observer import RequestObserver
+from cobblestone.server.roles import ALL_ROLES, Role
 from cobblestone.server.scales import ScaleExport
 from cobblestone.server.scheduler_rpc import SchedulerRpc
 from cobblestone.server.upload_handler import UploadHandler
@@ -30,24 +31,19 @@ log = structlog.get_logger(__name__)
 SCHEDULER_PATH = "cgi-bin/cgi"
 
 
-def create_app(ctx: ServerContext) -> Starlette:
-    """Compose the application.  It serves below the path of the master URL."""
-    accounts = Accounts(ctx)
-    rpc = AccountRpc(ctx, accounts)
-    routes: list[BaseRoute] = [
-        Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers), methods=["POST"]),
-        Route(f"/{UPLOAD_PATH}", UploadHandler(ctx), methods=["POST"]),
-        Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
-        Route("/get_project_config.php", rpc.get_project_config),
-        Route("/create_account.php", rpc.create_account),
-        Route("/lookup_account.php", rpc.lookup_account),
-        Route("/am_get_info.php", rpc.am_get_info),
-        Route("/rss_main.php", Feeds(ctx).news),
-        *ScaleExport(ctx).routes(),
-        *Monitoring(ctx).routes(),
-        *api_routes(ctx),
-        *web_routes(ctx, accounts),
-    ]
+def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starlette:
+    """Compose the application: the endpoints of some roles, below the path of the master URL."""
+    routes: list[BaseRoute] = []
+    if Role.SCHEDULER in roles:
+        routes.append(Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers), methods=["POST"]))
+    if Role.UPLOAD in roles:
+        routes += [
+            Route(f"/{UPLOAD_PATH}", UploadHandler(ctx), methods=["POST"]),
+            Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
+        ]
+    routes += Monitoring(ctx).routes()
+    if Role.WEB in roles:
+        routes += _web(ctx)
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
     app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
@@ -61,6 +57,22 @@ def create_app(ctx: ServerContext) -> Starlette:
     )
     app.state.ctx = ctx
     return app
+
+
+def _web(ctx: ServerContext) -> list[BaseRoute]:
+    """What people, programs and account managers ask for."""
+    accounts = Accounts(ctx)
+    rpc = AccountRpc(ctx, accounts)
+    return [
+        Route("/get_project_config.php", rpc.get_project_config),
+        Route("/create_account.php", rpc.create_account),
+        Route("/lookup_account.php", rpc.lookup_account),
+        Route("/am_get_info.php", rpc.am_get_info),
+        Route("/rss_main.php", Feeds(ctx).news),
+        *ScaleExport(ctx).routes(),
+        *api_routes(ctx),
+        *web_routes(ctx, accounts),
+    ]
 
 
 def _problem(status: int):  # noqa: ANN202  # the handler's type is Starlette's own alias

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +34,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 CHUNK = 1 << 20
 ATTEMPTS = 3
-_TAR_MODES = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
+_TAR_MODES: dict[str, Literal["w", "w:gz"]] = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
 
 Report = Callable[[str, float], None]
 """Is told what is being done, and the part of it that is done (0 to 1)."""
@@ -90,6 +91,11 @@ def make_backup(
         StoreError: something cannot be read or written; nothing is left at the target.
     """
     settings = folder.settings()
+    if settings.database.url:
+        raise ConfigError(
+            "This project's database is PostgreSQL: copy it with pg_dump, and the folder with your usual tool for files."
+            " docs/operations.md says in which order."
+        )
     if target.exists():
         raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -246,12 +252,12 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _pack(working: Path, target: Path, mode: str) -> None:
+def _pack(working: Path, target: Path, mode: Literal["w", "w:gz"]) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as handle:
-            with tarfile.open(fileobj=handle, mode=mode) as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=handle, mode=mode) as archive:
                 archive.add(working, arcname=".")
             handle.flush()
             os.fsync(handle.fileno())

@@ -11,7 +11,13 @@ from collections.abc import AsyncIterator
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.errors import Busy, CobblestoneError
+
+SMALL_BODY_BYTES = 65_536
+"""What any request may send; a client's ordinary request is a tenth of it."""
+
+LARGE_BODIES_BYTES = 64_000_000
+"""What all requests together may have in memory beyond that while they arrive."""
 
 
 class BodyTooLarge(CobblestoneError):
@@ -28,18 +34,47 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def read_all(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
-    """The same for a bare ASGI application."""
+    """The same for a bare ASGI application.
+
+    Raises:
+        BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
+        Busy: many large bodies arrive at this moment; this one must come again later.
+    """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
             raise BodyTooLarge
     parts: list[bytes] = []
     size = 0
-    async for chunk in chunks(receive):
-        size += len(chunk)
-        if size > max_bytes:
-            raise BodyTooLarge
-        parts.append(chunk)
+    with _Share() as share:
+        async for chunk in chunks(receive):
+            size += len(chunk)
+            if size > max_bytes:
+                raise BodyTooLarge
+            if size > SMALL_BODY_BYTES:
+                share.grow(len(chunk))
+            parts.append(chunk)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Share:
+    """One body's part of the memory for large bodies."""
+
+    in_use = 0  #: of all bodies of this process, which has one event loop
+
+    def __init__(self) -> None:
+        self._nbytes = 0
+
+    def grow(self, nbytes: int) -> None:
+        if _Share.in_use + nbytes > LARGE_BODIES_BYTES:
+            raise Busy("Many large requests arrive at this moment. Send it again in a minute.")
+        _Share.in_use += nbytes
+        self._nbytes += nbytes
+
+    def __enter__(self) -> _Share:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _Share.in_use -= self._nbytes
 
 
 async def chunks(receive: Receive) -> AsyncIterator[bytes]:

@@ -13,7 +13,10 @@ from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.health import Health
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder
+from cobblestone.server.rate_limits import RateLimits
+from cobblestone.server.roles import CREW, Role, sharded_of, single_of
 from cobblestone.store.candidates import CandidateQueue
+from cobblestone.store.crew import EVERYBODY, Crew
 from cobblestone.store.database import Store
 
 
@@ -33,6 +36,10 @@ class Bell:
         """Wake daemons from any thread (the writer calls this after a commit)."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.ring, *names)
+
+    def ring_all_from_thread(self) -> None:
+        """Wake everybody, from any thread."""
+        self.ring_from_thread(set(self._events))
 
     def ring(self, *names: str) -> None:
         """Wake daemons from the event loop."""
@@ -74,9 +81,13 @@ class ServerContext:
     metrics: Metrics = field(default_factory=Metrics)
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
+    limits: RateLimits = field(init=False)
+    crew: Crew = field(init=False)  #: other processes of this project
 
     def __post_init__(self) -> None:
-        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root))
+        self.limits = RateLimits(self.settings)
+        self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
+        self.crew = self.store.crew(CREW)
         self.store.set_waker(self._wake)
         self.store.on_rollback(self._forget)
 
@@ -87,6 +98,23 @@ class ServerContext:
         if "candidates" in names:
             self.candidates.invalidate()
         self.bell.ring_from_thread(names)
+        self.crew.call(names)
+
+    def join_crew(self, roles: frozenset[Role]) -> None:
+        """Work beside other processes: hear their calls, and share the work of ``roles`` with them."""
+        self.crew.join(sharded_of(roles), single_of(roles), self._hear)
+
+    def _hear(self, names: set[str]) -> None:
+        # In a thread of the crew.  What the writer's thread keeps is only marked as old.
+        if EVERYBODY in names:
+            self._forget()
+            self.bell.ring_all_from_thread()
+        else:
+            if "catalogue" in names:
+                self.offers.invalidate()
+            if "candidates" in names:
+                self.candidates.invalidate()
+            self.bell.ring_from_thread(names)
 
     def _forget(self) -> None:
         self.offers.invalidate()

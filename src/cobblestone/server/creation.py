@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
 from cobblestone.server import plan_classes
+from cobblestone.server.moving import settings_mode
 from cobblestone.server.project import ProjectFolder, write_durably, write_private
 from cobblestone.store import keys, tokens
 from cobblestone.store.database import Transaction
+from cobblestone.store.move import check_empty
 from cobblestone.wire.signatures import decode_public_key, encode_private_key, encode_public_key, generate_key
 
 ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret
@@ -31,6 +33,7 @@ class NewProject:
     host: str = "127.0.0.1"
     port: int | None = None  #: None: 8080, or the next free one
     public_key: str = ""  #: not empty: the private key stays on another machine
+    database: str = ""  #: address of an empty PostgreSQL database; empty: SQLite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,11 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         "project": {"name": wish.name or root.name or "My project", "url": url},
         "server": {"host": wish.host, "port": port},
     }
+    if wish.database:
+        values = {**values, "database": {"url": wish.database}}
     settings = parse_settings(dict(values), source="project create")
+    if wish.database:
+        check_empty(wish.database)
     public_key, private_key = _keys(wish)
     folder = ProjectFolder(root)
     try:
@@ -74,7 +81,8 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         write_durably(folder.code_sign_public, public_key.strip().encode() + b"\n")
         _fill_database(folder, settings, public_key, now)
         write_durably(root / plan_classes.FILE_NAME, plan_classes.TEMPLATE.encode())
-        write_durably(root / FILE_NAME, settings_template(**values).encode())
+        text = settings_template(**values)
+        write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
     except OSError as error:
         raise ConfigError(f"The project cannot be created in {root}: {error.strerror or error}.") from error
     return CreatedProject(

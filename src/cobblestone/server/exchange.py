@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cobblestone.domain.hosts import CPU, Host
-from cobblestone.domain.ids import HostId, WorkunitId
-from cobblestone.domain.people import User
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.ids import HostId
+from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
-from cobblestone.policy.dispatch.capacity import usable_capacity
-from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
@@ -24,13 +21,16 @@ from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
-from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.trouble import trouble_after_report
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
-from cobblestone.server.host_description import computing_preferences, describe_host, own_versions
-from cobblestone.server.host_quality import record_after_report, records_after_sending
+from cobblestone.server.host_description import describe_host
+from cobblestone.server.host_quality import record_after_report
 from cobblestone.server.job_blocks import add_jobs
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
+from cobblestone.server.sending import WorkSender
+from cobblestone.server.work_request import project_preferences, with_capacity, work_request
 from cobblestone.store import dispatching, hosts, messages, people, work
 from cobblestone.store.candidates import candidates_of_results
 from cobblestone.store.database import Transaction
@@ -80,6 +80,7 @@ class Exchange:
         self.tx = tx
         self.message = message
         self.now = ctx.clock()
+        self.preferences = ProjectPreferences()
         self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
         self.texts: list[Message] = []
 
@@ -98,7 +99,7 @@ class Exchange:
         user = self._agree_on_cpid(user, weak)
         user = self._keep_preferences(user, weak)
         host, announce = self._identify(user, address)
-        seen_twice = self._take_reports(user, host)
+        host, seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
         in_progress = dispatching.jobs_in_progress(self.tx, host.id)
         self._abort_unwanted(host, in_progress)
@@ -156,6 +157,8 @@ class Exchange:
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
         if decision.detached:
             dispatching.detach_host(tx, host.id, now=self.now)
+        self.preferences = project_preferences(user, host)
+        description = with_capacity(description, message, preferences=self.preferences, limits=self.limits)
         hosts.update_host(
             tx,
             host.id,
@@ -169,11 +172,11 @@ class Exchange:
 
     # ------------------------------------------------------------------ what it brings
 
-    def _take_reports(self, user: User, host: Host) -> bool:
-        """Record reported results; whether one came for the second time."""
+    def _take_reports(self, user: User, host: Host) -> tuple[Host, bool]:
+        """Record reported results; the host after that, and whether one came for the second time."""
         reported = self.message.results
         if not reported and not self.message.file_transfer_results:
-            return False
+            return host, False
         rows = dispatching.reported_rows(self.tx, [item.name for item in reported])
         keys = [
             (host.id, row.result.app_version_id)
@@ -209,6 +212,7 @@ class Exchange:
                 host_id=host.id,
                 user_id=user.id,
                 daily_quota=self.limits.daily_quota,
+                daily_quota_init=self._initial_quota(row),
                 now=self.now,
             )
             twice = twice or decision.resend_lost
@@ -218,6 +222,8 @@ class Exchange:
                 records[key] = record_after_report(
                     records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
                 )
+            if decision.accepted is not None:
+                host = self._note_trouble(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
                 dispatching.record_report(
                     self.tx,
@@ -236,7 +242,22 @@ class Exchange:
             *(item.name for item in self.message.file_transfer_results),
         )
         self.reply.result_acks = acks
-        return twice
+        return host, twice
+
+    def _note_trouble(self, host: Host, exit_status: int) -> Host:
+        """Remember what a job lacked there that others will lack too."""
+        found = trouble_after_report(host, exit_status, now=self.now)
+        if found is None:
+            return host
+        trouble, since = found
+        hosts.set_trouble(self.tx, host.id, trouble, now=since)
+        return replace(host, trouble=trouble, trouble_time=since)
+
+    def _initial_quota(self, row: dispatching.ReportedRow | None) -> int:
+        """Jobs a day that a new host begins with, of the app of a reported result."""
+        app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
+        own = 0 if app is None else app.dispatch.max_jobs_per_day_init
+        return own or self.limits.daily_quota_init
 
     def _ncpus_of(self, result: Result) -> float:
         """CPUs that a result's version may use."""
@@ -303,67 +324,30 @@ class Exchange:
             self._say(f"This computer gets no tasks: {blocked}", notice=True)
             self.reply.request_delay = BLOCKED_DELAY
             return
-        if not message.wants_work and not seen_twice:
+        always = self.offer.catalogue.always_apps and not message.dont_send_work
+        if not message.wants_work and not seen_twice and not always:
             return
         if not self._may_send(exchange):
             return
-        request = self._work_request(user, host, in_progress)
+        request = work_request(
+            self.tx,
+            message,
+            user=user,
+            host=host,
+            preferences=self.preferences,
+            in_progress=in_progress,
+            catalogue=self.offer.catalogue,
+            now=self.now,
+        )
         if self._resend(request, in_progress):
             return
-        if message.wants_work:
-            self._send_new(request, user, host)
+        if message.wants_work or always:
+            self._send_new(request)
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
             self._say(exchange.reason.text(), notice=True)
         return exchange.may_send_work
-
-    def _work_request(self, user: User, host: Host, in_progress: Sequence[JobInProgress]) -> WorkRequest:
-        message = self.message
-        preferences = message.working_global_preferences or message.global_preferences
-        resources = {
-            CPU: ResourceRequest(
-                seconds=message.cpu_req_secs or message.work_req_seconds,
-                instances=message.cpu_req_instances,
-                estimated_delay=message.cpu_estimated_delay,
-            )
-        }
-        for gpu in message.coprocs:
-            resources[gpu.type] = ResourceRequest(
-                seconds=gpu.req_secs, instances=gpu.req_instances, estimated_delay=gpu.estimated_delay
-            )
-        held = Counter(job.app_id for job in in_progress)
-        held_gpu = Counter(job.app_id for job in in_progress if self._uses_gpu(job))
-        chosen = ProjectPreferences()
-        capacity = usable_capacity(
-            host.description, computing_preferences(preferences), preferences=chosen, limits=self.limits
-        )
-        return WorkRequest(
-            host=host,
-            platforms=message.platforms,
-            client_version=message.client_version,
-            resources=resources,
-            usable_ncpus=capacity.ncpus,
-            ram_bytes=capacity.ram_bytes,
-            disk_bytes=capacity.disk_bytes,
-            knows_plan_classes=message.client_cap_plan_class,
-            own_versions=own_versions(message),
-            in_progress=held,
-            in_progress_gpu=held_gpu,
-            previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
-            preferences=chosen,
-            records=hosts.records_of_host(self.tx, host.id),
-            team_id=user.team_id,
-        )
-
-    def _uses_gpu(self, job: JobInProgress) -> bool:
-        catalogue = self.offer.catalogue
-        return any(
-            version.id == job.app_version_id
-            and version.plan_class in catalogue.plan_classes
-            and bool(catalogue.plan_classes[version.plan_class].gpu_type)
-            for version in catalogue.versions.get(job.app_id, ())
-        )
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
         """Send lost results again; whether any was."""
@@ -398,45 +382,14 @@ class Exchange:
         self._add_jobs(decision.resent)
         return bool(decision.resent)
 
-    def _send_new(self, request: WorkRequest, user: User, host: Host) -> None:
-        tx = self.tx
-        queue = self.ctx.candidates
-
-        def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            return dispatching.workunits_at_user(tx, user.id, workunit_ids)
-
-        def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            # A host belongs to one user, so the other look-up says it all when that rule is on.
-            if self.limits.one_result_per_user_per_wu:
-                return set()
-            return dispatching.workunits_at_host(tx, host.id, workunit_ids)
-
-        decision = choose_work(
-            request,
-            queue.scan(tx),
-            self.offer.catalogue,
-            limits=self.limits,
-            already_at_user=at_user,
-            already_at_host=at_host,
-            now=self.now,
-            rng=self.rng,
-        )
-        claimed = dispatching.claim(
-            tx,
-            decision.assignments,
-            host_id=host.id,
-            user_id=user.id,
-            grace_period=self.ctx.settings.scheduler.grace_period,
-            now=self.now,
-        )
-        for assignment in decision.assignments:
-            queue.remove(assignment.candidate.result_id)
-        changed = records_after_sending(
-            tx, decision.records, claimed, request, self.offer.catalogue, now=self.now
-        )
-        hosts.save_records(tx, changed)
+    def _send_new(self, request: WorkRequest) -> None:
+        sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
+        decision, claimed = sender.send()
         self._add_jobs(claimed)
-        if not claimed:
+        if claimed:
+            for problem in sender.problems_of_host():
+                self._say(problem.text(), notice=True)
+        elif self.message.wants_work:
             self._explain(decision.refusals)
             self.reply.request_delay = decision.request_delay
 

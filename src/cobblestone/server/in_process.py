@@ -34,6 +34,7 @@ class InProcessServer:
     async def start(self) -> None:
         """Call in the event loop that serves the requests."""
         self._ctx.bell.bind(asyncio.get_running_loop())
+        await asyncio.to_thread(self._ctx.join_crew, frozenset())
 
     def close(self) -> None:
         """Let go of the project."""

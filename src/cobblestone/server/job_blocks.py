@@ -44,7 +44,12 @@ def add_jobs(
         candidate, version = assignment.candidate, assignment.version
         app = catalogue.apps[candidate.app_id]
         apps.setdefault(
-            app.name, AppBlock(name=app.name, user_friendly_name=app.user_friendly_name or app.name)
+            app.name,
+            AppBlock(
+                name=app.name,
+                user_friendly_name=app.title,
+                non_cpu_intensive=app.dispatch.non_cpu_intensive,
+            ),
         )
         if not is_generalised(version.id):  # else the client has its own
             for app_file in version.files:

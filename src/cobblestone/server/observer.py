@@ -18,7 +18,6 @@ _PARTS = {
     "cgi-bin": "upload",
     "download": "download",
     "api": "api",
-    "ops": "operator",
     "static": "static",
     "healthz": "health",
     "readyz": "health",
@@ -77,7 +76,7 @@ class RequestObserver:
         first = path[self._skip :].partition("/")[0]
         if first in _ACCOUNT_RPCS:
             return "account"
-        return _PARTS.get(first, "page")
+        return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
 
 
 def _request_id(scope: Scope) -> bytes:

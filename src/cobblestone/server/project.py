@@ -114,15 +114,17 @@ class ProjectFolder:
                 f"{self.secret_file} is missing: the project in {self.root} is damaged. Restore it from a backup."
             ) from error
 
-    def lock(self) -> IO[str]:
+    def lock(self, *, shared: bool = False) -> IO[str]:
         """Take the project; the lock is held until the returned file is closed (or the process dies).
+
+        ``shared``: with others that say the same.
 
         Raises:
             Busy: another process has it.
         """
         handle = self.lock_file.open("a+")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
             handle.seek(0)
             owner = handle.read().strip() or "another process"

@@ -136,7 +136,5 @@ def _note(tx: Transaction, actor: Actor, action: str, before: Rollout, *, now: f
 def _version(db: Database, version_id: AppVersionId) -> AppVersion:
     version = apps.version_by_id(db, version_id)
     if version is None:
-        raise NotFound(
-            f"There is no app version {version_id}. See: cobblestone version list APP --deprecated"
-        )
+        raise NotFound(f"There is no app version {version_id}. See: cobblestone app version list APP")
     return version

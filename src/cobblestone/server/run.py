@@ -1,4 +1,4 @@
-"""Run a project: web application and daemons in one process."""
+"""Run a project: web application and daemons in one process, or some of them in each of several."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import gc
 import json
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -23,9 +24,10 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.app import create_app
 from cobblestone.server.connections import close_silent_connections, connection_class
 from cobblestone.server.context import ServerContext
+from cobblestone.server.daemons.accounts import AccountKeeper, AppCreditFollower
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
-from cobblestone.server.daemons.loop import run_daemon
+from cobblestone.server.daemons.loop import SWEEP_SECONDS, run_daemon
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.trickle_credit import TrickleCredit
@@ -33,8 +35,10 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.drain import DrainingServer
+from cobblestone.server.mailer import Mailer
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
+from cobblestone.server.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.store import files
 from cobblestone.store.upgrade import check_revision
 
@@ -44,14 +48,18 @@ DELETE_SWEEP_SECONDS = 60.0
 PURGE_SWEEP_SECONDS = 600.0
 STATISTICS_SWEEP_SECONDS = 3600.0
 SCALE_SWEEP_SECONDS = 600.0
+ACCOUNT_SWEEP_SECONDS = 600.0
+TOP_LIST_SWEEP_SECONDS = 30.0
 WATCH_SECONDS = 15.0
+STAGED_SECONDS = 86400.0
+"""What lies in the staging folder for so long belongs to no process any more."""
 
 
 @contextlib.contextmanager
 def open_project(
     root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
 ) -> Generator[ServerContext, None, None]:
-    """Open a project's folder exclusively: settings, lock, database.
+    """Open a project's folder: settings, lock, database.  On SQLite nobody else may have it open.
 
     Raises:
         ConfigError: it is not a project, or its settings are wrong.
@@ -61,46 +69,84 @@ def open_project(
     settings = settings or folder.settings()
     load_plan_classes(folder.root)
     secret = folder.read_secret()
-    with folder.lock():
+    several = bool(settings.database.url)
+    with folder.lock(shared=several):
         folder.make()
-        files.empty_staging(folder.staging)
+        files.empty_staging(folder.staging, older_than=STAGED_SECONDS if several else 0.0)
         store = folder.open_store(settings)
         try:
-            yield ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
+            ctx = ServerContext(folder=folder, settings=settings, store=store, secret=secret, clock=clock)
+            try:
+                yield ctx
+            finally:
+                ctx.crew.close()
         finally:
             store.close()
 
 
+Step = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """What `run_daemon` needs to run one."""
+
+    name: str
+    step: Step
+    pause: Callable[[], Awaitable[float]] | None = None
+    sweep_seconds: float = SWEEP_SECONDS
+
+
+def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
+    """The daemons of some roles."""
+    if Role.TRANSITIONER in roles:
+        transitioner = Transitioner(ctx)
+        yield Daemon(name=Role.TRANSITIONER, step=transitioner.step, pause=transitioner.until_next)
+    if Role.VALIDATOR in roles:
+        yield Daemon(name=Role.VALIDATOR, step=Validator(ctx, workers).step)
+    if Role.ASSIMILATOR in roles:
+        yield Daemon(name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step)
+    if Role.FILE_DELETER in roles:
+        step = _in_turn(ctx, Role.FILE_DELETER, FileDeleter(ctx).step)
+        yield Daemon(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
+    if Role.PURGER in roles:
+        step = _in_turn(ctx, Role.PURGER, Purger(ctx).step)
+        yield Daemon(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
+    if Role.STATISTICS in roles:
+        for name, daemon, seconds in (
+            ("statistics", StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
+            ("trickles", TrickleCredit(ctx), SWEEP_SECONDS),
+            ("scales", ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
+            ("mailer", Mailer(ctx), SWEEP_SECONDS),
+            ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
+            ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+        ):
+            yield Daemon(name=name, step=_in_turn(ctx, Role.STATISTICS, daemon.step), sweep_seconds=seconds)
+    if Role.WEB in roles:
+        yield Daemon(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
+
+
+def _in_turn(ctx: ServerContext, role: Role, step: Step) -> Step:
+    """A step that only one process of the project takes; the others have nothing to do."""
+
+    async def in_turn() -> int:
+        with ctx.crew.working(role) as turn:
+            return 0 if turn == () else await step()
+
+    return in_turn
+
+
 @asynccontextmanager
-async def run_daemons(ctx: ServerContext) -> AsyncGenerator[None, None]:
-    """Run all daemons while the block runs."""
+async def run_daemons(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> AsyncGenerator[None, None]:
+    """Run the daemons of some roles while the block runs."""
     ctx.bell.bind(asyncio.get_running_loop())
     workers = Workers(ctx.settings.checks)
-    transitioner = Transitioner(ctx)
     tasks = [
-        asyncio.create_task(coroutine, name=name)
-        for name, coroutine in (
-            (
-                "transitioner",
-                run_daemon(ctx, "transitioner", transitioner.step, pause=transitioner.until_next),
-            ),
-            ("validator", run_daemon(ctx, "validator", Validator(ctx, workers).step)),
-            ("assimilator", run_daemon(ctx, "assimilator", Assimilator(ctx, workers).step)),
-            (
-                "file_deleter",
-                run_daemon(ctx, "file_deleter", FileDeleter(ctx).step, sweep_seconds=DELETE_SWEEP_SECONDS),
-            ),
-            ("purger", run_daemon(ctx, "purger", Purger(ctx).step, sweep_seconds=PURGE_SWEEP_SECONDS)),
-            (
-                "statistics",
-                run_daemon(
-                    ctx, "statistics", StatisticsUpdater(ctx).step, sweep_seconds=STATISTICS_SWEEP_SECONDS
-                ),
-            ),
-            ("trickles", run_daemon(ctx, "trickles", TrickleCredit(ctx).step)),
-            ("watcher", run_daemon(ctx, "watcher", Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)),
-            ("scales", run_daemon(ctx, "scales", ScaleUpdater(ctx).step, sweep_seconds=SCALE_SWEEP_SECONDS)),
+        asyncio.create_task(
+            run_daemon(ctx, daemon.name, daemon.step, pause=daemon.pause, sweep_seconds=daemon.sweep_seconds),
+            name=daemon.name,
         )
+        for daemon in _daemons(ctx, workers, roles)
     ]
     try:
         yield
@@ -150,28 +196,47 @@ def check_start(root: Path) -> None:
         StoreError: the database is not one that this program understands.
     """
     folder = ProjectFolder(root.resolve())
-    folder.settings()
+    settings = folder.settings()
     load_plan_classes(folder.root)
     folder.read_secret()
-    check_revision(folder.database)
+    check_revision(settings.database.url or folder.database)
 
 
-def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -> None:
+def serve(
+    root: Path,
+    *,
+    roles: frozenset[Role] = ALL_ROLES,
+    host: str | None = None,
+    port: int | None = None,
+    ready: Callable[[ServerContext], None] | None = None,
+) -> None:
     """Run a project until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
 
+    ``host`` and ``port`` replace those of the settings.  A process without a role that clients or people ask for takes
+    any port, for its health and metrics only.
+
     Raises:
-        ConfigError: settings, folder or port are wrong.
+        ConfigError: settings, folder or port are wrong, or SQLite shall be shared.
         Busy: another process has the project open.
     """
     inherited = inherited_listener()
     with open_project(root) as ctx:
+        if roles != ALL_ROLES and not ctx.settings.database.url:
+            raise ConfigError(
+                "--role: a SQLite project runs in one process, with all roles. Move it to PostgreSQL first:"
+                f" cobblestone project move {root} --to postgresql://USER@HOST/DATABASE"
+            )
         address = ctx.settings.server
+        if port is None:
+            port = address.port if roles & HTTP_ROLES else 0
+        if host is None:
+            host = address.host if roles & HTTP_ROLES else "127.0.0.1"
         with contextlib.ExitStack() as stack:
-            listener = stack.enter_context(inherited or bind_socket(address.host, address.port))
+            listener = stack.enter_context(inherited or bind_socket(host, port))
             # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
             held = stack.enter_context(listener.dup())
             runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-            again = runner.run(_serve(ctx, listener, ready))
+            again = runner.run(_serve(ctx, listener, roles, ready))
             if again:
                 stack.pop_all()
     if again:
@@ -179,7 +244,10 @@ def serve(root: Path, *, ready: Callable[[ServerContext], None] | None = None) -
 
 
 async def _serve(
-    ctx: ServerContext, listener: socket.socket, ready: Callable[[ServerContext], None] | None
+    ctx: ServerContext,
+    listener: socket.socket,
+    roles: frozenset[Role],
+    ready: Callable[[ServerContext], None] | None,
 ) -> bool:
     """Serve until the end; whether to begin again."""
     ctx.started = ctx.clock()
@@ -187,7 +255,7 @@ async def _serve(
     drain_seconds = ctx.settings.server.drain_seconds
     server = DrainingServer(
         uvicorn.Config(
-            create_app(ctx),
+            create_app(ctx, roles),
             http=connection_class(ctx.settings.server.max_connections),
             log_level="warning",
             access_log=False,
@@ -199,15 +267,23 @@ async def _serve(
         ),
         ctx,
     )
-    async with run_daemons(ctx):
+    await asyncio.to_thread(ctx.join_crew, roles)
+    async with run_daemons(ctx, roles):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         guard = asyncio.create_task(close_silent_connections(server, ctx.settings.server.idle_seconds))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
         server.listen_to_signals()
         running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
-        write_durably(ctx.folder.run_file, json.dumps(running).encode())
-        log.info("project_running", url=ctx.master_url, folder=str(ctx.folder.root))
+        if Role.WEB in roles:
+            write_durably(ctx.folder.run_file, json.dumps(running).encode())
+        log.info(
+            "project_running",
+            url=ctx.master_url,
+            folder=str(ctx.folder.root),
+            roles=sorted(roles),
+            port=listener.getsockname()[1],
+        )
         notify("READY=1")
         if ready is not None:
             ready(ctx)
@@ -216,6 +292,7 @@ async def _serve(
         finally:
             guard.cancel()
             notify("RELOADING=1" if server.restart else "STOPPING=1")
-            ctx.folder.run_file.unlink(missing_ok=True)
+            if Role.WEB in roles:
+                ctx.folder.run_file.unlink(missing_ok=True)
     log.info("project_stopped", folder=str(ctx.folder.root))
     return server.restart

@@ -13,12 +13,12 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
 from cobblestone.server.bodies import BodyTooLarge, answer, read_all
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.server.context import ServerContext
 from cobblestone.server.exchange import BAD_KEY_DELAY, Exchange, Links
-from cobblestone.store.database import Transaction
+from cobblestone.server.rate_limits import client_address
+from cobblestone.store.database import Locks, Transaction
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
 
@@ -33,20 +33,10 @@ class SchedulerRpc:
         self._offers = offers
         self._links = Links(ctx)
         self._rng = random.Random()
-        settings = ctx.settings.scheduler
-        cap = settings.max_jobs_in_progress
-        self._limits = DispatchLimits(
-            daily_quota=settings.daily_result_quota,
-            max_jobs_per_rpc=settings.max_jobs_per_rpc,
-            min_sendwork_interval=settings.min_sendwork_interval,
-            one_result_per_user_per_wu=settings.one_result_per_user,
-            project_in_progress=InProgressLimits(cpu=JobCap(jobs=cap, per_processor=True) if cap else None),
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        client = scope.get("client")
-        body = await self._answer(scope, receive, address=client[0] if client else "")
+        body = await self._answer(scope, receive, address=client_address(scope, self._ctx.settings))
         await answer(send, body, "text/xml; charset=utf-8")
 
     async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:
@@ -62,7 +52,10 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        reply = await self._ctx.store.awrite(partial(self.transact, message=message, address=address))
+        locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
+        reply = await self._ctx.store.awrite(
+            partial(self.transact, message=message, address=address), locks=locks
+        )
         metrics = self._ctx.metrics
         metrics.n_sent += len(reply.results)
         metrics.n_reported += len(reply.result_acks)
@@ -81,4 +74,4 @@ class SchedulerRpc:
     def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
         """Everything that one request does, inside a write of the store."""
         offer = self._offers.get(tx)
-        return Exchange(self._ctx, offer, self._limits, self._links, self._rng, tx, message).run(address)
+        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(address)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.apps import App, AppDispatch, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
@@ -23,7 +23,8 @@ CATALOGUE_CHANGED = "catalogue"
 
 _APP_COLUMNS = (
     "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function,"
+    " dispatch"
 )
 _VERSION_COLUMNS = (
     "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
@@ -62,7 +63,13 @@ def _app(row: Row) -> App:
         partial_credit=bool(row[14]),
         credit_per_cpu_second=row[15],
         credit_function=row[16],
+        dispatch=_from_json(row[17], AppDispatch),
     )
+
+
+def apps_in_use(db: Database) -> list[App]:
+    """Apps that are not deprecated."""
+    return [app for app in list_apps(db) if not app.deprecated]
 
 
 def list_apps(db: Database) -> list[App]:
@@ -113,7 +120,8 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
     app_id = tx.insert(
         "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
         " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
-        " credit_function, command, create_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " credit_function, dispatch, command, create_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_app_values(app), to_json(form), now),
     )
     tx.wake(CATALOGUE_CHANGED)
@@ -129,7 +137,8 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     changed = tx.execute(
         "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
         " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
-        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ? WHERE id = ?",
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ?, dispatch = ?"
+        " WHERE id = ?",
         (*_app_values(app), app.id),
     )
     if changed == 0:
@@ -157,6 +166,7 @@ def _app_values(app: App) -> tuple[object, ...]:
         int(app.partial_credit),
         app.credit_per_cpu_second,
         app.credit_function,
+        to_json(app.dispatch),
     )
 
 

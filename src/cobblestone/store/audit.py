@@ -75,11 +75,11 @@ def entries(
     for condition, value in (
         ("id < ?", before),
         ("target = ?", target or None),
-        ("substr(actor, 1, ?) = ?", actor or None),
+        (f"substr(actor, 1, {len(actor)}) = ?", actor or None),
     ):
         if value is not None:
             where.append(condition)
-            parameters += [len(actor), value] if condition.startswith("substr") else [value]
+            parameters.append(value)
     rows = db.query(
         f"SELECT {_COLUMNS} FROM audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
         [*parameters, limit],

@@ -11,7 +11,8 @@ import msgspec
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
 from cobblestone.domain.states import BatchState, Outcome, WorkunitError
-from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules
+from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
+from cobblestone.policy.dispatch.fairness import batch_weight, turns
 from cobblestone.store import files
 from cobblestone.store.database import Database, Row, Transaction
 from cobblestone.store.work import decode_outputs
@@ -22,7 +23,7 @@ CANCEL_CHUNK = 1000
 
 _COLUMNS = (
     "id, name, app_id, token_id, request_key, state, create_time, complete_time, njobs, n_success,"
-    " n_error, priority"
+    " n_error, priority, fair_weight, turn"
 )
 _encode = msgspec.json.Encoder().encode
 _UNFINISHED = "assimilate_state = 0 AND canonical_result_id IS NULL AND error_mask = 0"
@@ -44,6 +45,8 @@ class Batch:
     priority: int = 0
     token_id: int | None = None  #: token that it was submitted with
     request_key: str | None = None  #: makes a repeated submission harmless
+    fair_weight: float = 1.0  #: see `cobblestone.policy.dispatch.fairness`
+    turn: float = 0.0  #: of its last job
 
     @property
     def finished(self) -> bool:
@@ -63,6 +66,8 @@ class NewJob:
     rules: ReplicationRules = ReplicationRules()
     priority: int = 0
     fixed_credit: float = 0.0  #: what it is worth, for apps with credit fixed per job
+    target: Target = Target()
+    size_class: int = -1
 
 
 # -- making -------------------------------------------------------------------------------------------
@@ -82,6 +87,8 @@ def _batch(row: Row) -> Batch:
         n_success=row[9],
         n_error=row[10],
         priority=row[11],
+        fair_weight=row[12],
+        turn=row[13],
     )
 
 
@@ -91,6 +98,7 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
     Raises:
         NotFound: there is no such batch.
     """
+    db.lock("batch", [batch_id])
     row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE id = ?", (batch_id,))
     if row is None:
         raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
@@ -128,17 +136,50 @@ def create_batch(
     if request_key is not None and batch_by_key(tx, request_key) is not None:
         raise Conflict("This request was carried out already.")
     batch_id = tx.insert(
-        "INSERT INTO batch (name, app_id, token_id, request_key, state, create_time, priority)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (name, app_id, token_id, request_key, int(BatchState.INIT), now, priority),
+        "INSERT INTO batch (name, app_id, token_id, request_key, state, create_time, priority, fair_weight)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            name,
+            app_id,
+            token_id,
+            request_key,
+            int(BatchState.INIT),
+            now,
+            priority,
+            _weight_of_next_batch(tx, token_id),
+        ),
     )
     return batch_by_id(tx, batch_id)
 
 
-def add_jobs(tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob], *, now: float) -> Batch:
+def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
+    if token_id is None:
+        return 1.0
+    share = db.value("SELECT share FROM api_token WHERE id = ?", (token_id,))
+    running = db.value("SELECT COUNT(*) FROM batch WHERE token_id = ? AND state IN (0, 1)", (token_id,))
+    return batch_weight(1.0 if share is None else float(share), int(running or 0))
+
+
+def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) -> list[float]:
+    """Places in the queue of jobs that are added to a batch."""
+    if not served:
+        # Nothing was sent since the server started: what waits longest will be next.
+        waiting = db.value(
+            "SELECT turn FROM result WHERE server_state = 2 AND priority = ? ORDER BY turn LIMIT 1",
+            (batch.priority,),
+        )
+        served = float(waiting or 0.0)
+    operations = [job.limits.rsc_fpops_est * job.rules.target_nresults for job in jobs]
+    return turns(operations, weight=batch.fair_weight, served=served, last=batch.turn)
+
+
+def add_jobs(
+    tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob], *, served: float = 0.0, now: float
+) -> Batch:
     """Store jobs at the end of an open batch: the workunits, and a reference on each input file.
 
-    ``batch`` must have been read in this transaction.
+    ``batch`` must have been read in this transaction.  ``served`` is the turn that was sent last among results of its
+    priority (`cobblestone.store.candidates.CandidateQueue.served`); 0: not known.
 
     Raises:
         Conflict: the batch is not open any more.
@@ -147,29 +188,34 @@ def add_jobs(tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob
     if batch.state is not BatchState.INIT:
         raise Conflict(f"Batch {batch.id} is closed: no jobs can be added. Submit a new batch.")
     files.add_references(tx, Counter(file.name for job in jobs for file in job.input_files))
+    places = _turns(tx, batch, jobs, served)
     tx.execute_many(
         "INSERT INTO workunit (name, app_id, batch_id, label, create_time, priority, command_line,"
         " input_files, output_specs, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,"
         " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,"
-        " max_success_results, transition_time, fixed_credit)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        _workunit_rows(batch, app_name, jobs, now),
+        " max_success_results, transition_time, fixed_credit, rsc_bandwidth_bound, target_host_id, target_user_id,"
+        " target_team_id, size_class, turn)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _workunit_rows(batch, app_name, jobs, places, now),
     )
-    tx.execute("UPDATE batch SET njobs = njobs + ? WHERE id = ?", (len(jobs), batch.id))
+    tx.execute(
+        "UPDATE batch SET njobs = njobs + ?, turn = ? WHERE id = ?",
+        (len(jobs), places[-1] if places else batch.turn, batch.id),
+    )
     tx.wake("transitioner")
     return batch_by_id(tx, batch.id)
 
 
 def _workunit_rows(
-    batch: Batch, app_name: str, jobs: Sequence[NewJob], now: float
+    batch: Batch, app_name: str, jobs: Sequence[NewJob], places: Sequence[float], now: float
 ) -> list[tuple[object, ...]]:
     texts: dict[int, str] = {}  # outputs are mostly the same object in all jobs of a batch
     rows: list[tuple[object, ...]] = []
-    for index, job in enumerate(jobs, start=batch.njobs):
+    for index, (job, turn) in enumerate(zip(jobs, places, strict=True), start=batch.njobs):
         outputs = texts.get(id(job.output_specs))
         if outputs is None:
             outputs = texts[id(job.output_specs)] = _encode(job.output_specs).decode()
-        limits, rules = job.limits, job.rules
+        limits, rules, target = job.limits, job.rules, job.target
         rows.append(
             (
                 f"{app_name}_{batch.id}_{index}",
@@ -193,6 +239,12 @@ def _workunit_rows(
                 rules.max_success_results,
                 now,
                 job.fixed_credit,
+                limits.rsc_bandwidth_bound,
+                target.host_id,
+                target.user_id,
+                target.team_id,
+                job.size_class,
+                turn,
             )
         )
     return rows
@@ -398,18 +450,24 @@ def cancel_jobs(
         " ORDER BY id LIMIT ?",
         (batch_id, after, limit),
     )
+    cancel_workunits(tx, [row[0] for row in rows], now=now)
+    return rows[-1][0] if len(rows) == limit else None
+
+
+def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:
+    """Cancel workunits that have no answer yet; see :func:`cancel_jobs`."""
+    tx.lock("workunit", ids)
     tx.execute_many(
         "UPDATE result SET server_state = 5, outcome = 5 WHERE workunit_id = ? AND server_state IN (1, 2)",
-        rows,
+        [(id_,) for id_ in ids],
     )
     tx.execute_many(
         f"UPDATE workunit SET error_mask = error_mask | {int(WorkunitError.CANCELLED)}, transition_time = ?,"
         " need_validate = 0 WHERE id = ?",
-        [(now, row[0]) for row in rows],
+        [(now, id_) for id_ in ids],
     )
-    if rows:
+    if ids:
         tx.wake("transitioner")
-    return rows[-1][0] if len(rows) == limit else None
 
 
 def retire_batch(tx: Transaction, batch_id: int) -> Batch:

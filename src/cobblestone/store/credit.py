@@ -126,6 +126,11 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
     team_of: dict[UserId, TeamId | None] = {
         row[0]: row[1] for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
     }
+    # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
+    tx.lock("host", [entry.host_id for entry in fresh])
+    tx.lock("app_version", [entry.app_version_id for entry in fresh if entry.app_version_id is not None])
+    tx.lock("user_account", users)
+    tx.lock("team", [team for team in team_of.values() if team is not None])
     texts = _ReasonTexts()
     tx.execute_many(
         _INSERT_ENTRY,
@@ -207,6 +212,9 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     Raises:
         Conflict: the result would end up with less than nothing.
     """
+    for table, row_id in grant_line.owners():
+        if row_id is not None:
+            tx.lock(table, [row_id])
     got = sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
     if got + amount < -1e-9 * max(got, 1.0):
         raise Conflict(
@@ -310,7 +318,7 @@ def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: floa
     noted beside the ledger, since an average depends on when it was brought up to date.
     """
     rows = tx.query(
-        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id > ? ORDER BY id LIMIT ?",
+        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id > ? ORDER BY id LIMIT ?{tx.locking}",
         (after, limit),
     )
     if not rows:

@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.crew import Crew
 from cobblestone.store.engine import Connection, Engine, Fault, Parameters, Row, engine_for
 
 T = TypeVar("T")
@@ -65,16 +67,35 @@ class Database:
         """
         return self._connection.select_in(sql, values, parameters)
 
+    @property
+    def claiming(self) -> str:
+        """End of a query that takes work: in a write, rows that another process works on are left out, and the rest is ours."""
+        return ""
+
+    def lock(self, table: str, ids: Iterable[int]) -> None:
+        """In a write: let nobody else change these rows before it ends.  A look changes nothing, and needs no lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """Rows that a write will change, as far as is known before it begins."""
+
+    hosts: tuple[int, ...] = ()
+    results: tuple[str, ...] = ()  #: names; it is their workunits that are locked
+
 
 class Transaction(Database):
     """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
-    Where several processes write, whoever reads a row in order to change it locks it first, and everybody takes locks in the
-    same order: workunits, then hosts, users, teams, app versions, apps, batches, files; within a table by id.
+    Where several processes write, whoever reads a row in order to change it locks it first.  Who locks a workunit may change its
+    results.  Everybody takes locks in the same order, so that nobody waits in a circle: workunits, hosts, app versions, apps,
+    users, teams, batches, files; within a table by id.  Where that cannot be kept, the loser is tried again (see `Writer`).
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
+        self._locked: set[tuple[str, int]] = set()
+        self._locked_results: set[str] = set()
         self.wakeups: set[str] = set()
         self.after_commit: list[Callable[[], None]] = []
 
@@ -93,6 +114,62 @@ class Transaction(Database):
             raise StoreError("The database gave no id to a new row.")
         return int(row[0])
 
+    @property
+    def shared(self) -> bool:
+        """Whether other processes write at the same time."""
+        return self._connection.row_locks
+
+    @property
+    def claiming(self) -> str:
+        """See `Database.claiming`."""
+        return " FOR NO KEY UPDATE SKIP LOCKED" if self._connection.row_locks else ""
+
+    @property
+    def locking(self) -> str:
+        """End of a query for rows that this write changes: waits for those who have them."""
+        return " FOR NO KEY UPDATE" if self._connection.row_locks else ""
+
+    def lock(self, table: str, ids: Iterable[int]) -> None:
+        """See `Database.lock`.  Waits for those who have them."""
+        if self._connection.row_locks:
+            wanted = {id_ for id_ in ids if (table, id_) not in self._locked}
+            if wanted:
+                self.query_in(
+                    f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE", sorted(wanted)
+                )
+                self._locked.update((table, id_) for id_ in wanted)
+
+    def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
+        """Lock those of the rows that nobody else has, without waiting; their ids."""
+        if not self._connection.row_locks:
+            return set(ids)
+        rows = self.query_in(
+            f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED",
+            sorted(set(ids)),
+        )
+        found = {int(row[0]) for row in rows}
+        self._locked.update((table, id_) for id_ in found)
+        return found
+
+    def lock_results(self, names: Iterable[str]) -> None:
+        """Lock the workunits of results."""
+        if self._connection.row_locks:
+            wanted = [name for name in names if name not in self._locked_results]
+            if wanted:
+                self.query_in(
+                    "SELECT id FROM workunit WHERE id IN (SELECT workunit_id FROM result WHERE name IN (??))"
+                    " ORDER BY id FOR NO KEY UPDATE",
+                    wanted,
+                )
+                self._locked_results.update(wanted)
+
+    def lock_ahead(self, locks: Iterable[Locks]) -> None:
+        """Take the locks that several writes will need, in the right order."""
+        if self._connection.row_locks:
+            wanted = list(locks)
+            self.lock_results(name for each in wanted for name in each.results)
+            self.lock("host", (host for each in wanted for host in each.hosts))
+
     def wake(self, *names: str) -> None:
         """Wake these daemons when this write is durable."""
         self.wakeups.update(names)
@@ -104,17 +181,19 @@ Operation = Callable[[Transaction], T]
 class _Job:
     """A queued write and where its answer goes."""
 
-    __slots__ = ("answer", "error", "future", "loop", "operation")
+    __slots__ = ("answer", "error", "future", "locks", "loop", "operation")
 
     def __init__(
         self,
         operation: Operation[Any],
         future: Future[Any] | asyncio.Future[Any],
         loop: asyncio.AbstractEventLoop | None,
+        locks: Locks | None = None,
     ) -> None:
         self.operation = operation
         self.future = future
         self.loop = loop
+        self.locks = locks
         self.answer: Any = None
         self.error: BaseException | None = None
 
@@ -167,11 +246,11 @@ class Writer:
         self._put(_Job(operation, future, None))
         return future
 
-    async def run(self, operation: Operation[T]) -> T:
+    async def run(self, operation: Operation[T], locks: Locks | None = None) -> T:
         """Queue a write from the event loop and wait until it is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._put(_Job(operation, future, loop))
+        self._put(_Job(operation, future, loop, locks))
         return await future
 
     def backlog(self) -> int:
@@ -231,6 +310,7 @@ class Writer:
         running: list[_Job] = []
         try:
             connection.begin()
+            transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
             for job in batch:
                 running = [job]
                 self._apply(transaction, job)
@@ -248,14 +328,14 @@ class Writer:
 
     def _explain(self, error: Exception, batch: list[_Job], running: list[_Job], *, last: bool) -> bool:
         """Tell the callers why their writes were undone; False: they shall be tried again."""
-        fault = self._fault(error) if running else Fault.TRANSACTION
-        if fault is Fault.TRANSACTION:
+        fault = self._fault(error)
+        if fault is Fault.TRANSACTION or (fault is Fault.JOB and not running):
             log.error("commit_failed", error=str(error), writes=len(batch))
             failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
             for job in batch:
                 job.error = failure
             return True
-        if running != batch or (fault is Fault.COLLISION and not last):
+        if len(batch) > 1 or (fault is Fault.COLLISION and not last):
             return False
         collided = fault is Fault.COLLISION
         batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
@@ -310,6 +390,10 @@ class Store:
             self._readers.put(connection)
         self._limiter = asyncio.Semaphore(readers)
 
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """The processes that work on this database; ``roles``: all that they divide among them."""
+        return self._engine.crew(roles)
+
     def on_rollback(self, hook: Callable[[], None]) -> None:
         """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""
         self._rollback_hooks.append(hook)
@@ -322,9 +406,9 @@ class Store:
         """Run a write and wait until it is durable (not from the event loop)."""
         return self._writer.submit(operation).result()
 
-    async def awrite(self, operation: Operation[T]) -> T:
-        """Run a write from the event loop; returns when it is durable."""
-        return await self._writer.run(operation)
+    async def awrite(self, operation: Operation[T], *, locks: Locks | None = None) -> T:
+        """Run a write from the event loop; returns when it is durable.  ``locks``: what it will change, if known."""
+        return await self._writer.run(operation, locks)
 
     def read(self, operation: Callable[[Database], T]) -> T:
         """Run a read on a snapshot (not from the event loop)."""

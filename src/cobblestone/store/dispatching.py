@@ -37,6 +37,17 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
     return {WorkunitId(row[0]) for row in rows}
 
 
+_CLAIM = (
+    "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
+    " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2"
+)
+_NO_RIVAL = (
+    " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id AND other."
+)
+_NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
+_NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
+
+
 def claim(
     tx: Transaction,
     assignments: Sequence[Assignment],
@@ -44,15 +55,29 @@ def claim(
     host_id: HostId,
     user_id: UserId,
     grace_period: float,
+    one_result_per_user: bool,
     now: float,
 ) -> list[Assignment]:
-    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded."""
+    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
+
+    A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
+    a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
+    replication get their quorum.
+    """
     claimed: list[Assignment] = []
+    free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
+    statement, owner = _CLAIM, tuple[int]()
+    if tx.shared:  # another scheduler may have sent this user another result of it since we looked
+        statement += _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
+        owner = (user_id,) if one_result_per_user else (host_id,)
     for assignment in assignments:
+        if assignment.candidate.workunit_id not in free:
+            continue
+        if (assignment.hr_class or assignment.commit_version) and not _commit(tx, assignment):
+            continue
         deadline = assignment.report_deadline + grace_period
         changed = tx.execute(
-            "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
-            " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2",
+            statement,
             (
                 host_id,
                 user_id,
@@ -61,6 +86,7 @@ def claim(
                 deadline,
                 assignment.usage.peak_flops,
                 assignment.candidate.result_id,
+                *owner,
             ),
         )
         if changed == 1:
@@ -70,13 +96,52 @@ def claim(
                 " AND (transition_time IS NULL OR transition_time > ?)",
                 (deadline, assignment.candidate.workunit_id, deadline),
             )
+            if assignment.quorum > 1:
+                _replicate(tx, assignment, now=now)
     return claimed
+
+
+def _commit(tx: Transaction, assignment: Assignment) -> bool:
+    """Commit a workunit to a class of hosts, a version, or both; whether it was free to do so."""
+    hr_class = assignment.hr_class
+    version_id = assignment.version.id if assignment.commit_version else None
+    return (
+        tx.execute(
+            "UPDATE workunit SET hr_class = ?, app_version_id = ? WHERE id = ? AND hr_class IN (0, ?)"
+            " AND (app_version_id IS NULL OR app_version_id = ?) AND error_mask = 0",
+            (hr_class, version_id, assignment.candidate.workunit_id, hr_class, version_id),
+        )
+        == 1
+    )
+
+
+def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
+    """Ask for a quorum on a workunit of adaptive replication, unless it has one already."""
+    changed = tx.execute(
+        "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
+        " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
+        " max_total_results = CASE WHEN max_total_results < ? THEN ? ELSE max_total_results END"
+        " WHERE id = ? AND target_nresults = 1 AND canonical_result_id IS NULL",
+        (
+            assignment.quorum,
+            assignment.quorum,
+            now,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.candidate.workunit_id,
+        ),
+    )
+    if changed:
+        tx.wake("transitioner")
 
 
 def send_again(
     tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
 ) -> None:
     """Renew deadline and version of lost results that their host gets once more."""
+    tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     for assignment in assignments:
         deadline = assignment.report_deadline + grace_period
         tx.execute(
@@ -131,17 +196,18 @@ class ReportedRow:
     delay_bound: float = 0.0  #: of its workunit, seconds
 
 
-def reported_rows(db: Database, names: Sequence[str]) -> dict[str, ReportedRow]:
-    """Rows of reported results by name; unknown names are left out."""
+def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
+    """Rows of reported results by name, to be changed; unknown names are left out."""
     if not names:
         return {}
-    rows = db.query_in(
+    tx.lock_results(names)
+    rows = tx.query_in(
         f"SELECT {_JOINED_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
         " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
         names,
     )
     present: dict[int, set[int]] = {}
-    for result_id, name in db.query_in(
+    for result_id, name in tx.query_in(
         "SELECT result_id, name FROM upload WHERE result_id IN (??)", [row[0] for row in rows]
     ):
         present.setdefault(result_id, set()).add(int(name.rpartition("_")[2]))

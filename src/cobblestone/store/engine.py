@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.store.crew import Crew
 
 Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
 Parameters = Sequence[object]
@@ -99,6 +100,10 @@ class Engine(Protocol):
 
     def fault(self, error: BaseException) -> Fault:
         """What an error means."""
+        ...
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """The processes that work on this database; ``roles``: all that they divide among them."""
         ...
 
 

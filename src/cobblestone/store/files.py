@@ -142,11 +142,13 @@ def stage_bytes(staging: Path, data: bytes) -> StagedFile:
         return writer.finish()
 
 
-def empty_staging(staging: Path) -> None:
-    """Remove what an earlier process left half done."""
+def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
+    """Remove what an earlier process left half done; what is younger than ``older_than`` seconds may be another's."""
+    limit = time.time() - older_than
     for path in staging.iterdir() if staging.is_dir() else ():
         with contextlib.suppress(OSError):
-            path.unlink()
+            if not older_than or path.stat().st_mtime < limit:
+                path.unlink()
 
 
 # -- adding --------------------------------------------------------------------
@@ -302,7 +304,8 @@ def count_files(db: Database) -> tuple[int, int]:
 def touch(tx: Transaction, names: Sequence[str], *, now: float) -> dict[str, StoredFile]:
     """Say "I am about to refer to these": they stay for the grace period.  Returns those that are present."""
     tx.execute_many(
-        "UPDATE file SET touched_time = ? WHERE name = ? AND refs >= 0", [(now, name) for name in names]
+        "UPDATE file SET touched_time = ? WHERE name = ? AND refs >= 0",
+        [(now, name) for name in sorted(names)],
     )
     return files_by_name(tx, names)
 
@@ -317,7 +320,7 @@ def add_references(tx: Transaction, counts: Mapping[str, int]) -> None:
         return
     changed = tx.execute_many(
         "UPDATE file SET refs = refs + ? WHERE name = ? AND refs >= 0",
-        [(count, name) for name, count in counts.items()],
+        [(count, name) for name, count in sorted(counts.items())],
     )
     if changed != len(counts):
         missing = sorted(set(counts) - set(files_by_name(tx, list(counts))))
@@ -332,7 +335,7 @@ def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float
     tx.execute_many(
         "UPDATE file SET refs = CASE WHEN refs > ? THEN refs - ? ELSE 0 END, touched_time = ?"
         " WHERE name = ? AND refs >= 0",
-        [(count, count, now, name) for name, count in counts.items()],
+        [(count, count, now, name) for name, count in sorted(counts.items())],
     )
 
 

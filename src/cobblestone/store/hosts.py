@@ -12,11 +12,12 @@ from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
+from cobblestone.policy.estimate.speed import availability, cpu_speed
 from cobblestone.store.database import Database, Row, Transaction
 
 _COLUMNS = (
     "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time"
+    " total_credit, expavg_credit, expavg_time, label, hidden, trouble, trouble_time"
 )
 _RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
 _RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
@@ -42,6 +43,10 @@ def _host(row: Row) -> Host:
         description=_decode_description(row[7]),
         blocked_reason=row[8],
         credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
+        label=row[12],
+        hidden=bool(row[13]),
+        trouble=row[14],
+        trouble_time=row[15],
     )
 
 
@@ -58,9 +63,10 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
-    """A user's computers, the one that called last first."""
+    """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL ORDER BY rpc_time DESC LIMIT ?",
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
     return [_host(row) for row in rows]
@@ -97,6 +103,24 @@ def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]
     return [_host(row) for row in rows]
 
 
+def recent_hosts(db: Database, *, limit: int) -> list[Host]:
+    """The hosts that called last."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,)
+    )
+    return [_host(row) for row in rows]
+
+
+def speeds(db: Database) -> list[float]:
+    """Speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    found: list[float] = []
+    last = 0
+    while page := list_hosts(db, after=last):
+        found += [cpu_speed(host.description) * availability(host.description) for host in page]
+        last = page[-1].id
+    return found
+
+
 def create_host(tx: Transaction, user_id: UserId, *, host_cpid: str, venue: str, now: float) -> Host:
     """Create a record for a new computer."""
     host_id = tx.insert(
@@ -126,23 +150,39 @@ def update_host(
 ) -> None:
     """Store what a host said of itself in a scheduler request."""
     tx.execute(
-        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, host_cpid = ?, external_ip_addr = ?, rpc_time = ?"
-        " WHERE id = ?",
+        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
         (
             _encode(description).decode(),
             description.domain_name,
             rpc_seqno,
-            host_cpid,
             external_ip_addr,
             now,
             host_id,
         ),
+    )
+    # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
+    tx.execute(
+        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", (host_cpid, host_id, host_cpid)
     )
 
 
 def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
     """Stop (or, with an empty reason, resume) giving work to a host."""
     tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
+
+
+def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -> None:
+    """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
+    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
+
+
+def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
+    """Somebody says that a host is mended: forget its trouble, and its bad results as far as they hold back tasks."""
+    set_trouble(tx, host_id, "", now=now)
+    tx.execute(
+        "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
+        (host_id,),
+    )
 
 
 def _record(row: Row) -> HostAppVersion:
@@ -163,6 +203,7 @@ def records(
     """Records of several hosts; a missing one is a fresh one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
     for row in db.query_in(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id IN (??)", hosts):
         key = (HostId(row[0]), AppVersionId(row[1]))
         if key in found:
@@ -181,12 +222,14 @@ class Quality:
 
     max_jobs_per_day: int = 0
     statistics: HostVersionStatistics = HostVersionStatistics()
+    bad_results: int = 0
+    n_jobs_today: int = 0  #: read only
 
 
-_QUALITY_FIELDS = _RECORD_FIELDS[5:]
+_QUALITY_FIELDS = _RECORD_FIELDS[5:]  # the last one is bad_results
 _SELECT_QUALITY = (
-    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)} FROM host_app_version"
-    " WHERE host_id IN (??)"
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)}, n_jobs_today"
+    " FROM host_app_version WHERE host_id IN (??)"
 )
 _SAVE_QUALITY = (
     f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
@@ -220,11 +263,15 @@ def qualities(
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
     """What validation may change of several records; a missing one is a fresh one."""
     found = {key: Quality() for key in keys}
-    for row in db.query_in(_SELECT_QUALITY, sorted({key[0] for key in found})):
+    hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)
+    for row in db.query_in(_SELECT_QUALITY, hosts):
         record = found.get((row[0], row[1]))
         if record is not None:
             record.max_jobs_per_day = row[2]
             record.statistics = _statistics(row[3:])
+            record.bad_results = row[19]
+            record.n_jobs_today = row[20]
     return found
 
 
@@ -252,6 +299,7 @@ def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVer
                 now.error_rate,
                 now.scale_probation,
                 now.host_scale_time,
+                quality.bad_results,
             )
             for key, quality in changed
             for now in (quality.statistics,)

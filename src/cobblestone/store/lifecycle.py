@@ -16,7 +16,8 @@ from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.store import files
-from cobblestone.store.database import Database, Transaction
+from cobblestone.store.crew import SHARDS, Shards
+from cobblestone.store.database import Database, Parameters, Row, Transaction
 from cobblestone.store.work import add_reasons, results_of_workunits, workunits
 
 # What each effect on one result changes, as a statement whose only parameter is the result's id.
@@ -48,7 +49,11 @@ _WAKES: dict[type[Effect], str] = {
 
 
 def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
-    """Workunits with all their results, in the order of ``ids``; missing ones are left out."""
+    """Workunits with all their results, in the order of ``ids``; missing ones are left out.
+
+    In a write they belong to it until it ends: nobody else changes them or their results.
+    """
+    db.lock("workunit", ids)
     found = workunits(db, ids)
     results = results_of_workunits(db, ids)
     return [
@@ -62,7 +67,7 @@ def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]
     """Workunits whose transition time has come, the longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
-        " ORDER BY transition_time LIMIT ?",
+        f" ORDER BY transition_time LIMIT ?{db.claiming}",
         (now, limit),
     )
     return views(db, [row[0] for row in rows])
@@ -87,7 +92,14 @@ def apply_effects(
             match effect:
                 case fx.CreateResult(number=number, priority=priority):
                     new_results.append(
-                        (result_name(workunit.name, number), workunit.id, workunit.app_id, priority, now)
+                        (
+                            result_name(workunit.name, number),
+                            workunit.id,
+                            workunit.app_id,
+                            priority,
+                            workunit.turn,
+                            now,
+                        )
                     )
                 case fx.FailWorkunit(error_mask=mask):
                     tx.execute(
@@ -128,7 +140,7 @@ def apply_effects(
         tx.execute_many(_WORKUNIT_STATEMENTS[kind], rows)
     if new_results:
         tx.execute_many(
-            "INSERT INTO result (name, workunit_id, app_id, priority, create_time) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time) VALUES (?, ?, ?, ?, ?, ?)",
             new_results,
         )
         tx.wake("candidates")
@@ -150,13 +162,19 @@ def apply_transitions(
     return created
 
 
-def ids_to_validate(db: Database, *, now: float, limit: int) -> list[WorkunitId]:
-    """Workunits that a validator must look at."""
-    rows = db.query(
-        "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ? ORDER BY id LIMIT ?",
-        (now, limit),
+def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = None) -> list[WorkunitId]:
+    """Workunits that a validator must look at, of some shards."""
+    rows = _of_shards(
+        db, "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ?", (now,), shards, limit
     )
     return [WorkunitId(row[0]) for row in rows]
+
+
+def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, limit: int) -> list[Row]:
+    """The first rows of a query for workunits, by id, that belong to some shards."""
+    if shards is None:
+        return db.query(f"{sql} ORDER BY id LIMIT ?", [*parameters, limit])
+    return db.query_in(f"{sql} AND id % {SHARDS} IN (??) ORDER BY id LIMIT {limit}", shards, parameters)
 
 
 # What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
@@ -228,12 +246,16 @@ class ToAssimilate:
     failures: int  #: earlier calls that failed
 
 
-def workunits_to_assimilate(db: Database, *, now: float, limit: int) -> list[ToAssimilate]:
-    """Workunits whose answer, or failure, is ready to be handed to the project."""
-    rows = db.query(
-        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?"
-        " ORDER BY id LIMIT ?",
-        (now, limit),
+def workunits_to_assimilate(
+    db: Database, *, now: float, limit: int, shards: Shards = None
+) -> list[ToAssimilate]:
+    """Workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    rows = _of_shards(
+        db,
+        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?",
+        (now,),
+        shards,
+        limit,
     )
     details = {row[0]: row for row in rows}
     return [
@@ -245,6 +267,7 @@ def workunits_to_assimilate(db: Database, *, now: float, limit: int) -> list[ToA
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
     """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
     fresh: list[WorkunitView] = []
+    tx.lock("workunit", [view.workunit.id for view in assimilated])
     for view in assimilated:
         changed = tx.execute(
             "UPDATE workunit SET assimilate_state = 2, transition_time = ?, completed_time = ? WHERE id = ?"
@@ -257,6 +280,7 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
     for view in fresh:
         if view.workunit.batch_id is not None:
             by_batch[view.workunit.batch_id].append(view)
+    tx.lock("batch", by_batch)
     for batch_id, members in by_batch.items():
         _count_in_batch(tx, batch_id, members, now=now)
     if fresh:
@@ -311,6 +335,7 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
 def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
     """Note that files are gone: one reference less on each input."""
     done = int(FileDeleteState.DONE)
+    tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
     for id_, names in gone.workunits:
         if tx.execute(

@@ -6,21 +6,24 @@ the daemons; counts "of the last day" from ids, which grow with time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cobblestone.domain.ids import AppId, HostId, TeamId, UserId, WorkunitId
-from cobblestone.domain.people import Team, User
+from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.people import User
+from cobblestone.domain.states import Outcome, ServerState, ValidateState
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.store import hosts, people
+from cobblestone.store.app_credit import Owner
 from cobblestone.store.database import Database, Parameters, Row
 from cobblestone.store.work import RESULT_COLUMNS, result_from
 
 PAGE_SIZE = 25
 MAX_PAGE = 400
+MAX_ID = 2**62
 NEWEST_TASKS = 20_000
 """Lists and counts of one user's or host's tasks look at the newest so many."""
 RECENT_CREDIT = 0.1
@@ -52,6 +55,27 @@ _TASK_CONDITIONS: Mapping[TaskState, str] = {
 }
 
 
+def task_state(result: Result) -> TaskState | None:
+    """The kind of state that a task's list shows it under; None: not sent yet."""
+    if result.server_state == ServerState.IN_PROGRESS:
+        return TaskState.IN_PROGRESS
+    if result.server_state != ServerState.OVER:
+        return None
+    if result.outcome == Outcome.VALIDATE_ERROR:
+        return TaskState.INVALID
+    if result.outcome != Outcome.SUCCESS:
+        return TaskState.ERROR
+    match result.validate_state:
+        case ValidateState.VALID:
+            return TaskState.VALID
+        case ValidateState.INVALID:
+            return TaskState.INVALID
+        case ValidateState.INIT | ValidateState.INCONCLUSIVE:
+            return TaskState.WAITING
+        case _:
+            return TaskState.ERROR
+
+
 # -- tasks ---------------------------------------------------------------------
 
 
@@ -64,7 +88,8 @@ class TaskRow:
     app_title: str
     host_name: str
     user_name: str
-    shows_hosts: bool  #: whether its user lets others see computers
+    host_label: str  #: the owner's own name for it
+    shows_hosts: bool  #: whether its user lets others see this computer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +98,7 @@ class TaskOwner:
 
     user_id: UserId | None = None
     host_id: HostId | None = None
+    app_id: AppId | None = None  #: only tasks of this app
 
     def where(self) -> tuple[str, int]:
         """The condition and its value."""
@@ -89,7 +115,7 @@ _TASK_JOINS = (
 
 def _task_rows(db: Database, source: str, parameters: Parameters, order: str) -> list[TaskRow]:
     rows = db.query(
-        f"SELECT {_TASK_COLUMNS}, w.name, a.name, a.user_friendly_name, h.domain_name, u.name, u.show_hosts"
+        f"SELECT {_TASK_COLUMNS}, w.name, a.name, a.user_friendly_name, h.domain_name, h.label, u.name, u.show_hosts, h.hidden"
         f" FROM {source} r {_TASK_JOINS} ORDER BY r.id {order}",
         parameters,
     )
@@ -97,25 +123,45 @@ def _task_rows(db: Database, source: str, parameters: Parameters, order: str) ->
 
 
 def _task_row(row: Row) -> TaskRow:
-    workunit_name, app_name, app_title, host_name, user_name, show_hosts = row[_N_TASK_COLUMNS:]
+    workunit_name, app_name, app_title, host_name, label, user_name, show_hosts, hidden = row[
+        _N_TASK_COLUMNS:
+    ]
     return TaskRow(
         result=result_from(row[:_N_TASK_COLUMNS]),
         workunit_name=workunit_name,
         app_title=app_title or app_name or "",
         host_name=host_name or "",
         user_name=user_name or "",
-        shows_hosts=bool(show_hosts),
+        host_label=label or "",
+        shows_hosts=bool(show_hosts) and not hidden,
     )
 
 
-def list_tasks(db: Database, owner: TaskOwner, *, state: TaskState | None, page: int) -> list[TaskRow]:
-    """A page (from 0) of an owner's tasks, newest first, with one row more when there is a next page."""
+def list_tasks(
+    db: Database,
+    owner: TaskOwner,
+    *,
+    state: TaskState | None = None,
+    before: int | None = None,
+    limit: int = PAGE_SIZE,
+) -> list[TaskRow]:
+    """An owner's tasks with ids below ``before``, newest first, with one row more when there are older ones."""
     condition, value = owner.where()
     # The inner limit bounds the work when a filter finds little among very many tasks.
-    newest = f"(SELECT r.* FROM result r WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS})"
-    wanted = f" WHERE {_TASK_CONDITIONS[state]}" if state else ""
-    source = f"(SELECT r.* FROM {newest} r{wanted} ORDER BY r.id DESC LIMIT ? OFFSET ?)"
-    return _task_rows(db, source, (value, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE), "DESC")
+    newest = (
+        f"(SELECT r.id, r.app_id, r.server_state, r.outcome, r.validate_state FROM result r WHERE {condition} AND r.id < ?"
+        f" ORDER BY r.id DESC LIMIT {NEWEST_TASKS})"
+    )
+    conditions = ["1 = 1"]
+    parameters: list[object] = [value, MAX_ID if before is None else before]
+    if state:
+        conditions.append(_TASK_CONDITIONS[state])
+    if owner.app_id is not None:
+        conditions.append("r.app_id = ?")
+        parameters.append(owner.app_id)
+    ids = f"SELECT r.id FROM {newest} r WHERE {' AND '.join(conditions)} ORDER BY r.id DESC LIMIT ?"
+    source = f"(SELECT * FROM result WHERE id IN ({ids}))"
+    return _task_rows(db, source, (*parameters, limit + 1), "DESC")
 
 
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
@@ -123,9 +169,9 @@ def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     condition, value = owner.where()
     sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
-        f"SELECT {sums} FROM (SELECT r.server_state, r.outcome, r.validate_state FROM result r"
-        f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r",
-        (value,),
+        f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
+        f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
+        (value, owner.app_id or 0, owner.app_id or 0),
     )
     return dict(zip(TaskState, row or (0,) * len(TaskState), strict=True))
 
@@ -146,51 +192,57 @@ def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
 # -- people and computers ------------------------------------------------------
 
 
-def top_users(db: Database, *, page: int) -> list[User]:
-    """A page of users by recent average credit, with one more when there is a next page."""
-    ids = db.query(
-        "SELECT id FROM user_account ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
-        (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
-    )
-    found = (people.user_by_id(db, UserId(row[0])) for row in ids)
-    return [user for user in found if user is not None]
+class Order(StrEnum):
+    """What a top list is sorted by."""
+
+    RECENT = "recent"
+    TOTAL = "total"
+
+    @property
+    def column(self) -> str:
+        """The column of a table with credit."""
+        return "expavg_credit" if self is Order.RECENT else "total_credit"
 
 
-def users_by_id(db: Database, user_ids: Sequence[UserId]) -> dict[UserId, User]:
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One row of a top list: whose, and the credit that it is listed with (of all apps or of one)."""
+
+    id: int
+    credit: CreditStatement
+
+
+_TOP_TABLES: Mapping[Owner, tuple[str, str]] = {
+    Owner.USER: ("user_account", "erased_time IS NULL"),
+    Owner.HOST: ("host", "merged_into IS NULL AND removed_time IS NULL"),
+    Owner.TEAM: ("team", "1 = 1"),
+}
+
+
+def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
+    """A page (from 0) of a top list, with one row more when there is a next page."""
+    table, condition = _TOP_TABLES[owner]
+    bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
+    if app_id is None:
+        rows = db.query(
+            f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE {condition}"
+            f" ORDER BY {order.column} DESC LIMIT ? OFFSET ?",
+            bounds,
+        )
+    else:
+        rows = db.query(
+            f"SELECT c.owner_id, c.total_credit, c.expavg_credit, c.expavg_time FROM app_credit c JOIN {table} t"
+            f" ON t.id = c.owner_id WHERE c.owner = ? AND c.app_id = ? AND {condition}"
+            f" ORDER BY c.{order.column} DESC LIMIT ? OFFSET ?",
+            (owner, app_id, *bounds),
+        )
+    return [Ranked(row[0], CreditStatement(row[1], RecentAverage(row[2], row[3]))) for row in rows]
+
+
+def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
     """Several users; missing ones are left out."""
-    found = (people.user_by_id(db, user_id) for user_id in dict.fromkeys(user_ids))
+    found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
     return {user.id: user for user in found if user is not None}
-
-
-def top_host_ids(db: Database, *, limit: int) -> list[HostId]:
-    """Computers by recent average credit."""
-    rows = db.query(
-        "SELECT id FROM host WHERE merged_into IS NULL ORDER BY expavg_credit DESC, id LIMIT ?", (limit,)
-    )
-    return [HostId(row[0]) for row in rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamRow:
-    """A team with the number of its members."""
-
-    team: Team
-    n_members: int
-
-
-def top_teams(db: Database, *, page: int) -> list[TeamRow]:
-    """A page of teams by recent average credit, with one more when there is a next page."""
-    ids = db.query(
-        "SELECT id FROM team ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
-        (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
-    )
-    found = (people.team_by_id(db, TeamId(row[0])) for row in ids)
-    return [TeamRow(team=team, n_members=count_members(db, team.id)) for team in found if team is not None]
-
-
-def count_members(db: Database, team_id: int) -> int:
-    """How many users a team has."""
-    return int(db.value("SELECT count(*) FROM user_account WHERE team_id = ?", (team_id,)))
 
 
 def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
@@ -376,6 +428,7 @@ def _first_id_since(db: Database, table: str, column: str, since: float) -> int 
 class VersionRow:
     """An app version as the list of apps shows it."""
 
+    id: int
     app_id: AppId
     version_num: int
     platform: str
@@ -385,21 +438,52 @@ class VersionRow:
     credit: CreditStatement
 
 
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How recent tasks ended."""
+
+    valid: int
+    invalid: int
+    error: int
+    waiting: int
+    in_progress: int
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of valid ones among those that are decided (0 to 1); None: none is."""
+        decided = self.valid + self.invalid + self.error
+        return self.valid / decided if decided else None
+
+
+def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
+    """How the newest `NEWEST_TASKS` tasks of an app ended, by version."""
+    kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[kind]})" for kind in kinds)
+    rows = db.query(
+        f"SELECT r.app_version_id, {sums} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
+        f" WHERE app_id = ? ORDER BY id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_version_id IS NOT NULL"
+        " GROUP BY r.app_version_id",
+        (app_id,),
+    )
+    return {int(row[0]): Outcomes(*(int(value) for value in row[1:])) for row in rows}
+
+
 def versions_in_use(db: Database) -> list[VersionRow]:
     """Versions that are given out, by app and platform."""
     rows = db.query(
-        "SELECT app_id, version_num, platform, plan_class, beta, create_time, total_credit, expavg_credit, expavg_time"
+        "SELECT id, app_id, version_num, platform, plan_class, beta, create_time, total_credit, expavg_credit, expavg_time"
         " FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
     return [
         VersionRow(
-            app_id=AppId(row[0]),
-            version_num=row[1],
-            platform=row[2],
-            plan_class=row[3],
-            beta=bool(row[4]),
-            create_time=row[5],
-            credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
+            id=row[0],
+            app_id=AppId(row[1]),
+            version_num=row[2],
+            platform=row[3],
+            plan_class=row[4],
+            beta=bool(row[5]),
+            create_time=row[6],
+            credit=CreditStatement(row[7], RecentAverage(row[8], row[9])),
         )
         for row in rows
     ]

@@ -16,11 +16,10 @@ T = TypeVar("T")
 
 _USER_COLUMNS = (
     "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
-    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason"
+    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason, send_email,"
+    " language, totp_secret <> '', session_epoch, erase_time, erased_time"
 )
-_TEAM_COLUMNS = (
-    "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time"
-)
+_TEAM_COLUMNS = "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time, country, joinable"
 
 
 def _user(row: Row) -> User:
@@ -42,6 +41,12 @@ def _user(row: Row) -> User:
         credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
         role=row[17],
         blocked_reason=row[18],
+        send_email=bool(row[19]),
+        language=row[20],
+        second_factor=bool(row[21]),
+        session_epoch=row[22],
+        erase_time=row[23],
+        erased=row[24] is not None,
     )
 
 
@@ -54,6 +59,8 @@ def _team(row: Row) -> Team:
         description=row[4],
         url=row[5],
         credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
+        country=row[9],
+        joinable=bool(row[10]),
     )
 
 
@@ -169,6 +176,11 @@ def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time
         "UPDATE user_account SET global_prefs = ?, global_prefs_time = ? WHERE id = ?",
         (text, mod_time, user_id),
     )
+
+
+def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
+    """Store what a user chose for this project (the family's element, verbatim)."""
+    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
 
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:

@@ -15,6 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.store.crew import Crew
 from cobblestone.store.engine import Fault, Parameters, Row
 
 OLDEST_VERSION = 14
@@ -162,6 +163,12 @@ class PostgresEngine:
             return Fault.TRANSACTION
         return Fault.JOB
 
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """Any number of processes."""
+        from cobblestone.store.postgres_crew import PostgresCrew
+
+        return PostgresCrew(self._address, roles)
+
 
 def connect(address: str) -> psycopg.Connection[Row]:
     """Open a connection in autocommit mode with the project's settings.
@@ -200,6 +207,11 @@ def connect(address: str) -> psycopg.Connection[Row]:
     adapters.register_loader("numeric", _NumberLoader)
     connection.execute(_SESSION, prepare=False)
     return connection
+
+
+def plain_connection(address: str) -> psycopg.Connection[Row]:
+    """A connection as the driver makes it, for SQLAlchemy."""
+    return psycopg.connect(address)
 
 
 def first_line(error: BaseException) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cobblestone.store.work import TARGETED
+
 metadata = sa.MetaData()
 
 INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -128,6 +130,8 @@ host = _table(
     _text("external_ip_addr"),
     _text("description", "{}"),
     _text("blocked_reason"),
+    _text("trouble"),  # what apps of every platform lack there: a code and a digest of the surroundings
+    _real("trouble_time"),
     _maybe_int("merged_into"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
@@ -161,6 +165,7 @@ app = _table(
     _text("limits", "{}"),
     _text("rules", "{}"),
     _text("output_specs", "[]"),
+    _text("dispatch", "{}"),
     _text("command", "[]"),  # the scientist's command line with placeholders, as JSON; [] for native programs
     _real("create_time"),
 )
@@ -218,6 +223,14 @@ batch = _table(
     _int("n_success"),
     _int("n_error"),
     _int("priority"),
+    _real("fair_weight", 1),  # share of its submitter, divided by the batches that he had running
+    _real("turn"),  # place in the queue of its last job
+    sa.Index(
+        "batch_unfinished",
+        "token_id",
+        sqlite_where=sa.text("state IN (0, 1)"),
+        postgresql_where=sa.text("state IN (0, 1)"),
+    ),
 )
 
 workunit = _table(
@@ -236,6 +249,7 @@ workunit = _table(
     _real("rsc_fpops_bound"),
     _real("rsc_memory_bound"),
     _real("rsc_disk_bound"),
+    _real("rsc_bandwidth_bound"),
     _real("delay_bound"),
     _int("min_quorum"),
     _int("target_nresults"),
@@ -254,6 +268,9 @@ workunit = _table(
     _maybe_int("app_version_id"),
     _maybe_int("target_host_id"),
     _maybe_int("target_user_id"),
+    _maybe_int("target_team_id"),
+    _int("size_class", -1),
+    _real("turn"),  # place in the queue among results of one priority
     _maybe_int("completed_seq"),  # position in the batch's list of finished jobs
     _maybe_real("completed_time"),
     _int("handler_failures"),  # times that the project's own function failed on it
@@ -289,6 +306,12 @@ workunit = _table(
         postgresql_where=sa.text("file_delete_state = 2"),
     ),
     sa.Index("wu_by_batch", "batch_id", "completed_seq"),
+    sa.Index(
+        "wu_targeted",
+        "id",
+        sqlite_where=sa.text(TARGETED),
+        postgresql_where=sa.text(TARGETED),
+    ),
 )
 
 result = _table(
@@ -298,6 +321,7 @@ result = _table(
     _int("workunit_id"),
     _int("app_id"),
     _int("priority"),
+    _real("turn"),
     _int("server_state", 2),
     _int("outcome"),
     _int("client_state"),
@@ -324,6 +348,7 @@ result = _table(
     sa.Index(
         "result_unsent",
         sa.text("priority DESC"),
+        "turn",
         "id",
         sqlite_where=sa.text("server_state = 2"),
         postgresql_where=sa.text("server_state = 2"),
@@ -378,6 +403,7 @@ host_app_version = _table(
     _real("error_rate", 0.1),
     _int("scale_probation", 1),
     _real("host_scale_time"),
+    _int("bad_results"),
 )
 
 credit_entry = _table(
@@ -479,6 +505,7 @@ api_token = _table(
     _text("token_hash", unique=True),
     _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
     _text("scopes"),  # space-separated: read submit manage account
+    _real("share", 1),  # of the computers, against other submitters
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.crew import Alone, Crew
 from cobblestone.store.engine import Fault, Parameters, Row
 
 BUSY_TIMEOUT_SECONDS = 10.0
@@ -87,3 +88,7 @@ class SqliteEngine:
     def fault(self, error: BaseException) -> Fault:
         """Disk full, locked, broken: nothing of the transaction can be kept."""
         return Fault.TRANSACTION if isinstance(error, sqlite3.OperationalError) else Fault.JOB
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """This process alone: a SQLite project is open in one process at a time."""
+        return Alone()

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.ids import UserId
 from cobblestone.store.database import Database, Row, Transaction
 
 PREFIX = "cob_"
 
-_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time"
+_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, user_id, share"
 
 
 class Scope(StrEnum):
@@ -24,6 +25,7 @@ class Scope(StrEnum):
 
     READ = "read"  #: look at apps, batches and outputs
     SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
+    ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
     MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news
 
 
@@ -37,6 +39,8 @@ class ApiToken:
     create_time: float  #: Unix seconds
     expire_time: float | None = None  #: Unix seconds; None: never
     revoke_time: float | None = None
+    user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
     def usable(self, now: float) -> bool:
         """Whether it is accepted at ``now`` (Unix seconds)."""
@@ -51,6 +55,8 @@ def _token(row: Row) -> ApiToken:
         create_time=row[3],
         expire_time=row[4],
         revoke_time=row[5],
+        user_id=None if row[6] is None else UserId(row[6]),
+        share=row[7],
     )
 
 
@@ -71,14 +77,25 @@ def create_token(
     scopes: Iterable[Scope],
     now: float,
     expire_time: float | None = None,
+    user_id: UserId | None = None,
+    share: float = 1.0,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
     granted = frozenset(scopes)
     token_id = tx.insert(
-        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time) VALUES (?, ?, ?, ?, ?)",
-        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time),
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, share)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, share),
     )
-    return ApiToken(id=token_id, name=name, scopes=granted, create_time=now, expire_time=expire_time)
+    return ApiToken(
+        id=token_id,
+        name=name,
+        scopes=granted,
+        create_time=now,
+        expire_time=expire_time,
+        user_id=user_id,
+        share=share,
+    )
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
@@ -87,17 +104,25 @@ def token_by_secret(db: Database, secret: str) -> ApiToken | None:
     return None if row is None else _token(row)
 
 
-def list_tokens(db: Database) -> list[ApiToken]:
-    """All tokens, the newest first."""
-    return [_token(row) for row in db.query(f"SELECT {_COLUMNS} FROM api_token ORDER BY id DESC")]
+def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
+    """All tokens of the project, or those of a user; the newest first."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC", (user_id or 0,)
+    )
+    return [_token(row) for row in rows]
 
 
-def revoke_token(tx: Transaction, token_id: int, *, now: float) -> ApiToken:
-    """Make a token useless from now on; repeating it changes nothing.
+def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
+    """Make a token of the project, or of a user, useless from now on; repeating it changes nothing.
 
     Raises:
         NotFound: there is no such token.
     """
+    owned = tx.one(
+        "SELECT 1 FROM api_token WHERE id = ? AND coalesce(user_id, 0) = ?", (token_id, user_id or 0)
+    )
+    if owned is None:
+        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
     tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
     row = tx.one(f"SELECT {_COLUMNS} FROM api_token WHERE id = ?", (token_id,))
     if row is None:

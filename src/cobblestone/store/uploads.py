@@ -171,9 +171,6 @@ def pack(data: bytes) -> bytes:
 
 def delete_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> list[str]:
     """Forget the outputs of results; the names of those that are files on disk."""
-    names: list[str] = []
-    for result_id in result_ids:
-        rows = tx.query("SELECT name FROM upload WHERE result_id = ? AND data IS NULL", (result_id,))
-        names += [row[0] for row in rows]
-        tx.execute("DELETE FROM upload WHERE result_id = ?", (result_id,))
-    return names
+    rows = tx.query_in("SELECT name FROM upload WHERE result_id IN (??) AND data IS NULL", result_ids)
+    tx.execute_many("DELETE FROM upload WHERE result_id = ?", [(result_id,) for result_id in result_ids])
+    return [row[0] for row in rows]

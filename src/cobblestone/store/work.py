@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.ids import AppId, AppVersionId, BatchId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.states import (
     AssimilateState,
@@ -20,14 +20,23 @@ from cobblestone.domain.states import (
     ValidateState,
     WorkunitError,
 )
-from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Result, Workunit
+from cobblestone.domain.work import (
+    InputFile,
+    JobLimits,
+    OutputSpec,
+    ReplicationRules,
+    Result,
+    Target,
+    Workunit,
+)
 from cobblestone.store.database import Database, Row, Transaction
 
 WORKUNIT_COLUMNS = (
     "id, name, app_id, batch_id, create_time, priority, command_line, input_files, output_specs, rsc_fpops_est,"
     " rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, delay_bound, min_quorum, target_nresults, max_error_results,"
     " max_total_results, max_success_results, need_validate, canonical_result_id, canonical_credit, transition_time,"
-    " error_mask, assimilate_state, file_delete_state, hr_class, app_version_id, fixed_credit"
+    " error_mask, assimilate_state, file_delete_state, hr_class, app_version_id, fixed_credit, rsc_bandwidth_bound,"
+    " target_host_id, target_user_id, target_team_id, size_class, turn"
 )
 RESULT_COLUMNS = (
     "id, name, workunit_id, app_id, server_state, outcome, client_state, validate_state, file_delete_state, host_id,"
@@ -35,6 +44,13 @@ RESULT_COLUMNS = (
     " elapsed_time, exit_status, claimed_credit, granted_credit, peak_flops, fpops_counted,"
     " intops_counted, outlier"
 )
+
+ANYBODY = Target()
+TARGETED = (
+    "assimilate_state = 0 AND"
+    " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
+)
+"""Condition on unfinished workunits that are for one host, user or team; an index has it."""
 
 decode_inputs = msgspec.json.Decoder(tuple[InputFile, ...]).decode
 decode_outputs = msgspec.json.Decoder(tuple[OutputSpec, ...]).decode
@@ -48,13 +64,25 @@ _DELETE_STATES = {int(state): state for state in FileDeleteState}
 
 
 def limits_from(row: Sequence[Any]) -> JobLimits:
-    """Limits from five columns in the order of ``WORKUNIT_COLUMNS``."""
+    """Limits from five columns in the order of ``WORKUNIT_COLUMNS``, and the bandwidth if it follows."""
     return JobLimits(
         rsc_fpops_est=row[0],
         rsc_fpops_bound=row[1],
         rsc_memory_bound=row[2],
         rsc_disk_bound=row[3],
         delay_bound=row[4],
+        rsc_bandwidth_bound=row[5] if len(row) > 5 else 0.0,
+    )
+
+
+def target_from(host_id: int | None, user_id: int | None, team_id: int | None) -> Target:
+    """Who alone may get a job, from three columns."""
+    if host_id is None and user_id is None and team_id is None:
+        return ANYBODY
+    return Target(
+        host_id=None if host_id is None else HostId(host_id),
+        user_id=None if user_id is None else UserId(user_id),
+        team_id=None if team_id is None else TeamId(team_id),
     )
 
 
@@ -70,7 +98,7 @@ def workunit_from(row: Row) -> Workunit:
         command_line=row[6],
         input_files=decode_inputs(row[7]),
         output_specs=decode_outputs(row[8]),
-        limits=limits_from(row[9:14]),
+        limits=limits_from((*row[9:14], row[29])),
         rules=ReplicationRules(
             min_quorum=row[14],
             target_nresults=row[15],
@@ -88,6 +116,9 @@ def workunit_from(row: Row) -> Workunit:
         hr_class=row[26],
         app_version_id=None if row[27] is None else AppVersionId(row[27]),
         fixed_credit=row[28],
+        target=target_from(row[30], row[31], row[32]),
+        size_class=row[33],
+        turn=row[34],
     )
 
 

@@ -143,12 +143,12 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
     return AccountInfoQuery(account_key=key)
 
 
-def parse_web_query(query: str) -> dict[str, str]:
+def parse_web_query(query: str, *, max_fields: int = MAX_QUERY_FIELDS) -> dict[str, str]:
     """Fields of a URL's query part, the last of several.  Raises WebRpcFailure for one that is too long."""
     if len(query) > MAX_QUERY:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request is too long")
     try:
-        fields = parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+        fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
     except ValueError:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request has too many fields") from None
     return {name: "".join(c for c in value if c >= " " and c != "\x7f") for name, value in fields}

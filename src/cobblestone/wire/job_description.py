@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.values import value
@@ -126,6 +127,7 @@ def _flag(name: str, value: bool, indent: str = _INDENT) -> str:
     return f"{indent}<{name}/>\n" if value else ""
 
 
+@lru_cache(maxsize=64)
 def write_app(app: AppBlock) -> str:
     """Write an ``<app>``."""
     return (
@@ -139,6 +141,7 @@ def write_app(app: AppBlock) -> str:
     )
 
 
+@lru_cache(maxsize=1024)  # the files of an app version go into nearly every reply
 def write_file_info(file: FileInfo) -> str:
     """Write the ``<file_info>`` of a download."""
     urls = "".join(scalar("url", url, _INDENT) for url in file.urls)

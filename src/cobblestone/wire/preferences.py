@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from cobblestone.domain.errors import LocalProtocolError
+from cobblestone.domain.ids import AppId
+from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.values import value
 from cobblestone.wire.free_text import read_verbatim
 from cobblestone.wire.lenience import Lenience
@@ -46,6 +48,7 @@ _NUMBERS = {
     "ram_max_used_idle_pct": 100.0,
 }
 MAX_CACHED = 4096
+VENUES = ("home", "work", "school")
 _WANTED = re.compile(rf"<({'|'.join((*_NUMBERS, 'global_prefs_source_email_hash'))})>([^<]*)</")
 
 
@@ -80,6 +83,69 @@ def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
 _read_cached = lru_cache(maxsize=1024)(_read)
 
 
+GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
+"""Elements of project preferences that exclude a type of GPU."""
+
+_PROJECT_TAG = re.compile(
+    rf"<(app_id|allow_non_preferred_apps|allow_beta_work|no_cpu|no_gpus|max_jobs|max_cpus|resource_share|"
+    rf"{'|'.join(GPU_FLAGS)})(?:/>|>\s*([^<]*?)\s*</\1>)"
+)
+_VENUE = re.compile(r'<venue\s+name="([^"]*)"\s*>(.*?)</venue>', re.DOTALL)
+MAX_SELECTED_APPS = 1000
+MAX_JOBS = 1_000_000
+
+
+def read_project_preferences(text: str, venue: str = "") -> ProjectPreferences:
+    """Read ``<project_preferences>`` for one venue (``home``, ``work``, ``school``, or empty: the general ones).
+
+    A venue without a section of its own has the general ones.  Values that cannot be read count as absent, so that
+    preferences are never a reason to refuse a request.
+    """
+    return _read_project_cached(text, venue) if text else _NO_PREFERENCES
+
+
+def _read_project(text: str, venue: str) -> ProjectPreferences:
+    sections = dict(_VENUE.findall(text))
+    chosen = sections.get(venue) if venue else None
+    found = _PROJECT_TAG.findall(_VENUE.sub("", text) if chosen is None else chosen)
+    values = dict(found)
+    no_gpu_types = {gpu for flag, gpu in GPU_FLAGS.items() if _is_set(values.get(flag, "0"))}
+    if _is_set(values.get("no_gpus", "0")):
+        no_gpu_types |= set(GPU_FLAGS.values())
+    apps = {_whole(value, 2**31) for name, value in found[:MAX_SELECTED_APPS] if name == "app_id"}
+    return ProjectPreferences(
+        selected_apps=frozenset(AppId(number) for number in apps if number),
+        allow_non_preferred=_is_set(values.get("allow_non_preferred_apps", "0")),
+        allow_beta=_is_set(values.get("allow_beta_work", "0")),
+        no_cpu=_is_set(values.get("no_cpu", "0")),
+        no_gpu_types=frozenset(no_gpu_types),
+        max_jobs=_whole(values.get("max_jobs", ""), MAX_JOBS),
+        max_cpus=_whole(values.get("max_cpus", ""), MAX_JOBS),
+        resource_share=_share(values.get("resource_share", "100")),
+    )
+
+
+_read_project_cached = lru_cache(maxsize=4096)(_read_project)
+_NO_PREFERENCES = ProjectPreferences()
+
+
+def _is_set(value: str) -> bool:
+    """A flag is set by an empty element, and by any number but 0."""
+    return value == "" or _share(value, 0.0) != 0
+
+
+def _whole(value: str, most: int) -> int:
+    return min(int(value), most) if value.isascii() and value.isdecimal() and len(value) <= 18 else 0
+
+
+def _share(value: str, default: float = 100.0) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        return default
+    return number if 0 <= number <= 1e9 else default
+
+
 def parse_global_preferences(text: str) -> GlobalPreferences:
     """Read preferences that were stored earlier."""
     return read_global_preferences(text.encode().decode("latin-1"), [])
@@ -91,14 +157,48 @@ def write_global_preferences(values: Mapping[str, float | bool | str]) -> str:
 
 
 def write_project_preferences(
-    *, resource_share: float = 100.0, project_specific: Mapping[str, float | bool | str] | None = None
+    general: ProjectPreferences | None = None,
+    *,
+    venues: Mapping[str, ProjectPreferences] | None = None,
+    project_specific: Mapping[str, float | bool | str] | None = None,
 ) -> str:
-    """Write ``<project_preferences>``; ``project_specific`` is copied into the program's init data."""
-    inner = "".join(scalar(name, value) for name, value in (project_specific or {}).items())
-    _check_names(project_specific or {})
-    specific = f"<project_specific>\n{inner}</project_specific>\n" if inner else ""
+    """Write ``<project_preferences>``, with a section for each venue that has its own.
+
+    ``project_specific`` is copied into the program's init data.
+
+    Raises:
+        LocalProtocolError: a venue is not one of the client's, or a name cannot be an element.
+    """
+    specific = dict(project_specific or {})
+    _check_names(specific)
+    sections = ""
+    for venue, preferences in (venues or {}).items():
+        if venue not in VENUES:
+            raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
+        sections += f'<venue name="{venue}">\n{_project_elements(preferences, specific)}</venue>\n'
+    own = _project_elements(general or ProjectPreferences(), specific)
+    return f"<project_preferences>\n{own}{sections}</project_preferences>"
+
+
+def _project_elements(preferences: ProjectPreferences, specific: Mapping[str, float | bool | str]) -> str:
+    flags = {
+        "no_cpu": preferences.no_cpu,
+        **{flag: gpu in preferences.no_gpu_types for flag, gpu in GPU_FLAGS.items()},
+        "allow_beta_work": preferences.allow_beta,
+        "allow_non_preferred_apps": preferences.allow_non_preferred,
+    }
+    inner = "".join(scalar("app_id", number) for number in sorted(preferences.selected_apps))
+    inner += "".join(
+        scalar(name, number)
+        for name, number in (("max_jobs", preferences.max_jobs), ("max_cpus", preferences.max_cpus))
+        if number
+    )
+    inner += "".join(scalar(name, value) for name, value in specific.items())
+    project_specific = f"<project_specific>\n{inner}</project_specific>\n" if inner else ""
     return (
-        f"<project_preferences>\n{scalar('resource_share', resource_share)}{specific}</project_preferences>"
+        scalar("resource_share", preferences.resource_share)
+        + "".join(scalar(name, 1) for name, is_set in flags.items() if is_set)
+        + project_specific
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.values import value
@@ -238,16 +239,23 @@ def _tail(out: list[str], reply: SchedulerReply) -> None:
     out += (scalar("no_rsc_apps", name) for name in reply.no_rsc_apps)
     if reply.desired_disk_usage:
         out.append(f"<desired_disk_usage>{decimal(reply.desired_disk_usage)}</desired_disk_usage>\n")
-    if reply.rss_feeds:
-        out.append("<rss_feeds>\n")
-        out += (_rss_feed(feed) for feed in reply.rss_feeds)
-        out.append("</rss_feeds>\n")
-    if reply.gui_urls:
-        out.append("<gui_urls>\n")
-        out += (_gui_url(url) for url in reply.gui_urls)
-        out.append("</gui_urls>\n")
+    out.append(_links(reply.rss_feeds, reply.gui_urls))
     if reply.project_files:
         out.append(f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n")
+
+
+@lru_cache(maxsize=16)  # hardly ever more than one pair is in use
+def _links(rss_feeds: tuple[RssFeed, ...], gui_urls: tuple[GuiUrl, ...]) -> str:
+    out: list[str] = []
+    if rss_feeds:
+        out.append("<rss_feeds>\n")
+        out += (_rss_feed(feed) for feed in rss_feeds)
+        out.append("</rss_feeds>\n")
+    if gui_urls:
+        out.append("<gui_urls>\n")
+        out += (_gui_url(url) for url in gui_urls)
+        out.append("</gui_urls>\n")
+    return "".join(out)
 
 
 def _rss_feed(feed: RssFeed) -> str:

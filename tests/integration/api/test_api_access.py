@@ -17,7 +17,7 @@ from cobblestone.store.tokens import Scope
 def concrete(endpoint: Endpoint[Any, Any]) -> str:
     """An address of the endpoint."""
     path = endpoint.path.replace(":int", "")
-    for name in ("batch_id", "job_id", "version_id", "token_id", "team_id"):
+    for name in ("batch_id", "job_id", "version_id", "token_id", "team_id", "host_id"):
         path = path.replace(f"{{{name}}}", "1")
     return path.replace("{name}", "some")
 

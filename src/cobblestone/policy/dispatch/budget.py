@@ -71,15 +71,22 @@ class Budget:
         self._held_gpu_total = sum(self._held_gpu.values())
         self._records: dict[AppVersionId, HostAppVersion] = {}
         self._sent: dict[AppVersionId, int] = {}
+        self._given_of_app: dict[AppId, int] = {}
 
-    def record(self, version_id: AppVersionId) -> HostAppVersion:
-        """The host's record of this version as it stands today."""
+    def record(self, version_id: AppVersionId, initial: int = 0) -> HostAppVersion:
+        """The host's record of this version as it stands today; ``initial``: the app's own quota of new hosts."""
         found = self._records.get(version_id)
         if found is None:
             found = self._stored.get(version_id)
             if found is None:
                 found = HostAppVersion(host_id=self._host_id, app_version_id=version_id)
-            found = quota.for_today(found, daily_quota=self._limits.daily_quota, now=self._now)
+            limits = self._limits
+            found = quota.for_today(
+                found,
+                daily_quota=limits.daily_quota,
+                initial=initial or limits.daily_quota_init,
+                now=self._now,
+            )
             self._records[version_id] = found
         return found
 
@@ -110,27 +117,60 @@ class Budget:
             refusal = self._refuse_app(own, app, resource, gpu)
             if refusal is not None:
                 return refusal
-        record = self.record(version_id)
-        sent = record.n_jobs_today + self._sent.get(version_id, 0)
-        limit = self._daily_limit(record, resource)
-        if sent < limit:
-            return None
-        code = Code.QUOTA_FAILING if limit < min(2, self._limits.daily_quota) else Code.QUOTA
-        hours_left = round(quota.seconds_to_next_day(self._host_id, self._now) / 3600, 1)
-        return explain(code, app=app.user_friendly_name or app.name, limit=limit, hours_left=hours_left)
+        per_reply = app.dispatch.max_jobs_per_rpc
+        if per_reply and self._given_of_app.get(app.id, 0) >= per_reply:
+            return explain(Code.PER_REQUEST_OF_APP, app=app.title, limit=per_reply)
+        return self._refuse_by_quota(app, version_id, resource)
 
-    def take(self, app_id: AppId, version_id: AppVersionId, usage: ResourceUsage, seconds: float) -> None:
+    def refuse_always(self, app: App) -> Reason | None:
+        """Why this host gets no job of an app of which it should always have one."""
+        held = self._held.get(app.id, 0)
+        return explain(Code.HELD_OF_APP, app=app.title, held=held, limit=1) if held else None
+
+    def _refuse_by_quota(self, app: App, version_id: AppVersionId, resource: str) -> Reason | None:
+        limits = self._limits
+        initial = app.dispatch.max_jobs_per_day_init or limits.daily_quota_init
+        record = self.record(version_id, initial)
+        processors = self._processors(resource)
+        if (
+            initial
+            and record.max_jobs_per_day <= initial
+            and not record.et_n
+            and not record.consecutive_valid
+        ):
+            # Nothing came back yet: what a host can waste before anybody notices is bounded here.
+            held, most = self._held.get(app.id, 0), max(int(initial * processors), 1)
+            if held >= most:
+                return explain(Code.UNPROVEN, app=app.title, held=held, limit=most)
+        limit = quota.daily_limit(record, daily_quota=limits.daily_quota, processors=processors)
+        if record.n_jobs_today + self._sent.get(version_id, 0) < limit:
+            return None
+        seconds = quota.seconds_to_next_quota(record, daily_quota=limits.daily_quota, now=self._now)
+        hours_left = round(seconds / 3600, 1)
+        if not record.bad_results:
+            return explain(Code.QUOTA, app=app.title, limit=limit, hours_left=hours_left)
+        if quota.pause_days(record, limits.daily_quota) > 1:
+            return explain(Code.QUOTA_PAUSED, app=app.title, hours_left=hours_left)
+        return explain(
+            Code.QUOTA_FAILING, app=app.title, bad=record.bad_results, limit=limit, hours_left=hours_left
+        )
+
+    def take(self, app: App, version_id: AppVersionId, usage: ResourceUsage, seconds: float) -> None:
         """Count one job of ``seconds`` expected seconds as given."""
         resource = usage.resource
         gpu = resource != CPU
-        instances = usage.ngpus if gpu else usage.avg_ncpus
-        want = self.wants[resource]
-        want.seconds -= seconds * instances
-        want.instances -= instances
-        want.delay += seconds * instances / want.processors
-        if not want.open:
-            self.open.discard(resource)
+        app_id = app.id
+        if not app.dispatch.non_cpu_intensive:
+            instances = usage.ngpus if gpu else usage.avg_ncpus
+            want = self.wants[resource]
+            want.seconds -= seconds * instances
+            want.instances -= instances
+            want.delay += seconds * instances / want.processors
+            if not want.open:
+                self.open.discard(resource)
         self.given += 1
+        if app.dispatch.max_jobs_per_rpc:
+            self._given_of_app[app_id] = self._given_of_app.get(app_id, 0) + 1
         self._held_total += 1
         self._held[app_id] = self._held.get(app_id, 0) + 1
         if gpu:
@@ -145,11 +185,11 @@ class Budget:
             for version_id, count in self._sent.items()
         )
 
-    def _daily_limit(self, record: HostAppVersion, resource: str) -> int:
-        processors = self.ncpus
-        if resource != CPU:
-            processors = self._gpus.get(resource, 1) * self._limits.gpu_multiplier
-        return quota.daily_limit(record, daily_quota=self._limits.daily_quota, processors=processors)
+    def _processors(self, resource: str) -> float:
+        """Processors that a daily quota is multiplied by."""
+        if resource == CPU:
+            return self.ncpus
+        return self._gpus.get(resource, 1) * self._limits.gpu_multiplier
 
     def _most(self, limits: InProgressLimits, gpu: bool) -> int | None:
         cap: JobCap | None = limits.gpu if gpu else limits.cpu
@@ -160,7 +200,7 @@ class Budget:
         return int(cap.jobs * (self._gpu_total if gpu else self.ncpus))
 
     def _refuse_app(self, limits: InProgressLimits, app: App, resource: str, gpu: bool) -> Reason | None:
-        name = app.user_friendly_name or app.name
+        name = app.title
         held = self._held.get(app.id, 0)
         if limits.total is not None and held >= limits.total:
             return explain(Code.HELD_OF_APP, app=name, held=held, limit=limits.total)

@@ -12,18 +12,24 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.apps import ANY_PLATFORM
+from cobblestone.domain.apps import ANY_PLATFORM, App
 from cobblestone.domain.ids import AppId, AppVersionId, WorkunitId
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
 from cobblestone.policy.dispatch.explain import Code, by_importance, explain
+from cobblestone.policy.dispatch.homogeneous import hr_class
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space
+from cobblestone.policy.dispatch.reliability import is_reliable, shortened_delay
 from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.suitability import by_suitability
 from cobblestone.policy.dispatch.tally import Tally
 from cobblestone.policy.estimate.speed import job_seconds
+from cobblestone.policy.validation.adaptive_replication import must_replicate
 
 HeldWorkunits = AbstractSet[WorkunitId] | Callable[[Sequence[WorkunitId]], AbstractSet[WorkunitId]]
 """Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time."""
@@ -64,9 +70,12 @@ def choose_work(
         reason, own_delay = refused
         return DispatchDecision(refusals=(reason,), request_delay=min(max(delay, own_delay), MAX_DELAY))
     budget = Budget(request, limits, now)
-    if not budget.open:
+    always = frozenset(app_id for app_id in catalogue.always_apps if not request.in_progress.get(app_id))
+    if not budget.open and not always:
         return DispatchDecision(refusals=(explain(Code.NOT_REQUESTED),), request_delay=min(delay, MAX_DELAY))
-    selection = _Selection(request, catalogue, limits, budget, (already_at_user, already_at_host), now, rng)
+    selection = _Selection(
+        request, catalogue, limits, budget, (already_at_user, already_at_host), now, rng, always
+    )
     selection.run(candidates)
     refusals = selection.refusals()
     if not selection.assignments and refusals[0].code == Code.DISK:
@@ -133,6 +142,7 @@ class _Selection:
         held: tuple[HeldWorkunits, HeldWorkunits],
         now: float,
         rng: random.Random,
+        always: frozenset[AppId] = frozenset(),
     ) -> None:
         self.assignments: list[Assignment] = []
         self._request = request
@@ -143,7 +153,11 @@ class _Selection:
         self._held_by_host = held[1] if limits.one_result_per_host_per_wu else _NOTHING
         self._once = limits.one_result_per_user_per_wu or limits.one_result_per_host_per_wu
         self._now = now
-        self._chooser = VersionChooser(request, catalogue, limits, budget, rng)
+        self._rng = rng
+        self._always = set(always)  #: apps of which the host still lacks its one job
+        self._scored = catalogue.scored
+        self._chooser = VersionChooser(request, catalogue, limits, budget, rng, now=now)
+        self._workload: Workload | None = None
         self._tally = Tally()
         self._choices: dict[_ChoiceKey, Match | None] = {}
         self._taken: set[WorkunitId] = set()
@@ -152,6 +166,8 @@ class _Selection:
 
     def run(self, candidates: Iterable[Candidate]) -> None:
         """Walk over the candidates; apps that the volunteer did not select come last, if at all."""
+        if self._scored:
+            candidates = by_suitability(candidates, self._request, self._apps, self._choice)
         second_choice: list[Candidate] = []
         if self._walk(candidates, second_choice) or not second_choice:
             return
@@ -204,8 +220,11 @@ class _Selection:
         match = self._choice(candidate)
         if match is None or not self._is_for_us(candidate):
             return False
-        if candidate.hr_class and candidate.hr_class != self._request.hr_class:
+        if candidate.hr_class and not self._computes_alike(candidate):
             self._tally.note(Code.HR_CLASS)
+            return False
+        if candidate.retry and not self._may_retry(candidate, match):
+            self._tally.note(Code.RETRY_RESERVED)
             return False
         if self._once and candidate.workunit_id in self._taken:
             self._tally.note(Code.ALREADY_AT_USER)
@@ -229,14 +248,67 @@ class _Selection:
         if job.rsc_disk_bound > self._budget.disk_left:
             self._tally.note(Code.DISK, job.rsc_disk_bound)
             return False
+        if job.rsc_bandwidth_bound:
+            measured = self._request.host.description.n_bwdown
+            if 0 < measured < job.rsc_bandwidth_bound:
+                self._tally.note(Code.BANDWIDTH, job.rsc_bandwidth_bound, (measured, 0.0))
+                return False
+        if candidate.app_id in self._always:
+            return True  # runs beside all others
         delay = self._budget.wants[match.usage.resource].delay
         # A host with nothing queued always gets one job, however slow it is.
-        if delay > 0 and self._limits.check_deadline:
-            done = delay + job_seconds(job.rsc_fpops_est, match.usage.flops, match.available)
-            if done > job.delay_bound:
-                self._tally.note(Code.DEADLINE, done, (delay, match.available))
-                return False
-        return True
+        return delay <= 0 or not self._limits.check_deadline or self._in_time(job, match, delay)
+
+    def _in_time(self, job: JobLimits, match: Match, delay: float) -> bool:
+        """The deadline: with all jobs that the client holds, if it told them, else by its own estimated delay."""
+        seconds = job_seconds(job.rsc_fpops_est, match.usage.flops, match.available)
+        usage = match.usage
+        if (
+            self._limits.workload_sim
+            and self._request.workload
+            and not usage.gpu_type
+            and usage.avg_ncpus <= 1
+        ):
+            if self._known_workload().admits(BookedJob(job.delay_bound, seconds)):
+                return True
+            self._tally.note(Code.DEADLINE_OF_OTHERS)
+            return False
+        done = delay + seconds
+        if done <= job.delay_bound:
+            return True
+        self._tally.note(Code.DEADLINE, done, (delay, match.available))
+        return False
+
+    def _known_workload(self) -> Workload:
+        if self._workload is None:
+            self._workload = Workload(self._request.workload, ncpus=int(self._budget.ncpus))
+        return self._workload
+
+    def _hr_class(self, app_id: AppId) -> int:
+        """The host's class of homogeneous redundancy for this app."""
+        app = self._apps.get(app_id)
+        if app is None:
+            return 0
+        return hr_class(self._request.host.description, app.dispatch.homogeneous_redundancy)
+
+    def _computes_alike(self, candidate: Candidate) -> bool:
+        """Whether the host is of the class that the workunit is committed to (if the app still asks for that)."""
+        app = self._apps.get(candidate.app_id)
+        if app is None or not app.dispatch.homogeneous_redundancy:
+            return True
+        return candidate.hr_class == self._hr_class(app.id)
+
+    def _may_retry(self, candidate: Candidate, match: Match) -> bool:
+        """Whether this result, which follows a lost one, may go to this host already."""
+        rules = self._limits.retries
+        if rules.reliable_seconds <= 0 or self._now >= candidate.create_time + rules.reliable_seconds:
+            return True
+        return self._apps[candidate.app_id].beta or self._is_reliable(match)
+
+    def _is_reliable(self, match: Match) -> bool:
+        limits = self._limits
+        record = self._budget.record(match.version.id)
+        return is_reliable(record, rules=limits.retries, daily_quota=limits.daily_quota)
 
     def _choice(self, candidate: Candidate) -> Match | None:
         """The version for this candidate; found once per app, since most candidates of an app are alike."""
@@ -260,8 +332,12 @@ class _Selection:
 
     def _refuse_app(self, app_id: AppId) -> tuple[Reason, ...]:
         app = self._apps.get(app_id)
-        if app is not None and app.beta and not self._request.preferences.allow_beta:
-            return (explain(Code.BETA_APP, app=app.user_friendly_name or app.name),)
+        if app is None:
+            return ()
+        if app.beta and not self._request.preferences.allow_beta:
+            return (explain(Code.BETA_APP, app=app.title),)
+        if app.dispatch.homogeneous_redundancy and not self._hr_class(app_id):
+            return (explain(Code.HR_UNKNOWN, app=app.title),)
         return ()
 
     def _give(self, chunk: Sequence[Candidate]) -> bool:
@@ -288,29 +364,59 @@ class _Selection:
         job = candidate.limits
         usage = match.usage
         seconds = job_seconds(job.rsc_fpops_est, usage.flops, match.available)
+        app = self._apps[candidate.app_id]
+        rules = app.dispatch
         self.assignments.append(
             Assignment(
                 candidate=candidate,
                 version=match.version,
                 platform=match.platform,
                 usage=usage,
-                report_deadline=self._now + job.delay_bound,
+                report_deadline=self._now + self._delay(candidate, match, seconds),
                 estimated_seconds=seconds,
+                hr_class=self._hr_class(app.id) if rules.homogeneous_redundancy else 0,
+                commit_version=rules.homogeneous_app_version,
+                quorum=self._quorum(app, candidate, match) if rules.adaptive else 0,
             )
         )
         self._taken.add(candidate.workunit_id)
         budget = self._budget
         budget.disk_left -= job.rsc_disk_bound
-        budget.take(candidate.app_id, match.version.id, usage, seconds)
-        if usage.resource not in budget.open or budget.refuse(
-            self._apps[candidate.app_id], match.version.id, usage.resource
+        budget.take(app, match.version.id, usage, seconds)
+        if self._workload is not None:
+            self._workload.add(BookedJob(job.delay_bound, seconds))
+        if rules.non_cpu_intensive:
+            self._always.discard(app.id)
+        if (
+            rules.non_cpu_intensive
+            or usage.resource not in budget.open
+            or budget.refuse(app, match.version.id, usage.resource)
         ):
             # Refused stays refused, since a budget only shrinks; what was possible is looked at anew.
             for key in [key for key, choice in self._choices.items() if choice is not None]:
                 del self._choices[key]
 
+    def _delay(self, candidate: Candidate, match: Match, seconds: float) -> float:
+        """Seconds until the deadline: reliable hosts may get less for a retry."""
+        full = candidate.limits.delay_bound
+        retries = self._limits.retries
+        if not candidate.retry or retries.delay_factor >= 1 or not self._is_reliable(match):
+            return full
+        return shortened_delay(full, seconds, retries)
+
+    def _quorum(self, app: App, candidate: Candidate, match: Match) -> int:
+        """Adaptive replication: how many results must agree on this job; 0 if this one is enough."""
+        if (
+            candidate.replicated
+            or candidate.target_host_id is not None
+            or candidate.target_user_id is not None
+        ):
+            return 0  # (a job for one person's computers is checked by nobody)
+        trusted = self._budget.record(match.version.id).consecutive_valid
+        return app.rules.min_quorum if must_replicate(trusted, self._rng) else 0
+
     def _stopped(self) -> bool:
-        if not self._budget.open:
+        if not self._budget.open and not self._always:
             return True
         reason = self._budget.stop()
         if reason is None:
@@ -327,7 +433,7 @@ class _Selection:
             seen.add(candidate.app_id)
             if self._choice(candidate) is not None:
                 app = self._apps[candidate.app_id]
-                self._tally.add((explain(Code.APP_NOT_SELECTED, app=app.user_friendly_name or app.name),))
+                self._tally.add((explain(Code.APP_NOT_SELECTED, app=app.title),))
 
 
 def _look_up(held: HeldWorkunits, ids: Sequence[WorkunitId]) -> AbstractSet[WorkunitId]:

@@ -25,15 +25,19 @@ class BookedJob(NamedTuple):
 class Workload:
     """The jobs in progress on a host, as the server believes them to be, in order of deadline."""
 
-    __slots__ = ("_jobs", "_late", "ncpus")
+    __slots__ = ("_jobs", "_late", "_soonest", "_total", "ncpus")
 
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
         self._jobs = sorted(jobs, key=_job_deadline)
         self._late = _finish_times(self._jobs, self.ncpus)
+        self._total = sum(job.remaining for job in self._jobs)
+        self._soonest = self._jobs[0].deadline if self._jobs else float("inf")
 
     def admits(self, candidate: BookedJob) -> bool:
         """Tell whether the candidate would be in time and leave everybody no worse off."""
+        if self._total + candidate.remaining <= min(self._soonest, candidate.deadline):
+            return True  # one processor alone would do it all before the first deadline
         jobs = [(job.deadline, job.remaining, late) for job, late in zip(self._jobs, self._late, strict=True)]
         insort(jobs, (candidate.deadline, candidate.remaining, -1.0), key=_by_deadline)
         booked = [0.0] * self.ncpus
@@ -52,6 +56,8 @@ class Workload:
             position -= 1
         self._jobs.insert(position, job)
         self._late.insert(position, -1.0)
+        self._total += job.remaining
+        self._soonest = self._jobs[0].deadline
 
 
 def _job_deadline(job: BookedJob) -> float:

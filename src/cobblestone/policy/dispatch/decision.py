@@ -42,6 +42,9 @@ class Assignment:
     usage: ResourceUsage
     report_deadline: float  #: Unix seconds, as the client is told (no grace period)
     estimated_seconds: float  #: expected elapsed time, availability of the host included
+    hr_class: int = 0  #: class that the workunit becomes committed to; 0 = none
+    commit_version: bool = False  #: the workunit becomes committed to the version
+    quorum: int = 0  #: adaptive replication: so many results must agree; 0 = as it is
 
 
 @value(kw_only=True)

@@ -29,21 +29,29 @@ class Code(StrEnum):
     HELD_OF_TYPE = "held_limit_of_processor_type"
     HELD_OF_APP = "held_limit_of_app"
     HELD_OF_APP_AND_TYPE = "held_limit_of_app_and_processor_type"
+    QUOTA_PAUSED = "pause_after_failures"
     QUOTA_FAILING = "daily_quota_after_failures"
     QUOTA = "daily_quota"
+    UNPROVEN = "held_limit_of_new_host"
     PER_REQUEST = "limit_per_request"
+    PER_REQUEST_OF_APP = "limit_per_request_of_app"
     DISK = "disk"
     DEADLINE = "deadline"
+    DEADLINE_OF_OTHERS = "deadline_of_other_tasks"
     MEMORY = "memory"
+    BANDWIDTH = "bandwidth"
     ALREADY_AT_USER = "already_at_user"
     ALREADY_AT_HOST = "already_at_host"
     HR_CLASS = "homogeneous_redundancy_class"
+    RETRY_RESERVED = "retry_for_reliable_hosts"
     PREFERENCES_EXCLUDE = "preferences_exclude_processor_type"
     TYPE_NOT_REQUESTED = "processor_type_not_requested"
     GPU_MISSING = "gpu_missing"
     GPU_COUNT = "gpu_count"
     GPU_MEMORY = "gpu_memory"
     GPU_DRIVER = "gpu_driver"
+    NO_PYTHON = "no_python"
+    HR_UNKNOWN = "homogeneous_redundancy_unknown"
     CPU_FEATURE = "cpu_feature"
     CPU_COUNT = "cpu_count"
     CPU_VENDOR = "cpu_vendor"
@@ -124,16 +132,28 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "This computer holds {held} {subject} tasks of {app}, and the project allows {limit} at a time. It "
         "gets more when it reports finished tasks."
     ),
+    Code.QUOTA_PAUSED: _ask(
+        "Nothing but bad tasks of {app} came from this computer, so it gets a single one in {hours_left} h. "
+        "Look at the failed tasks on the project's pages: their messages say what is wrong. When one task is right, "
+        "more follow at once."
+    ),
     Code.QUOTA_FAILING: _ask(
-        "Tasks of {app} failed on this computer, so it gets only {limit} a day. The number doubles with each "
-        "task that succeeds; look at the failed tasks on the project's pages. The next day begins in "
-        "{hours_left} h."
+        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets {limit} a day for "
+        "now. The number doubles with each right one; look at the failed tasks on the project's pages. The next "
+        "day begins in {hours_left} h."
     ),
     Code.QUOTA: _note(
         "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
         "number grows when tasks succeed."
     ),
     Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more by itself."),
+    Code.UNPROVEN: _note(
+        "This computer holds {held} tasks of {app} and has not returned one yet; a new computer gets {limit} until "
+        "then. The first one that is done brings more."
+    ),
+    Code.PER_REQUEST_OF_APP: _note(
+        "One reply holds at most {limit} tasks of {app}. The client asks for more by itself."
+    ),
     Code.DISK: _ask(
         "Tasks need {need_gb} GB of disk, and this computer leaves {have_gb} GB to the client. Free some "
         "disk, or allow more in the computing preferences."
@@ -142,6 +162,14 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "Tasks would be late here: the shortest would be done in {need_hours} h (it computes "
         "{available_percent} % of the time, and {delay_hours} h of work are waiting). More computing time or "
         "a smaller work buffer would help."
+    ),
+    Code.DEADLINE_OF_OTHERS: _note(
+        "{tasks} waiting tasks would be late here, or make others late: the work that the client holds already, of all "
+        "projects, fills its time until their deadlines. A smaller work buffer, or more computing time, would help."
+    ),
+    Code.BANDWIDTH: _note(
+        "Tasks need a connection of {need_kb} kB/s, and this computer's downloads reach {have_kb} kB/s. It gets them when "
+        "its connection is faster."
     ),
     Code.MEMORY: _ask(
         "Tasks need {need_mb} MB of memory, and this computer lets the client use {have_mb} MB. Allow more "
@@ -158,6 +186,18 @@ EXPLANATIONS: dict[Code, Explanation] = {
     Code.HR_CLASS: _note(
         "The {tasks} waiting tasks must run on another kind of processor and system than this computer's, so "
         "that results can be compared. New work of the project will bring tasks."
+    ),
+    Code.RETRY_RESERVED: _note(
+        "The {tasks} waiting tasks failed elsewhere and are kept for a while for computers that returned many right "
+        "results. This one becomes such a computer by finishing tasks; or it gets them later."
+    ),
+    Code.NO_PYTHON: _ask(
+        "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 so that it is in the "
+        "search path, then say so on the computer's page of this project; without that the project tries again in a week."
+    ),
+    Code.HR_UNKNOWN: _note(
+        "Tasks of {app} are compared bit by bit, and the project does not know the kind of this computer's processor or "
+        "system, so it cannot say which others compute alike."
     ),
     Code.PREFERENCES_EXCLUDE: _ask(
         "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such "

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cobblestone.domain.ids import AppId
+from cobblestone.policy.dispatch.reliability import RetryRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class DispatchLimits:
     """The operator's limits on what one host gets."""
 
     daily_quota: int = 500  #: per host app version and CPU; the reference value Q of the quota rule
+    daily_quota_init: int = 0  #: the value I that a new host begins with; 0 = Q
     gpu_multiplier: float = 1.0  #: weight of a GPU in the daily quota and in ``max_jobs_per_rpc``
     max_jobs_per_rpc: int = 50  #: per processor; 0 = no limit
     max_ncpus: int = 256  #: CPUs counted at most, whatever the host claims
@@ -43,4 +45,8 @@ class DispatchLimits:
     one_result_per_host_per_wu: bool = True
     version_random_factor: float = 1.0  #: how much chance there is in the choice of a version; 0 = none
     check_deadline: bool = True
+    workload_sim: bool = (
+        True  #: check deadlines against all jobs that the client holds, earliest deadline first
+    )
+    retries: RetryRules = RetryRules()
     unsupported_delay: float = 86400.0  #: seconds until a host that cannot be served may ask again

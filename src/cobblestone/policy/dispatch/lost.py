@@ -126,7 +126,7 @@ class _Resending:
         self._limits = limits
         self._now = now
         self._budget = Budget(request, limits, now)
-        self._chooser = VersionChooser(request, catalogue, limits, self._budget, rng, limited=False)
+        self._chooser = VersionChooser(request, catalogue, limits, self._budget, rng, limited=False, now=now)
         self._delays = {name: max(each.estimated_delay, 0.0) for name, each in request.resources.items()}
         self._address_space = address_space(request.host.description.os_name)
 

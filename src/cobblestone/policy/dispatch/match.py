@@ -21,12 +21,15 @@ from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.own_versions import own_app_version, own_usage
 from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
+from cobblestone.policy.dispatch.quota import jobs_per_day
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
+from cobblestone.policy.dispatch.trouble import lacks_interpreter, needs_interpreter
 from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
 from cobblestone.policy.rollout import in_rollout
 
 NEVER_WORKED_SCALE = 0.01  #: speed of a version that only ever failed on the host …
 NEVER_WORKED_CHANCE = 0.99  #: … in this part of the cases; the others give it a new trial
+ALWAYS_NCPUS = 0.01  #: of a processor, used by apps that run beside all others
 
 _ADDRESS_SPACE = {"Win": 2e9, "Lin": 3e9, "Dar": 4e9}  # bytes that a 32-bit program can use, by system
 
@@ -66,6 +69,7 @@ class VersionChooser:
         rng: random.Random,
         *,
         limited: bool = True,
+        now: float = 0.0,
     ) -> None:
         self._request = request
         self._catalogue = catalogue
@@ -77,6 +81,7 @@ class VersionChooser:
         primary = request.platforms[0] if request.platforms else ANONYMOUS_PLATFORM
         self._primary = None if primary == ANONYMOUS_PLATFORM else primary
         description = request.host.description
+        self._no_interpreter = bool(request.host.trouble) and lacks_interpreter(request.host, now=now)
         self._cpu_available = availability(description)
         self._gpu_available = availability(description, gpu=True)
 
@@ -91,8 +96,9 @@ class VersionChooser:
             return self._choose_own(app, committed)
         refusals: list[Reason] = []
         usable: dict[tuple[str, str], tuple[AppVersion, str]] = {}
+        min_version = app.dispatch.min_version
         for version in self._catalogue.versions.get(app_id, ()):
-            if version.deprecated and version.id != committed:
+            if (version.deprecated and version.id != committed) or version.version_num < min_version:
                 continue
             platform = self._platform(version)
             if platform is None:
@@ -115,13 +121,13 @@ class VersionChooser:
         if matches:
             return matches[0] if len(matches) == 1 else max(matches, key=self._selection_speed)
         if not refusals and not usable:
-            return (explain(Code.APP_PLATFORM, app=_name(app), platform=self._primary or ANONYMOUS_PLATFORM),)
+            return (explain(Code.APP_PLATFORM, app=app.title, platform=self._primary or ANONYMOUS_PLATFORM),)
         return tuple(refusals)
 
     def _choose_own(self, app: App, committed: AppVersionId | None) -> Match | tuple[Reason, ...]:
         """The fastest of the client's own versions of the app."""
         if committed is not None:
-            return (explain(Code.COMMITTED_VERSION, app=_name(app)),)
+            return (explain(Code.COMMITTED_VERSION, app=app.title),)
         description = self._request.host.description
         matches: list[Match] = []
         refusals: list[Reason] = []
@@ -141,7 +147,7 @@ class VersionChooser:
         if matches:
             return max(matches, key=lambda match: match.usage.flops)
         if not refusals and all(own.app_name != app.name for own in self._request.own_versions):
-            return (explain(Code.APP_PLATFORM, app=_name(app), platform=ANONYMOUS_PLATFORM),)
+            return (explain(Code.APP_PLATFORM, app=app.title, platform=ANONYMOUS_PLATFORM),)
         return tuple(refusals)
 
     def _platform(self, version: AppVersion) -> str | None:
@@ -157,28 +163,30 @@ class VersionChooser:
     ) -> Reason | None:
         """Why this version is not for this client, whatever the host."""
         if committed is not None and version.id != committed:
-            return explain(Code.COMMITTED_VERSION, app=_name(app))
+            return explain(Code.COMMITTED_VERSION, app=app.title)
         if not version.signed:
-            return explain(Code.UNSIGNED, app=_name(app))
+            return explain(Code.UNSIGNED, app=app.title)
+        if self._no_interpreter and needs_interpreter(version):
+            return explain(Code.NO_PYTHON, app=app.title)
         if not in_rollout(self._request.host.id, version.id, version.rollout_fraction):
-            return explain(Code.NOT_ROLLED_OUT, app=_name(app))
+            return explain(Code.NOT_ROLLED_OUT, app=app.title)
         if version.beta and not self._request.preferences.allow_beta:
-            return explain(Code.BETA_VERSION, app=_name(app))
+            return explain(Code.BETA_VERSION, app=app.title)
         client = self._request.client_version
         if client < version.min_client_version or 0 < version.max_client_version < client:
             too_old = client < version.min_client_version
             return explain(
                 Code.CLIENT_TOO_OLD if too_old else Code.CLIENT_TOO_NEW,
-                app=_name(app),
+                app=app.title,
                 need=client_version_text(
                     version.min_client_version if too_old else version.max_client_version
                 ),
                 have=client_version_text(client),
             )
         if needs_64_bit and "64" not in platform:
-            return explain(Code.NEEDS_64_BIT, app=_name(app))
+            return explain(Code.NEEDS_64_BIT, app=app.title)
         if version.plan_class and not self._request.knows_plan_classes:
-            return explain(Code.NO_PLAN_CLASSES, app=_name(app))
+            return explain(Code.NO_PLAN_CLASSES, app=app.title)
         return None
 
     def _usage(self, version: AppVersion, app: App) -> ResourceUsage | Reason | None:
@@ -189,11 +197,11 @@ class VersionChooser:
         else:
             plan_class = self._catalogue.plan_classes.get(version.plan_class)
             if plan_class is None:
-                return explain(Code.PLAN_CLASS_UNKNOWN, app=_name(app), wanted=version.plan_class)
+                return explain(Code.PLAN_CLASS_UNKNOWN, app=app.title, wanted=version.plan_class)
             answer = plan_class_usage(
                 plan_class,
                 description,
-                app=_name(app),
+                app=app.title,
                 usable_ncpus=self._budget.ncpus,
                 population=self._catalogue.population,
                 command_line=version.command_line,
@@ -208,13 +216,17 @@ class VersionChooser:
         resource = usage.resource
         preferences = self._request.preferences
         if preferences.no_cpu if resource == CPU else resource in preferences.no_gpu_types:
-            return explain(Code.PREFERENCES_EXCLUDE, app=_name(app), subject=resource)
+            return explain(Code.PREFERENCES_EXCLUDE, app=app.title, subject=resource)
         if not self._limited:
             return usage
+        if app.dispatch.non_cpu_intensive:
+            return self._budget.refuse_always(app) or replace(
+                usage, avg_ncpus=min(usage.avg_ncpus, ALWAYS_NCPUS)
+            )
         if resource not in self._budget.open:
             if resource in self._budget.wants:
                 return None
-            return explain(Code.TYPE_NOT_REQUESTED, app=_name(app), subject=resource)
+            return explain(Code.TYPE_NOT_REQUESTED, app=app.title, subject=resource)
         return self._budget.refuse(app, version.id, resource) or usage
 
     def _match(self, version: AppVersion, platform: str, estimated: ResourceUsage) -> Match:
@@ -235,14 +247,14 @@ class VersionChooser:
         """Speed with some chance in it, so that versions that might be faster get tried."""
         speed = match.usage.flops
         record: HostAppVersion = self._budget.record(match.version.id)
-        only_failed = record.et_n == 0 and record.max_jobs_per_day == 1 and record.consecutive_valid == 0
+        only_failed = (
+            record.et_n == 0
+            and record.consecutive_valid == 0
+            and jobs_per_day(record, self._limits.daily_quota) == 1
+        )
         if only_failed and self._rng.random() < NEVER_WORKED_CHANCE:
             speed *= NEVER_WORKED_SCALE
         factor = self._limits.version_random_factor
         if factor > 0:
             speed *= max(1.0 + factor * self._rng.gauss(0.0, 1.0) / max(record.et_n, 1), 0.1)
         return speed
-
-
-def _name(app: App) -> str:
-    return app.user_friendly_name or app.name

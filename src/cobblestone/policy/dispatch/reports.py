@@ -86,6 +86,7 @@ def judge_report(
     host_id: HostId,
     user_id: UserId,
     daily_quota: int,
+    daily_quota_init: int = 0,
     now: float,
 ) -> ReportDecision:
     """Decide what one report by host ``host_id`` of user ``user_id`` means."""
@@ -109,7 +110,7 @@ def judge_report(
     record = context.record
     if record is not None:
         if success:
-            record = quota.after_success(record, daily_quota)
+            record = quota.after_success(record, daily_quota, daily_quota_init)
         elif report.exit_status not in _ABORTS:
             record = quota.after_failure(record, daily_quota)
     known_state = report.state in _CLIENT_STATES

@@ -7,7 +7,9 @@ from dataclasses import field
 
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, TeamId
+from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.values import value
+from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.own_versions import OwnVersion
 
 ANONYMOUS_PLATFORM = "anonymous"
@@ -24,19 +26,6 @@ class ResourceRequest:
     seconds: float = 0.0  #: instance-seconds of work to fill
     instances: float = 0.0  #: instances that are idle now
     estimated_delay: float = 0.0  #: seconds until an instance would be idle
-
-
-@value(kw_only=True)
-class ProjectPreferences:
-    """What the volunteer chose on the project's preferences page."""
-
-    selected_apps: frozenset[AppId] = frozenset()  #: empty = all
-    allow_non_preferred: bool = False  #: other apps too when the selected ones have no work
-    allow_beta: bool = False
-    no_cpu: bool = False
-    no_gpu_types: frozenset[str] = frozenset()  #: GPU types that must not be used
-    max_jobs: int = 0  #: jobs in progress on a host; 0 = no limit
-    max_cpus: int = 0  #: 0 = no limit
 
 
 @value(kw_only=True)
@@ -59,7 +48,8 @@ class WorkRequest:
     preferences: ProjectPreferences = ProjectPreferences()
     records: Mapping[AppVersionId, HostAppVersion] = field(default_factory=dict[AppVersionId, HostAppVersion])
     team_id: TeamId | None = None
-    hr_class: int = 0  #: homogeneous-redundancy class of the host; 0 = unknown
+    workload: tuple[BookedJob, ...] = ()  #: jobs of all projects that the client holds, for the EDF test
+    sticky_files: frozenset[str] = frozenset()  #: files of the project that the host keeps
     previous_request_time: float = 0.0  #: Unix seconds of the host's previous request for work; 0 = none
 
     @property

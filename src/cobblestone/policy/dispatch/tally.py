@@ -52,7 +52,9 @@ class Tally:
     def _values(self, code: Code, count: int, ram_bytes: float, disk_bytes: float) -> dict[str, Value]:
         need = self._least[code]
         values: dict[str, Value] = {"tasks": count}
-        if code == Code.MEMORY:
+        if code == Code.BANDWIDTH:
+            values |= {"need_kb": _rounded(need / 1e3), "have_kb": _rounded(self._details[code][0] / 1e3)}
+        elif code == Code.MEMORY:
             values |= {"need_mb": _rounded(need / _MEGABYTE), "have_mb": _rounded(ram_bytes / _MEGABYTE)}
         elif code == Code.DISK:
             values |= {"need_gb": _rounded(need / _GIGABYTE), "have_gb": _rounded(disk_bytes / _GIGABYTE)}

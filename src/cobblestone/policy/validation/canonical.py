@@ -63,6 +63,9 @@ class LookedAt:
     usable: bool
     problem: str = ""  #: why it is not usable, in words; empty when it is
     transient: bool = False  #: not usable *now* (disk away, check ran out of time): look again later
+    assigned_credit: float | None = (
+        None  #: what the project's own function says that it is worth, if there is one
+    )
 
 
 @value(kw_only=True)

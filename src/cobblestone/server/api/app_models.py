@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from cobblestone.domain.apps import App, AppVersion
+from cobblestone.domain.apps import App, AppDispatch, AppVersion
 from cobblestone.domain.job_form import MAX_WORDS, JobForm
 from cobblestone.server.api.routing import FileName, Line, Model, Reply
 
@@ -22,6 +22,10 @@ Some = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 ClientVersion = Annotated[int, msgspec.Meta(ge=0, le=10**7)]
 
 
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+MaxJobs = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
 class LimitsBody(Model):
     """Estimates and hard limits of a job; what is left out stays at its default."""
 
@@ -30,6 +34,7 @@ class LimitsBody(Model):
     rsc_memory_bound: Positive | None = None
     rsc_disk_bound: Positive | None = None
     delay_bound: Seconds | None = None
+    rsc_bandwidth_bound: Amount | None = None  # bytes per second that a computer must download with; 0: any
 
 
 class RulesBody(Model):
@@ -81,7 +86,28 @@ class VersionFileBody(Model):
     signature: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
-Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+class DispatchBody(Model, kw_only=True):
+    """Who gets the jobs of an app, and how many; what is left out stays.  0: no rule of its own."""
+
+    min_version: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = (
+        None  # version numbers below are not used
+    )
+    non_cpu_intensive: bool | None = None  # one job on each computer at all times, beside all others
+    homogeneous_redundancy: Literal["none", "fine", "coarse"] | None = (
+        None  # results of a job go to like computers
+    )
+    homogeneous_app_version: bool | None = None  # … and use one app version
+    adaptive: bool | None = None  # trusted computers compute jobs alone, with spot checks; needs a quorum
+    max_jobs_on_host: MaxJobs | None = None
+    max_jobs_in_progress: MaxJobs | None = None  # per CPU
+    max_gpu_jobs_in_progress: MaxJobs | None = None  # per GPU
+    max_jobs_per_rpc: MaxJobs | None = None
+    max_jobs_per_day_init: MaxJobs | None = None
+    locality: bool | None = None  # jobs go first to computers that have one of their sticky files
+    size_classes: Annotated[list[Positive], msgspec.Meta(max_length=20)] | None = None
+    # speeds (FLOPS, ascending) that separate classes of computers; [] for none
+    size_class_count: Annotated[int, msgspec.Meta(ge=1, le=21)] | None = None
+    # instead: so many classes of equally many of the known computers
 
 
 class CreditBody(Model, kw_only=True):
@@ -92,6 +118,9 @@ class CreditBody(Model, kw_only=True):
     host_scale_check: bool | None = None  # credit scales of hosts only when proven
     partial: bool | None = None  # trickle messages of running jobs bring provisional credit
     per_cpu_second: Amount | None = None  # system "counted": for what cannot count
+    function: Annotated[str, msgspec.Meta(max_length=300)] | None = (
+        None  # system "assigned": FILE.py:function
+    )
 
 
 class AppChanges(Model):
@@ -108,6 +137,7 @@ class AppChanges(Model):
     limits: LimitsBody | None = None
     rules: RulesBody | None = None
     credit: CreditBody | None = None
+    dispatch: DispatchBody | None = None
 
 
 class NewVersion(Model, kw_only=True):
@@ -125,6 +155,10 @@ class NewVersion(Model, kw_only=True):
     min_client_version: ClientVersion = 0
     max_client_version: ClientVersion = 0
     app_changes: AppChanges | None = None  # made together with the version, or not at all
+    # growing parts of the hosts that it reaches step by step (POST /versions/ID/rollout); empty: all at once
+    rollout: Annotated[list[Annotated[float, msgspec.Meta(gt=0, le=1)]], msgspec.Meta(max_length=20)] = (
+        msgspec.field(default_factory=list[float])
+    )
 
 
 class NewApp(Model, kw_only=True):
@@ -146,6 +180,7 @@ class NewApp(Model, kw_only=True):
     credit: CreditBody = msgspec.field(default_factory=CreditBody)
     limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
     rules: RulesBody = msgspec.field(default_factory=RulesBody)
+    dispatch: DispatchBody = msgspec.field(default_factory=DispatchBody)
     beta: bool = False
     version: NewVersion | None = None
 
@@ -158,6 +193,7 @@ class LimitsReply(Reply):
     rsc_memory_bound: float
     rsc_disk_bound: float
     delay_bound: float
+    rsc_bandwidth_bound: float
 
 
 class RulesReply(Reply):
@@ -229,6 +265,24 @@ class CreditReply(Reply):
     host_scale_check: bool
     partial: bool
     per_cpu_second: float
+    function: str
+
+
+class DispatchReply(Reply):
+    """Who gets the jobs of an app, and how many; 0: no rule of its own."""
+
+    min_version: int
+    non_cpu_intensive: bool
+    homogeneous_redundancy: str
+    homogeneous_app_version: bool
+    adaptive: bool
+    max_jobs_on_host: int
+    max_jobs_in_progress: int
+    max_gpu_jobs_in_progress: int
+    max_jobs_per_rpc: int
+    max_jobs_per_day_init: int
+    locality: bool
+    size_classes: list[float]
 
 
 class AppReply(Reply):
@@ -249,6 +303,7 @@ class AppReply(Reply):
     credit: CreditReply
     limits: LimitsReply
     rules: RulesReply
+    dispatch: DispatchReply
     created: float
     versions: list[VersionReply]
 
@@ -293,6 +348,14 @@ def version_reply(version: AppVersion, app_name: str) -> VersionReply:
     )
 
 
+def dispatch_reply(rules: AppDispatch) -> DispatchReply:
+    """Describe who gets the jobs of an app."""
+    values = {name: getattr(rules, name) for name in DispatchReply.__struct_fields__}
+    values["homogeneous_redundancy"] = rules.homogeneous_redundancy.name.lower()
+    values["size_classes"] = list(rules.size_classes)
+    return DispatchReply(**values)
+
+
 def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
     """Describe an app."""
     return AppReply(
@@ -319,9 +382,11 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
             host_scale_check=app.host_scale_check,
             partial=app.partial_credit,
             per_cpu_second=app.credit_per_cpu_second,
+            function=app.credit_function,
         ),
         limits=msgspec.convert(app.limits, LimitsReply, from_attributes=True),
         rules=msgspec.convert(app.rules, RulesReply, from_attributes=True),
+        dispatch=dispatch_reply(app.dispatch),
         created=app.create_time,
         versions=[version_reply(version, app.name) for version in versions],
     )

@@ -17,6 +17,7 @@ from cobblestone.domain.job_form import (
     find_placeholders,
     legal_name,
 )
+from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.validation.agreement import parse_comparison
@@ -24,6 +25,7 @@ from cobblestone.server.api.app_models import (
     AppChanges,
     ComparisonBody,
     CreditBody,
+    DispatchBody,
     LimitsBody,
     NewApp,
     NewVersion,
@@ -33,6 +35,7 @@ from cobblestone.server.api.app_models import (
 from cobblestone.server.daemons.granting import find_system
 from cobblestone.store.files import StoredFile
 
+ASSIGNED = "assigned"
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est
 
 
@@ -213,7 +216,66 @@ def app_from(body: NewApp) -> App:
         rules=rules_from(body.rules),
         output_specs=outputs_from(body.outputs),
     )
-    return with_credit(app, body.credit)
+    return with_dispatch(with_credit(app, body.credit), body.dispatch)
+
+
+def with_dispatch(app: App, body: DispatchBody) -> App:
+    """An app with changed rules about who gets its jobs.
+
+    Raises:
+        JobError: the rules contradict each other.
+    """
+    given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+    if "size_class_count" in given:
+        raise JobError(
+            "dispatch: size_class_count looks at the known computers; change the app after it was made:"
+            f" cobblestone app dispatch {app.name} --size-classes {given['size_class_count']}"
+        )
+    if "homogeneous_redundancy" in given:
+        given["homogeneous_redundancy"] = HomogeneousRedundancy[str(given["homogeneous_redundancy"]).upper()]
+    if "size_classes" in given:
+        given["size_classes"] = speeds = tuple(given["size_classes"])
+        if list(speeds) != sorted(set(speeds)):
+            raise JobError("dispatch: size_classes must be speeds in ascending order, each once.")
+    return check_dispatch(replace(app, dispatch=replace(app.dispatch, **given)))
+
+
+def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBody:
+    """The rules with as many size classes as are asked for, of equally many computers each.
+
+    Raises:
+        JobError: too few computers are known, or both forms are given.
+    """
+    count = body.size_class_count
+    if count is None:
+        return body
+    if body.size_classes is not None:
+        raise JobError("dispatch: give size_classes or size_class_count, not both.")
+    ordered = sorted(speeds)
+    if len(set(ordered)) < count:
+        raise JobError(
+            f"dispatch: {count} size classes need computers of at least {count} different speeds; the project knows"
+            f" {len(set(ordered))}. Give the speeds that separate the classes yourself: size_classes."
+        )
+    bounds = {ordered[place * len(ordered) // count] for place in range(1, count)}
+    return msgspec.structs.replace(body, size_classes=sorted(bounds), size_class_count=None)
+
+
+def check_dispatch(app: App) -> App:
+    """The app, if its rules fit together.
+
+    Raises:
+        JobError: they do not.
+    """
+    rules = app.dispatch
+    if rules.adaptive and app.rules.min_quorum < 2:
+        raise JobError(
+            "dispatch: adaptive replication needs a quorum of 2 or more for the computers that are not trusted yet"
+            " and for spot checks. Set rules.min_quorum (--quorum 2)."
+        )
+    if rules.adaptive and rules.non_cpu_intensive:
+        raise JobError("dispatch: an app that always runs on every computer cannot be adaptive.")
+    return app
 
 
 def with_credit(app: App, body: CreditBody) -> App:
@@ -221,15 +283,24 @@ def with_credit(app: App, body: CreditBody) -> App:
 
     Raises:
         ConfigError: there is no such credit system; the text lists those that there are.
+        JobError: the credit function is none, or the system needs one.
     """
     if body.system is not None:
         find_system(body.system)
+    if body.function:
+        check_function(body.function, "credit.function")
+    if body.system == ASSIGNED and not (app.credit_function if body.function is None else body.function):
+        raise JobError(
+            f'credit.system = "{ASSIGNED}": give the function that says what a result is worth as well, credit.function ='
+            ' "FILE.py:function"'
+        )
     given = {
         "credit_system": body.system,
         "fixed_credit": body.per_job,
         "host_scale_check": body.host_scale_check,
         "partial_credit": body.partial,
         "credit_per_cpu_second": body.per_cpu_second,
+        "credit_function": body.function,
     }
     return replace(app, **{key: value for key, value in given.items() if value is not None})
 
@@ -319,6 +390,8 @@ def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobF
     if changes.credit is not None:
         app = with_credit(app, changes.credit)
     if changes.rules is not None:
-        app = replace(app, rules=rules_from(changes.rules))
+        app = check_dispatch(replace(app, rules=rules_from(changes.rules)))
+    if changes.dispatch is not None:
+        app = with_dispatch(app, changes.dispatch)
     simple = {"user_friendly_name": changes.title, "deprecated": changes.deprecated, "beta": changes.beta}
     return replace(app, **{key: value for key, value in simple.items() if value is not None}), form

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.policy.rollout import RolloutPlan
+from cobblestone.server import rollout
 from cobblestone.server.api import app_rules
 from cobblestone.server.api.app_models import (
     AppChanges,
     AppList,
     AppReply,
+    DispatchBody,
     NewApp,
     NewVersion,
     VersionList,
@@ -22,7 +27,7 @@ from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing
 from cobblestone.server.code_signing import private_key_of, sign_version
 from cobblestone.server.context import ServerContext
 from cobblestone.server.plan_classes import load_plan_classes
-from cobblestone.store import apps, files, keys
+from cobblestone.store import apps, files, hosts, keys
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.tokens import Scope
 
@@ -112,13 +117,24 @@ async def change_app(call: Call[AppChanges, Nothing]) -> AppReply:
     """Change an app."""
     name = call.path_name("name")
 
+    dispatch = await _with_size_classes(call.ctx, call.body.dispatch)
+    body = msgspec.structs.replace(call.body, dispatch=dispatch)
+
     def change(tx: Transaction) -> AppReply:
         app = app_named(tx, name)
-        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), call.body)
+        call.before.append(app)
+        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), body)
         apps.update_app(tx, changed, form=form)
         return _describe(tx, changed)
 
-    return await call.ctx.store.awrite(change)
+    return await call.write(change)
+
+
+async def _with_size_classes(ctx: ServerContext, body: DispatchBody | None) -> DispatchBody | None:
+    """The rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
+    if body is None or body.size_class_count is None:
+        return body
+    return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))
 
 
 async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
@@ -132,7 +148,11 @@ async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
         if call.body.app_changes is not None:
             app, form = app_rules.changed_app(app, form, call.body.app_changes)
             apps.update_app(tx, app, form=form)
-        return version_reply(adder.add(tx, call.body, app, form), app.name)
+        version = adder.add(tx, call.body, app, form)
+        if call.body.rollout:
+            plan = RolloutPlan(stages=tuple(call.body.rollout))
+            rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
+        return version_reply(version, app.name)
 
     return await call.write_once(add, VersionReply)
 
@@ -154,10 +174,11 @@ async def change_version(call: Call[VersionChanges, Nothing]) -> VersionReply:
     version_id = AppVersionId(call.path_id("version_id"))
 
     def change(tx: Transaction) -> VersionReply:
+        call.before.append({"deprecated": not call.body.deprecated})
         version = apps.set_version_deprecated(tx, version_id, call.body.deprecated)
         return version_reply(version, apps.app_by_id(tx, version.app_id).name)
 
-    return await call.ctx.store.awrite(change)
+    return await call.write(change)
 
 
 ENDPOINTS = (

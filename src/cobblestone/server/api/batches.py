@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.states import BatchState
+from cobblestone.server import operations
 from cobblestone.server.api.app_models import LimitsBody
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.apps import app_named
@@ -26,10 +29,10 @@ from cobblestone.server.api.job_models import (
     batch_reply,
     describe_jobs,
 )
-from cobblestone.server.api.job_rules import JobBody, JobMaker
+from cobblestone.server.api.job_rules import JobMaker, check_targets, target_from
 from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, Endpoint, Nothing
 from cobblestone.server.context import ServerContext
-from cobblestone.store import apps, batches, files
+from cobblestone.store import apps, batches, files, interventions
 from cobblestone.store.batches import Batch
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.tokens import Scope
@@ -66,6 +69,10 @@ def _failure_notes(db: Database, batch: Batch) -> list[str]:
 
 def _describe(db: Database, batch: Batch) -> BatchReply:
     app = apps.app_by_id(db, batch.app_id)
+    if (
+        batch.state is BatchState.ABORTED
+    ):  # what is cancelled is not waited for, though the transitioner closes it later
+        batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
     return batch_reply(
         batch,
         app.name,
@@ -75,17 +82,21 @@ def _describe(db: Database, batch: Batch) -> BatchReply:
 
 
 def _add_jobs(
-    tx: Transaction, batch: Batch, app: App, bodies: list[JobBody], limits: LimitsBody, now: float
+    tx: Transaction, ctx: ServerContext, batch: Batch, app: App, body: NewBatch | MoreJobs, *, now: float
 ) -> Batch:
+    bodies, limits = body.jobs, body.limits
+    check_targets(tx, [body.target, *(job.target for job in bodies)])
     names = {file.file for body in bodies for file in body.inputs}
     maker = JobMaker(
         app,
         apps.job_form(tx, app.id),
         limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
         frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
+        target_from(body.target),
     )
     jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
-    return batches.add_jobs(tx, batch, app.name, jobs, now=now)
+    served = ctx.candidates.served(batch.priority)
+    return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
 
 
 async def _check_room(ctx: ServerContext) -> None:
@@ -130,7 +141,7 @@ async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
             request_key=call.request_key,
             now=call.now,
         )
-        batch = _add_jobs(tx, batch, app, body.jobs, body.limits, call.now)
+        batch = _add_jobs(tx, call.ctx, batch, app, body, now=call.now)
         if not body.open:
             batch = batches.close_batch(tx, batch.id, now=call.now)
         return _describe(tx, batch)
@@ -153,7 +164,7 @@ async def add_jobs(call: Call[MoreJobs, Nothing]) -> BatchReply:
                 f" not {body.first}. Is somebody else adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
-        return _describe(tx, _add_jobs(tx, batch, app, body.jobs, body.limits, call.now))
+        return _describe(tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
 
     return await call.ctx.store.awrite(add)
 
@@ -242,14 +253,15 @@ def _base_url(ctx: ServerContext) -> str:
 
 async def cancel_batch(call: Call[Nothing, Nothing]) -> BatchReply:
     """Cancel what is not done yet."""
-    batch_id, store = call.path_id("batch_id"), call.ctx.store
-    await store.awrite(lambda tx: batches.abort_batch(tx, batch_id))
-    after: int | None = 0
-    while after is not None:
-        after = await store.awrite(
-            lambda tx, after=after: batches.cancel_jobs(tx, batch_id, after=after, now=call.now)
-        )
-    return await store.aread(lambda db: _describe(db, batches.batch_by_id(db, batch_id)))
+    batch = await operations.cancel_batch(call.ctx, call.path_id("batch_id"), call.actor)
+    return await call.ctx.store.aread(lambda db: _describe(db, batch))
+
+
+async def retry_batch(call: Call[Nothing, Nothing]) -> BatchReply:
+    """Submit the failed jobs of a batch anew."""
+    await _check_room(call.ctx)
+    batch = await operations.retry_batch(call.ctx, call.path_id("batch_id"), call.actor)
+    return await call.ctx.store.aread(lambda db: _describe(db, batch))
 
 
 async def retire_batch(call: Call[Nothing, Nothing]) -> BatchReply:
@@ -379,6 +391,20 @@ ENDPOINTS = (
         scope=Scope.SUBMIT,
         tag="batches",
         problems=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/batches/{batch_id:int}/retry",
+        summary="Submit failed jobs of a batch anew",
+        description="They become a batch of their own, which is the reply. Their input files must still be there.",
+        handler=retry_batch,
+        body=Nothing,
+        query=Nothing,
+        reply=BatchReply,
+        scope=Scope.SUBMIT,
+        tag="batches",
+        status=201,
+        problems=(404, 409, 429, 507),
     ),
     Endpoint(
         method="POST",

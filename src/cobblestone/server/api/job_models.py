@@ -9,7 +9,7 @@ import msgspec
 
 from cobblestone.domain.states import BatchState, Outcome, WorkunitError
 from cobblestone.server.api.app_models import AppName, LimitsBody
-from cobblestone.server.api.job_rules import Jobs, Priority
+from cobblestone.server.api.job_rules import Jobs, Priority, TargetBody
 from cobblestone.server.api.routing import Line, Model, Reply
 from cobblestone.store import batches
 from cobblestone.store.batches import Batch, Job
@@ -56,6 +56,7 @@ class NewBatch(Model, kw_only=True):
     limits: LimitsBody = msgspec.field(
         default_factory=LimitsBody
     )  # of all jobs; what is left out is the app's
+    target: TargetBody | None = None  # who alone shall get them; a job may name another one
 
 
 class MoreJobs(Model, kw_only=True):
@@ -66,6 +67,7 @@ class MoreJobs(Model, kw_only=True):
     ]  # how many the batch has already: makes repeats harmless
     jobs: Jobs
     limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
+    target: TargetBody | None = None
 
 
 class PageQuery(Model):

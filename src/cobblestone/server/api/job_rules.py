@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import JobError
+from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.job_form import (
     DEFAULT_INPUT,
     InputSlot,
@@ -18,15 +19,19 @@ from cobblestone.domain.job_form import (
     legal_name,
     open_name_for,
 )
-from cobblestone.domain.work import InputFile, JobLimits
+from cobblestone.domain.work import InputFile, JobLimits, Target
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_command_line
+from cobblestone.policy.dispatch.suitability import size_class_of
 from cobblestone.server.api.app_models import CommandLine, LimitsBody, Word
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.routing import FileName, Line, Model
+from cobblestone.store import hosts, people
 from cobblestone.store.batches import MAX_JOBS_PER_CALL, NewJob
+from cobblestone.store.database import Database
 from cobblestone.store.files import StoredFile
 
 MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, which is bounded
+Id = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 
 
@@ -38,6 +43,14 @@ class InputBody(Model, kw_only=True):
         ""  # which input; empty: the next one in the app's order
     )
     file_name: Line = ""  # what the submitter calls it; its suffix is kept
+
+
+class TargetBody(Model):
+    """Who alone shall get a job: a computer, the computers of a user, or those of a team's members."""
+
+    host: Id | None = None
+    user: Id | None = None
+    team: Id | None = None
 
 
 class JobBody(Model):
@@ -58,9 +71,49 @@ class JobBody(Model):
     credit: Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None = (
         None  # for credit fixed per job; else the app's
     )
+    target: TargetBody | None = None  # else that of the batch
+    size_class: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None  # else by rsc_fpops_est
 
 
 Jobs = Annotated[list[JobBody], msgspec.Meta(max_length=MAX_JOBS_PER_CALL)]
+
+
+def target_from(body: TargetBody | None) -> Target:
+    """Who alone shall get a job."""
+    if body is None or body == TargetBody():
+        return Target()
+    return Target(
+        host_id=None if body.host is None else HostId(body.host),
+        user_id=None if body.user is None else UserId(body.user),
+        team_id=None if body.team is None else TeamId(body.team),
+    )
+
+
+def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
+    """Check that those exist who alone shall get jobs; nobody would ever get these otherwise.
+
+    Raises:
+        NotFound: there is no such host, user or team.
+    """
+    given = [body for body in bodies if body is not None]
+    for host in {body.host for body in given if body.host is not None}:
+        if hosts.host_by_id(db, HostId(host)) is None:
+            raise NotFound(f"target: there is no host {host}.")
+    for user in {body.user for body in given if body.user is not None}:
+        if people.user_by_id(db, UserId(user)) is None:
+            raise NotFound(f"target: there is no user {user}.")
+    for team in {body.team for body in given if body.team is not None}:
+        if people.team_by_id(db, TeamId(team)) is None:
+            raise NotFound(f"target: there is no team {team}.")
+
+
+def size_class_of_job(app: App, limits: JobLimits) -> int:
+    """The size class of a job that names none: the app's usual job is one for hosts in the middle; -1: no classes."""
+    bounds = app.dispatch.size_classes
+    if not bounds:
+        return -1
+    usual = max(app.limits.rsc_fpops_est, 1.0)
+    return size_class_of(limits.rsc_fpops_est / usual * bounds[len(bounds) // 2], bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +124,7 @@ class JobMaker:
     form: JobForm
     limits: JobLimits  #: of the batch
     app_files: frozenset[str]  #: open names of files of the app's versions
+    target: Target = Target()  #: of jobs that do not name their own
 
     def make(
         self, bodies: Sequence[JobBody], stored: Mapping[str, StoredFile], *, first: int
@@ -132,13 +186,20 @@ class JobMaker:
                 f"its command line has {len(command_line.encode())} bytes; {MAX_COMMAND_LINE} are possible."
                 " Put long values into an input file."
             )
+        limits = self.limits if body.limits is None else limits_with(body.limits, self.limits)
+        target = self.target if body.target is None else target_from(body.target)
+        rules = self.app.rules_of_jobs
+        if target.one_person:
+            rules = replace(rules, min_quorum=1, target_nresults=1)
         return NewJob(
             label=body.name,
             command_line=command_line,
             input_files=inputs,
             output_specs=self.app.output_specs,
-            limits=self.limits if body.limits is None else limits_with(body.limits, self.limits),
-            rules=self.app.rules,
+            target=target,
+            size_class=size_class_of_job(self.app, limits) if body.size_class is None else body.size_class,
+            limits=limits,
+            rules=rules,
             priority=body.priority,
             fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
         )
@@ -191,6 +252,6 @@ class JobMaker:
             nbytes=file.nbytes,
             md5=file.md5,
             gzipped_nbytes=file.gzipped_nbytes,
-            sticky=slot.sticky,
+            sticky=slot.sticky or self.app.dispatch.locality,
             copy_file=slot.copy_file,
         )

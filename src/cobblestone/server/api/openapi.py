@@ -35,6 +35,7 @@ _TAGS = {
     "tokens": "Who may use this API",
     "people": "Users, teams, news",
     "project": "The project itself",
+    "operation": "What operators do by hand",
 }
 
 

@@ -152,15 +152,16 @@ async def create_user(call: Call[NewUser, Nothing]) -> CreatedUser:
                 email_addr=email,
                 passwd_hash=passwd_hash(password, email),
                 user_name=body.name.strip(),
-                invite_code=settings.invitation_code,
-            )
+            ),
+            by_operator=True,
         )
     except WebRpcFailure as failure:
         taken = failure.error is WebRpcError.NOT_UNIQUE
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was made: {failure}"
         ) from failure
-    return CreatedUser(authenticator=user.authenticator, **msgspec.structs.asdict(_user(user)))
+    created = CreatedUser(authenticator=user.authenticator, **msgspec.structs.asdict(_user(user)))
+    return await call.write(lambda tx: created)
 
 
 async def list_users(call: Call[Nothing, UsersQuery]) -> UserList:
@@ -203,7 +204,7 @@ async def join_team(call: Call[TeamMember, Nothing]) -> TeamReply:
         people.join_team(tx, _check_user(tx, call.body.user), team_id)
         return _team(team)
 
-    return await call.ctx.store.awrite(join)
+    return await call.write(join)
 
 
 async def add_news(call: Call[NewNews, Nothing]) -> NewsReply:

@@ -8,6 +8,7 @@ handler.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
@@ -22,7 +23,8 @@ from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.server.api import errors
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
-from cobblestone.store import replies, tokens
+from cobblestone.store import audit, replies, tokens
+from cobblestone.store.audit import Actor
 from cobblestone.store.database import Transaction
 from cobblestone.store.tokens import ApiToken, Scope
 
@@ -31,6 +33,9 @@ SMALL_BODY = 100_000
 LARGE_BODY = 16_000_000
 MAX_ID = 2**53
 MAX_KEY_LENGTH = 200
+PERSON_HEADER = "x-cobblestone-person"
+"""Says who sits at the command line: several people may use the token of the project's folder."""
+_PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +73,10 @@ class Call(Generic[B, Q]):
     now: float  #: Unix seconds
     request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
     digest: str = ""  #: of the body
+    action: str = ""  #: name in the audit log; empty: not noted
+    before: list[object] = field(
+        default_factory=list[object]
+    )  #: what the handler wants noted as the state before
 
     def path_id(self, name: str) -> int:
         """A number from the path."""
@@ -80,6 +89,44 @@ class Call(Generic[B, Q]):
         """A name from the path."""
         return str(self.request.path_params[name])
 
+    @property
+    def actor(self) -> Actor:
+        """Who asks, for the audit log."""
+        name = "nobody" if self.token is None else f"token:{self.token.id} {self.token.name}"
+        return Actor(name=name, origin=request_origin(self.request, "api"))
+
+    async def write(self, operation: Callable[[Transaction], R]) -> R:
+        """Carry out a write and note it in the audit log, both or neither."""
+
+        def noted(tx: Transaction) -> R:
+            reply = operation(tx)
+            self._note(tx, reply)
+            return reply
+
+        return await self.ctx.store.awrite(noted)
+
+    def _note(self, tx: Transaction, reply: Reply) -> None:
+        if self.action:
+            audit.record(
+                tx,
+                self.actor,
+                self.action,
+                self._target(reply),
+                now=self.now,
+                before=self.before[-1] if self.before else None,
+                after=self.body if self.body.__struct_fields__ else None,
+            )
+
+    def _target(self, reply: Reply) -> str:
+        """What was acted upon: from the path, else the new thing."""
+        parameters = self.request.path_params
+        segment = self.request.url.path.partition(f"{PREFIX}/")[2].partition("/")[0]
+        noun = _NOUNS.get(segment, segment)
+        value = next(iter(parameters.values()), None)
+        if value is None:
+            value = getattr(reply, "id", getattr(reply, "name", ""))
+        return f"{noun} {value}".strip()
+
     async def write_once(self, operation: Callable[[Transaction], R], kind: type[R]) -> R:
         """Carry out a write and give its reply; a repetition with the same ``Idempotency-Key`` gets that reply.
 
@@ -89,17 +136,42 @@ class Call(Generic[B, Q]):
 
         def once(tx: Transaction) -> R:
             if self.request_key is None:
-                return operation(tx)
+                reply = operation(tx)
+                self._note(tx, reply)
+                return reply
             earlier = replies.recall(tx, self.request_key, self.digest)
             if earlier is not None:
                 return msgspec.json.decode(earlier, type=kind)
             reply = operation(tx)
+            self._note(tx, reply)
             replies.remember(
                 tx, self.request_key, self.digest, msgspec.json.encode(reply).decode(), now=self.now
             )
             return reply
 
         return await self.ctx.store.awrite(once)
+
+
+_NOUNS = {
+    "apps": "app",
+    "versions": "version",
+    "batches": "batch",
+    "workunits": "workunit",
+    "hosts": "host",
+    "users": "user",
+    "teams": "team",
+    "tokens": "token",
+    "keys": "key",
+}
+
+
+def request_origin(request: Request, kind: str) -> str:
+    """Where a request comes from: by which face, who says so, and the network address."""
+    address = request.client.host if request.client else ""
+    person = request.headers.get(PERSON_HEADER, "")
+    if person and _PERSON.fullmatch(person):
+        kind = f"command line of {person}"
+    return f"{kind} {address}".strip()
 
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
@@ -125,6 +197,7 @@ class Endpoint(Generic[B, Q]):
     media_type: str = "application/json"
     idempotent: bool = False  #: takes ``Idempotency-Key``
     problems: Sequence[int] = field(default=())  #: further statuses that it may answer with
+    quiet: bool = False  #: not noted in the audit log, though it changes something
 
     async def call(self, ctx: ServerContext, request: Request) -> Response:
         """Check a request, run the handler, and write its reply."""
@@ -143,9 +216,15 @@ class Endpoint(Generic[B, Q]):
                 now=now,
                 request_key=self._request_key(request, token),
                 digest=hashlib.sha256(raw).hexdigest(),
+                action=self._action(),
             )
         )
         return answer if isinstance(answer, Response) else _json(answer, self.status)
+
+    def _action(self) -> str:
+        """What changes of the project are called in the audit log; jobs and files of scientists are not noted."""
+        noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
+        return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
 
     async def _read(self, request: Request) -> bytes:
         try:

@@ -143,7 +143,7 @@ async def import_signatures(call: Call[Signatures, Nothing]) -> SigningReply:
         changed = apps.set_signatures(tx, given)
         return SigningReply(versions_changed=changed, still_unsigned=_still_unsigned(tx))
 
-    return await call.ctx.store.awrite(store)
+    return await call.write(store)
 
 
 async def list_keys(call: Call[Nothing, Nothing]) -> KeyList:
@@ -187,7 +187,7 @@ async def change_key(call: Call[NewKey, Nothing]) -> SigningReply:
         changed = apps.set_signatures(tx, unsigned)
         return SigningReply(versions_changed=changed, still_unsigned=_still_unsigned(tx))
 
-    return await call.ctx.store.awrite(store)
+    return await call.write(store)
 
 
 ENDPOINTS = (

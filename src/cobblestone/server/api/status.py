@@ -6,12 +6,16 @@ from dataclasses import asdict
 
 from cobblestone import __version__
 from cobblestone.domain.hosts import HostDescription
+from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.dispatch.plan_class import count_matching_hosts
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
+from cobblestone.server.disk import database_bytes, free_bytes
 from cobblestone.server.plan_classes import load_plan_classes
+from cobblestone.server.watch import current_warnings
 from cobblestone.store import hosts
 from cobblestone.store.database import Database
-from cobblestone.store.overview import project_counts
+from cobblestone.store.operation import Endings, ProjectFigures, endings, project_figures
+from cobblestone.store.overview import ProjectCounts, project_counts
 from cobblestone.store.tokens import Scope
 
 MAX_HOSTS_LOOKED_AT = 10_000
@@ -34,6 +38,24 @@ class CountsReply(Reply):
     workunits_to_delete: int
 
 
+class DaemonReply(Reply):
+    """A part of the server."""
+
+    name: str
+    state: str  # running, failing, stuck, not running
+    last_beat: float | None  # Unix seconds
+    last_error: str
+
+
+class WarningReply(Reply):
+    """Something to look at."""
+
+    code: str
+    text: str
+    severe: bool
+    since: float  # Unix seconds
+
+
 class StatusReply(Reply):
     """The project and what is going on."""
 
@@ -41,6 +63,16 @@ class StatusReply(Reply):
     url: str
     version: str
     counts: CountsReply
+    started: float | None  # Unix seconds; None: nobody runs it
+    disk_free: int
+    database_bytes: int
+    write_backlog: int
+    backlog_seconds: float  # for how long the workunit that is due first has waited
+    oldest_unsent_seconds: float
+    error_rate: float  # of the results that ended within a day
+    results_last_day: int
+    daemons: list[DaemonReply]
+    warnings: list[WarningReply]
 
 
 class PlanClassReply(Reply):
@@ -62,10 +94,52 @@ class PlanClassList(Reply):
 
 async def get_status(call: Call[Nothing, Nothing]) -> StatusReply:
     """Tell how the project is doing."""
-    counts = await call.ctx.store.aread(lambda db: project_counts(db, now=call.now))
-    project = call.ctx.settings.project
+    ctx = call.ctx
+
+    def read(db: Database) -> tuple[ProjectCounts, ProjectFigures, Endings]:
+        ended = endings(db, since=call.now - SECONDS_PER_DAY)
+        return (
+            project_counts(db, now=call.now),
+            project_figures(db, now=call.now),
+            sum((row.endings for row in ended), Endings()),
+        )
+
+    counts, figures, ended = await ctx.store.aread(read)
+    states = ctx.health.states(call.now)
+    warnings = current_warnings(ctx, figures, ended)
     return StatusReply(
-        name=project.name, url=project.url, version=__version__, counts=CountsReply(**asdict(counts))
+        name=ctx.settings.project.name,
+        url=ctx.settings.project.url,
+        version=__version__,
+        counts=CountsReply(**asdict(counts)),
+        started=ctx.started or None,
+        disk_free=free_bytes(ctx),
+        database_bytes=database_bytes(ctx.folder.database),
+        write_backlog=ctx.store.backlog(),
+        backlog_seconds=round(figures.backlog_seconds, 1),
+        oldest_unsent_seconds=round(figures.oldest_unsent_seconds, 1),
+        error_rate=round(ended.error_rate, 4),
+        results_last_day=ended.total,
+        daemons=[
+            DaemonReply(
+                name=name,
+                state=states[name].value,
+                last_beat=beat.last_beat or None,
+                last_error=beat.last_error,
+            )
+            for name, beat in ctx.health.daemons.items()
+        ],
+        warnings=[
+            WarningReply(
+                code=warning.code,
+                text=warning.text,
+                severe=warning.severe,
+                since=ctx.health.warnings[warning.code].since
+                if warning.code in ctx.health.warnings
+                else call.now,
+            )
+            for warning in warnings
+        ],
     )
 
 

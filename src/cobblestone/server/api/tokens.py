@@ -6,8 +6,10 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
 from cobblestone.store import tokens
+from cobblestone.store.database import Transaction
 from cobblestone.store.tokens import ApiToken, Scope
 
 DAY = 86400.0
@@ -19,6 +21,7 @@ class NewToken(Model):
     name: Annotated[Line, msgspec.Meta(min_length=1)]
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
     days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  # None: until it is revoked
+    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of the computers, against other submitters
 
 
 class TokenReply(Reply):
@@ -31,6 +34,7 @@ class TokenReply(Reply):
     expires: float | None
     revoked: float | None
     usable: bool
+    share: float
 
 
 class CreatedToken(TokenReply):
@@ -54,19 +58,35 @@ def _reply(token: ApiToken, now: float) -> TokenReply:
         expires=token.expire_time,
         revoked=token.revoke_time,
         usable=token.usable(now),
+        share=token.share,
     )
 
 
 async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
     """Make a token."""
     body, secret = call.body, tokens.new_secret()
-    expire_time = None if body.days is None else call.now + body.days * DAY
-    token = await call.ctx.store.awrite(
-        lambda tx: tokens.create_token(
-            tx, secret, name=body.name, scopes=body.scopes, now=call.now, expire_time=expire_time
+    if Scope.ACCOUNT in body.scopes:
+        raise ApiProblem(
+            422,
+            "bad_scope",
+            "The scope 'account' is for the owner of an account.",
+            "Volunteers make such tokens on their own pages (tokens.php).",
         )
-    )
-    return CreatedToken(token=secret, **msgspec.structs.asdict(_reply(token, call.now)))
+    expire_time = None if body.days is None else call.now + body.days * DAY
+
+    def create(tx: Transaction) -> CreatedToken:
+        token = tokens.create_token(
+            tx,
+            secret,
+            name=body.name,
+            scopes=body.scopes,
+            now=call.now,
+            expire_time=expire_time,
+            share=body.share,
+        )
+        return CreatedToken(token=secret, **msgspec.structs.asdict(_reply(token, call.now)))
+
+    return await call.write(create)
 
 
 async def list_tokens(call: Call[Nothing, Nothing]) -> TokenList:
@@ -78,8 +98,7 @@ async def list_tokens(call: Call[Nothing, Nothing]) -> TokenList:
 async def revoke_token(call: Call[Nothing, Nothing]) -> TokenReply:
     """Revoke a token."""
     token_id = call.path_id("token_id")
-    token = await call.ctx.store.awrite(lambda tx: tokens.revoke_token(tx, token_id, now=call.now))
-    return _reply(token, call.now)
+    return await call.write(lambda tx: _reply(tokens.revoke_token(tx, token_id, now=call.now), call.now))
 
 
 ENDPOINTS = (

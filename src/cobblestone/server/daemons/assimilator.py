@@ -19,6 +19,7 @@ from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, Assimila
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.project import write_durably
 from cobblestone.store import apps, lifecycle
+from cobblestone.store.crew import Shards
 from cobblestone.store.database import Database, Transaction
 from cobblestone.store.lifecycle import ToAssimilate
 from cobblestone.store.uploads import StoredOutput, output_content, outputs_of_results
@@ -44,7 +45,11 @@ class Assimilator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        work = await self._ctx.store.aread(partial(_load, now=self._ctx.clock()))
+        with self._ctx.crew.working(self.name) as shards:
+            return await self._handle(shards)
+
+    async def _handle(self, shards: Shards) -> int:
+        work = await self._ctx.store.aread(partial(_load, now=self._ctx.clock(), shards=shards))
         done: list[WorkunitView] = []
         amounts: dict[WorkunitId, float] = {}
         failed: list[tuple[ToAssimilate, str]] = []
@@ -151,8 +156,8 @@ def describe_error(mask: WorkunitError) -> str:
     return "; ".join(text for bit, text in texts.items() if mask & bit)
 
 
-def _load(db: Database, *, now: float) -> Work:
-    items = lifecycle.workunits_to_assimilate(db, now=now, limit=BATCH)
+def _load(db: Database, *, now: float, shards: Shards) -> Work:
+    items = lifecycle.workunits_to_assimilate(db, now=now, limit=BATCH, shards=shards)
     if not items:
         return []
     found = {app.id: app for app in apps.list_apps(db)}

@@ -7,8 +7,7 @@ the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
 
@@ -38,7 +37,7 @@ from cobblestone.policy.credit.system import (
     grant_workunit,
 )
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.policy.dispatch.quota import quota_after_valid
+from cobblestone.policy.dispatch.quota import bad_after_failure, bad_after_valid, quota_after_valid
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.server.catalogue import OfferCache
@@ -86,9 +85,12 @@ class GrantBook:
         offers: OfferCache,
         settings: CreditSection,
         daily_quota: int,
+        assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
+        """``assigned``: what the project's own function gave to results."""
         self._tx = tx
+        self._assigned = assigned or {}
         self._now = now
         self._unit = CreditUnit(settings.per_gflops_day)
         self._max_granted = settings.max_granted
@@ -103,11 +105,12 @@ class GrantBook:
         ]
         keys = {key_of(result) for result in results}
         versions = sorted({key[1] for key in keys if not is_generalised(key[1])})
+        app_ids = sorted({view.workunit.app_id for view in views})
         self._hosts = hosts.qualities(tx, keys)
+        tx.lock("app_version", versions)
+        tx.lock("app", app_ids)
         self._processors = hosts.processors(tx, sorted({key[0] for key in keys}))
-        self._statistics = credit_statistics.app_statistics(
-            tx, sorted({view.workunit.app_id for view in views})
-        )
+        self._statistics = credit_statistics.app_statistics(tx, app_ids)
         self._versions = credit_statistics.version_statistics(tx, versions)
         self._gpu = {
             version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)
@@ -126,9 +129,13 @@ class GrantBook:
     def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
         """Grant what a decision makes due, learn from it, and judge the hosts."""
         if decision.newly_valid:
+            app = self._apps.get(view.workunit.app_id)
+            # What nobody else computed proves nothing about the host: it must not earn the trust that spares checks.
+            replicated = app is None or not app.dispatch.adaptive or view.workunit.rules.min_quorum > 1
             for outcome, facts in self._outcomes(view, decision):
                 for fact in facts:
-                    self._judge_valid((fact.result.host_id, fact.result.app_version_id))
+                    key = (fact.result.host_id, fact.result.app_version_id)
+                    self._judge_valid(key, replicated=replicated)
                 late = view.workunit.assimilate_state is AssimilateState.DONE
                 if not outcome.pending or late:
                     self._enter(view, outcome, facts)
@@ -141,13 +148,8 @@ class GrantBook:
         """Grant credit after assimilation: ``amounts`` are what the project's function gave to results."""
         valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
         canonical = view.workunit.canonical_result_id
-        inputs = [
-            replace(
-                self._claim_input(result, canonical=result.id == canonical),
-                claimed_credit=amounts.get(result.id, 0.0),
-            )
-            for result in valid
-        ]
+        self._assigned = {result.id: amounts.get(result.id, 0.0) for result in valid}
+        inputs = [self._claim_input(result, canonical=result.id == canonical) for result in valid]
         if inputs:
             outcome, facts = self._grant(view, inputs)
             self._enter(view, outcome, facts)
@@ -255,7 +257,7 @@ class GrantBook:
             intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
-            claimed_credit=result.claimed_credit,
+            claimed_credit=self._assigned.get(result.id, result.claimed_credit),
             host_version=self._hosts[host_id, version_id].statistics,
         )
 
@@ -277,11 +279,14 @@ class GrantBook:
             self._statistics[app_id] = app_after(self._statistics[app_id], increments.app)
             self._changed_apps.add(app_id)
 
-    def _judge_valid(self, key: RecordKey) -> None:
+    def _judge_valid(self, key: RecordKey, *, replicated: bool) -> None:
         """A result was found valid.  Comes before learning, so that a suspicion outlives the result that raised it."""
         quality = self._hosts[key]
-        quality.statistics = host_quality.after_valid(quality.statistics, now=self._now)
+        quality.statistics = host_quality.after_valid(
+            quality.statistics, replicated=replicated, now=self._now
+        )
         quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
+        quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
         self._changed_hosts.add(key)
 
     def _judge_wrong(self, view: WorkunitView, decision: ValidationDecision) -> None:
@@ -290,6 +295,9 @@ class GrantBook:
                 key = key_of(result)
                 quality = self._hosts[key]
                 quality.statistics = host_quality.after_invalid(quality.statistics)
+                quality.bad_results = bad_after_failure(
+                    quality.bad_results, quality.n_jobs_today, self._daily_quota
+                )
                 self._changed_hosts.add(key)
                 if result.granted_credit > 0.0:  # by messages while it ran
                     self._wrong.append(result.id)

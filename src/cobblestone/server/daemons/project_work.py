@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,6 +37,10 @@ class ResultOutputs:
 
     result_id: ResultId
     outputs: tuple[StoredOutput, ...]
+    name: str = ""
+    elapsed_time: float = 0.0
+    cpu_time: float = 0.0
+    peak_flops: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,22 @@ class ValidationTask:
     pairs: tuple[Pair, ...]
     upload_folder: Path
     project_folder: Path
+    credit_function: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditedResult:
+    """What the project's credit function receives, for each result with usable outputs; it returns an amount of credit.
+
+    It may be called again for the same result, so it must give the same amount twice.
+    """
+
+    id: int
+    name: str  #: unique in the project
+    outputs: Mapping[str, Path]  #: by the name under which the program wrote them
+    elapsed_time: float  #: seconds, as reported and bounded
+    cpu_time: float  #: seconds, as reported and bounded
+    peak_flops: float  #: of the devices that it used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +165,11 @@ def validate(task: ValidationTask) -> ValidationReport:
                     matches.add((one, other))
                 else:
                     differences[one, other] = problem
+        if task.credit_function:
+            looked_at = tuple(
+                replace(found, assigned_credit=comparison.credit(result)) if found.usable else found
+                for found, result in zip(looked_at, task.results, strict=True)
+            )
         return ValidationReport(looked_at=looked_at, matches=frozenset(matches), differences=differences)
 
 
@@ -199,6 +224,24 @@ class _Comparison:
         if not isinstance(outcome, bool):
             raise JobError(f"{task.rule.options['function']} must return True or False, not {outcome!r}.")
         return None if outcome else f"{task.rule.options['function']} says that they differ"
+
+    def credit(self, result: ResultOutputs) -> float:
+        """What the project's function says that a result is worth."""
+        task = self._task
+        amount = _call(
+            project_function(task.project_folder, task.credit_function),
+            CreditedResult(
+                id=result.result_id,
+                name=result.name,
+                outputs=self._paths(result.result_id),
+                elapsed_time=result.elapsed_time,
+                cpu_time=result.cpu_time,
+                peak_flops=result.peak_flops,
+            ),
+        )
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            raise JobError(f"{task.credit_function} must return an amount of credit, not {amount!r}.")
+        return float(amount)
 
     def _paths(self, result_id: ResultId) -> dict[str, Path]:
         folder = self._folder / str(result_id)

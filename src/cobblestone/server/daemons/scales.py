@@ -24,6 +24,7 @@ def update_scales(
 
     Dispatch reads the means of versions again, since run-time estimates use them.
     """
+    tx.lock("app_version", [version.id for version in apps.list_versions(tx)])
     plan_classes = offers.get(tx).catalogue.plan_classes
     systems = {app.id: app.credit_system for app in apps.list_apps(tx)}
     changed = 0

@@ -37,7 +37,9 @@ class TrickleCredit:
         waiting = messages.trickles(tx, limit=BATCH, unhandled=True, variety=CREDIT_VARIETY)
         if not waiting:
             return 0
-        results = work.results_by_name(tx, [each.result_name for each in waiting])
+        names = [each.result_name for each in waiting]
+        tx.lock_results(names)
+        results = work.results_by_name(tx, names)
         paying = {app.id for app in apps.list_apps(tx) if app.partial_credit or app.credit_system == SYSTEM}
         batch = _Batch(tx, self._ctx, [result.id for result in results.values()])
         for message in waiting:

@@ -50,11 +50,12 @@ class Validator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH)
-        ids = await self._ctx.store.aread(due)
-        if ids:
-            slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
-            await self._look_closer(slow)
+        with self._ctx.crew.working(self.name) as shards:
+            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH, shards=shards)
+            ids = await self._ctx.store.aread(due)
+            if ids:
+                slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
+                await self._look_closer(slow)
         return len(ids)
 
     def _at_once(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
@@ -89,10 +90,22 @@ class Validator:
         if not outputs:
             return ValidationReport(looked_at=())
         ids = tuple(outputs)
+        by_id = {result.id: result for result in view.results}
         task = ValidationTask(
             rule=app.comparison,
             specs=view.workunit.output_specs,
-            results=tuple(ResultOutputs(result_id=id_, outputs=tuple(outputs[id_])) for id_ in ids),
+            results=tuple(
+                ResultOutputs(
+                    result_id=result.id,
+                    outputs=tuple(outputs[result.id]),
+                    name=result.name,
+                    elapsed_time=result.elapsed_time,
+                    cpu_time=result.cpu_time,
+                    peak_flops=result.peak_flops,
+                )
+                for result in (by_id[id_] for id_ in ids)
+            ),
+            credit_function=app.credit_function,
             pairs=pairs_to_compare(view, ids),
             upload_folder=self._ctx.folder.upload,
             project_folder=self._ctx.folder.root,
@@ -108,7 +121,9 @@ class Validator:
     ) -> None:
         # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
         views = lifecycle.views(tx, list(reports))
-        self._apply(tx, [(view, reports[view.workunit.id]) for view in views])
+        # Another validator may have been faster.
+        open_ = [view for view in views if view.workunit.need_validate]
+        self._apply(tx, [(view, reports[view.workunit.id]) for view in open_])
         self._postpone(tx, failed, now=self._ctx.clock())
 
     def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, ValidationReport]]) -> None:
@@ -117,6 +132,12 @@ class Validator:
             return
         now = self._ctx.clock()
         decided = [(view, judge(view, report, now=now)) for view, report in reports]
+        assigned = {
+            found.result_id: found.assigned_credit
+            for _, report in reports
+            for found in report.looked_at
+            if found.assigned_credit is not None
+        }
         lifecycle.apply_decisions(tx, decided, now=now)
         book = GrantBook(
             tx,
@@ -124,6 +145,7 @@ class Validator:
             offers=self._ctx.offers,
             settings=self._ctx.settings.credit,
             daily_quota=self._ctx.settings.scheduler.daily_result_quota,
+            assigned=assigned,
             now=now,
         )
         for view, decision in decided:
@@ -156,7 +178,7 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
     """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
     if not outputs:
         return ValidationReport(looked_at=())
-    if app.comparison.kind not in ("bitwise", "trivial"):
+    if app.comparison.kind not in ("bitwise", "trivial") or app.credit_function:
         return None
     if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import structlog
+from collections.abc import Sequence
 
 from cobblestone.server.context import ServerContext
 from cobblestone.server.disk import free_bytes
+from cobblestone.server.health import ProjectWarning
 from cobblestone.server.project_figures import ProjectState, StateReader
+from cobblestone.server.roles import WATCHER
 from cobblestone.server.rollout import advance_rollouts
 from cobblestone.server.watch import current_warnings
+from cobblestone.store import mails
+from cobblestone.store.database import Transaction
 from cobblestone.store.operation import add_sample, last_sample_time
 
-log = structlog.get_logger(__name__)
+MAIL_SECONDS = 3600.0
 
 
 class Watcher:
@@ -21,15 +25,39 @@ class Watcher:
         self._ctx = ctx
         self._state = StateReader(ctx)
         self._next_sample: float | None = None
+        self._mailed: dict[str, float] = {}  # code of a warning -> when it was mailed
 
     async def step(self) -> int:
         """One look; there is never anything left to do at once."""
         ctx = self._ctx
         state = await self._state.get()
-        ctx.health.set_warnings(current_warnings(ctx, state.figures, state.endings), now=ctx.clock())
-        await advance_rollouts(ctx)
-        await self._sample(state)
+        found = current_warnings(ctx, state.figures, state.endings)
+        await self._mail(ctx.health.set_warnings(found, now=ctx.clock()))
+        with ctx.crew.working(WATCHER) as turn:
+            if turn != ():
+                await advance_rollouts(ctx)
+                await self._sample(state)
         return 0
+
+    async def _mail(self, begun: Sequence[ProjectWarning]) -> None:
+        """Mail warnings that begin; each at most once an hour, though it come and go."""
+        now, settings = self._ctx.clock(), self._ctx.settings
+        wanted = [each for each in begun if now - self._mailed.get(each.code, float("-inf")) >= MAIL_SECONDS]
+        recipients = [address.strip() for address in settings.watch.mail_to.split(",") if address.strip()]
+        if not wanted or not recipients:
+            return
+        self._mailed.update((each.code, now) for each in wanted)
+        others = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
+        subject = f"{settings.project.name}: {wanted[0].code.replace('_', ' ')}{others}"
+        lines = [f"{'SEVERE: ' if each.severe else ''}{each.text}" for each in wanted]
+        body = "\n".join([*lines, "", f"The operator's page: {self._ctx.url('ops.php')}", ""])
+
+        def post(tx: Transaction) -> None:
+            for recipient in recipients:
+                mails.post(tx, recipient=recipient, subject=subject, body=body, now=now)
+            tx.wake("mailer")
+
+        await self._ctx.store.awrite(post)
 
     async def _sample(self, state: ProjectState) -> None:
         ctx, now, watch = self._ctx, self._ctx.clock(), self._ctx.settings.watch

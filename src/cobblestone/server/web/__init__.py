@@ -10,21 +10,38 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.account_rpc import Accounts
 from cobblestone.server.context import ServerContext
+from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.web.account_settings import AccountSettingsPages
 from cobblestone.server.web.accounts import AccountPages
+from cobblestone.server.web.app_pages import AppPages
+from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
+from cobblestone.server.web.operator import OperatorPages
+from cobblestone.server.web.preferences import PreferencePages
 from cobblestone.server.web.public import PublicPages
+from cobblestone.server.web.rankings import RankingPages
 from cobblestone.server.web.site import Site
+from cobblestone.server.web.status import ProjectStatus
+from cobblestone.server.web.teams import TeamPages
 from cobblestone.server.web.work import WorkPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
     """Routes of the pages.  They come last: the last one answers whatever nothing else has."""
-    site = Site(ctx)
+    site, status = Site(ctx), ProjectStatus(ctx)
+    security = AccountSecurity(ctx, accounts)
     return [
-        *PublicPages(site).routes(),
-        *AccountPages(site, accounts).routes(),
+        *PublicPages(site, status).routes(),
+        *AppPages(site, status).routes(),
+        *AccountPages(site, accounts, security).routes(),
+        *AccountSettingsPages(site, security).routes(),
+        *PreferencePages(site).routes(),
+        *ComputerPages(site).routes(),
+        *TeamPages(site).routes(),
+        *RankingPages(site).routes(),
         *WorkPages(site).routes(),
         *CreditPages(site).routes(),
+        *OperatorPages(site).routes(),
         Route("/static/{name}", site.static_file),
         Route("/{path:path}", site.nothing_here),
     ]

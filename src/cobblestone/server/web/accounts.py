@@ -1,51 +1,53 @@
-"""Joining, logging in and out, and one's own account."""
+"""Joining, logging in and out, and the first page of one's own account."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import UserId
-from cobblestone.server.account_rpc import Accounts
+from cobblestone.domain.people import User
+from cobblestone.server.account_rpc import Accounts, TooManyAttempts
+from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.web.account_settings import done_text
+from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.languages import gettext as _
-from cobblestone.server.web.languages import ngettext
-from cobblestone.server.web.site import Site, Visit, own_page
+from cobblestone.server.web.site import PageError, Site, Visit, own_page
 from cobblestone.store import hosts, pages, people
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner
-from cobblestone.wire.account import (
-    MAX_USER_NAME,
-    AccountCreation,
-    WebRpcError,
-    WebRpcFailure,
-    legal_email_addr,
-    user_name_problem,
-)
+from cobblestone.wire.account import AccountCreation, WebRpcError, WebRpcFailure
 from cobblestone.wire.identity import external_cpid, passwd_hash
-
-MAX_PASSWORD = 200
 
 
 class AccountPages:
     """Pages of one's own account."""
 
-    def __init__(self, site: Site, accounts: Accounts) -> None:
+    def __init__(self, site: Site, accounts: Accounts, security: AccountSecurity) -> None:
         self._site = site
         self._accounts = accounts
+        self._security = security
 
     def routes(self) -> list[BaseRoute]:
         """Where they are."""
-        page = self._site.page
+        page, both = self._site.page, ["GET", "POST"]
         return [
-            Route("/join.php", page(self.join), methods=["GET", "POST"]),
-            Route("/login.php", page(self.log_in), methods=["GET", "POST"]),
+            Route("/join.php", page(self.join), methods=both),
+            Route("/login.php", page(self.log_in), methods=both),
+            Route("/login_code.php", page(self.log_in_code), methods=both),
             Route("/logout.php", page(self.log_out), methods=["POST"]),
-            Route("/home.php", page(self.home)),
+            Route("/password_reset.php", page(self.ask_for_reset), methods=both),
+            Route("/password_new.php", page(self.reset), methods=both),
+            Route("/email_new.php", self._site.own_page(self.new_address), methods=both),
+            Route("/home.php", self._site.own_page(self.home)),
         ]
+
+    # -- joining, logging in and out -----------------------------------------------------------------
 
     async def join(self, visit: Visit) -> Response:
         """The form for a new account."""
@@ -65,14 +67,13 @@ class AccountPages:
                         user_name=form["user_name"].strip(),
                         invite_code=form.get("invite_code", "").strip(),
                         source="web",
-                    )
+                    ),
+                    address=visit.address,
                 )
             except WebRpcFailure as failure:
                 problems = _problem_of(failure)
             else:
-                response = visit.go("home.php")
-                self._site.sessions.start(response, user)
-                return response
+                return self._let_in(visit, user, "home.php")
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
     async def log_in(self, visit: Visit) -> Response:
@@ -81,18 +82,58 @@ class AccountPages:
         if visit.viewer is not None:
             return visit.go(own_page(wanted, otherwise="home.php"))
         if visit.request.method != "POST":
-            return visit.show_form("login.html", typed={"next": wanted}, problem="")
+            done = visit.fields.get("done", "")
+            return visit.show_form("login.html", typed={"next": wanted}, problem="", done=done)
         form = await visit.form()
         email = form.get("email_addr", "").strip()
         try:
-            user = await self._accounts.look_up(email.lower(), passwd_hash(form.get("passwd", ""), email))
+            user = await self._accounts.look_up(
+                email.lower(), passwd_hash(form.get("passwd", ""), email), address=visit.address
+            )
+        except TooManyAttempts as error:
+            problem = too_many(error)
         except WebRpcFailure:
             # One sentence for both cases: the page does not tell whether an address has an account.
             problem = _(
                 "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
             )
-            return visit.show_form("login.html", http_status=422, typed=form, problem=problem)
-        response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
+        else:
+            return self._let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
+        return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
+
+    def _let_in(self, visit: Visit, user: User, page: str) -> Response:
+        """Go on with a session, or to the second factor."""
+        if user.second_factor:
+            response = visit.go_on("login_code.php", next=page)
+            self._site.sessions.start_pending(response, user)
+            return response
+        if user.erase_time is not None:
+            page = "delete_account.php"
+        response = visit.go(page)
+        self._site.sessions.start(response, user)
+        return response
+
+    async def log_in_code(self, visit: Visit) -> Response:
+        """The form for the second factor."""
+        user, wanted = visit.session.pending, visit.fields.get("next", "")
+        if user is None:
+            return visit.go("login.php" if visit.viewer is None else "home.php")
+        if visit.request.method != "POST":
+            return visit.show("login_code.html", wanted=wanted, problem="")
+        form = await visit.form()
+        try:
+            right = await self._security.second_factor_is_right(
+                user, form.get("code", ""), address=visit.address
+            )
+            problem = _("This code is not right, or it was used before. Wait for the next one.")
+        except TooManyAttempts as error:
+            right, problem = False, too_many(error)
+        if not right:
+            return visit.show(
+                "login_code.html", http_status=422, wanted=form.get("next", ""), problem=problem
+            )
+        page = own_page(form.get("next", ""), otherwise="home.php")
+        response = visit.go(page if user.erase_time is None else "delete_account.php")
         self._site.sessions.start(response, user)
         return response
 
@@ -103,11 +144,71 @@ class AccountPages:
         self._site.sessions.end(response)
         return response
 
-    async def home(self, visit: Visit) -> Response:
+    # -- forgotten passwords, new addresses -----------------------------------------------------------
+
+    async def ask_for_reset(self, visit: Visit) -> Response:
+        """Have a link for a new password sent."""
+        if visit.request.method != "POST":
+            return visit.show_form("password_reset.html", sent=False, typed={}, problems={})
+        form = await visit.form()
+        email = form.get("email_addr", "").strip().lower()
+        problem = address_problem(email)
+        if not problem:
+            try:
+                await self._security.ask_for_reset(email, address=visit.address)
+                return visit.show("password_reset.html", sent=True, typed=form, problems={})
+            except TooManyAttempts as error:
+                problem = too_many(error)
+        return visit.show_form(
+            "password_reset.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
+        )
+
+    async def reset(self, visit: Visit) -> Response:
+        """Set a new password with a link that was sent."""
+        code = visit.fields.get("code", "")
+        problems: dict[str, str] = {}
+        if visit.request.method == "POST":
+            form = await visit.form()
+            code = form.get("code", "")
+            problem = password_problem(
+                form.get("new_passwd", ""), visit.ctx.settings.accounts.min_password_length
+            )
+            if problem:
+                problems["new_passwd"] = problem
+            elif await self._security.reset_password(code, form["new_passwd"]) is not None:
+                response = visit.go("login.php?done=password")
+                self._site.sessions.end(response)
+                return response
+        good = await self._security.reset_is_good(code)
+        status = 422 if problems else 200 if good else 410
+        return visit.show_form(
+            "password_new.html", http_status=status, code=code, good=good, problems=problems
+        )
+
+    async def new_address(self, visit: Visit, user: User) -> Response:
+        """Confirm a new e-mail address with the link that was sent to it."""
+        code = visit.fields.get("code", "")
+        if visit.request.method != "POST":
+            return visit.show("email_new.html", code=code)
+        form = await visit.form()
+        try:
+            changed = await self._security.use_new_address(user, form.get("code", ""))
+        except Conflict:
+            changed = None
+        if changed is None:
+            raise PageError(
+                410,
+                _("The link is too old"),
+                _("It was used already, its time is over, or it is for another account."),
+            )
+        response = visit.go("security.php?done=email")
+        self._site.sessions.start(response, changed)
+        return response
+
+    # -- one's own page -------------------------------------------------------------------------------
+
+    async def home(self, visit: Visit, user: User) -> Response:
         """One's own account: credit, keys, computers, recent tasks."""
-        user = visit.viewer
-        if user is None:
-            return visit.user_to_log_in()
         owner = TaskOwner(user_id=UserId(user.id))
 
         def read(db: Database) -> dict[str, Any]:
@@ -116,53 +217,46 @@ class AccountPages:
                 "team": team,
                 "hosts": hosts.hosts_of_user(db, user.id, limit=pages.PAGE_SIZE + 1),
                 "counts": pages.count_tasks(db, owner),
-                "tasks": pages.list_tasks(db, owner, state=None, page=0)[:8],
+                "tasks": pages.list_tasks(db, owner)[:8],
             }
 
         found = await visit.ctx.store.aread(read)
         cpid = external_cpid(user.cross_project_id, user.email_addr)
         plot = await self._site.credit_plot(CreditOwner("user", user.id), created=user.create_time)
-        return visit.show("home.html", user=user, plot=plot, cpid=cpid, page_size=pages.PAGE_SIZE, **found)
+        return visit.show(
+            "home.html",
+            user=user,
+            plot=plot,
+            cpid=cpid,
+            page_size=pages.PAGE_SIZE,
+            done=done_text(visit),
+            **found,
+        )
 
-    def _problems(self, form: dict[str, str]) -> dict[str, str]:
+    def _problems(self, form: Mapping[str, str]) -> dict[str, str]:
         """What is wrong with a new account, by field."""
-        problems: dict[str, str] = {}
-        shortest = self._site.ctx.settings.accounts.min_password_length
-        name = user_name_problem(form.get("user_name", "").strip())
-        if name:
-            problems["user_name"] = f"{name}. Choose another one (at most {MAX_USER_NAME} characters)."
-        if not legal_email_addr(form.get("email_addr", "").strip().lower()):
-            problems["email_addr"] = _(
-                "This does not look like an e-mail address. It should be like ada@example.org."
-            )
-        password = form.get("passwd", "")
-        if len(password) < shortest:
-            problems["passwd"] = ngettext(
-                "The password needs at least %(least)d character; yours has %(length)d.",
-                "The password needs at least %(least)d characters; yours has %(length)d.",
-                shortest,
-            ) % {"least": shortest, "length": len(password)}
-        elif len(password) > MAX_PASSWORD:
-            problems["passwd"] = ngettext(
-                "The password may have at most %(most)d character.",
-                "The password may have at most %(most)d characters.",
-                MAX_PASSWORD,
-            ) % {"most": MAX_PASSWORD}
-        return problems
+        found = {
+            "user_name": name_problem(form.get("user_name", "").strip()),
+            "email_addr": address_problem(form.get("email_addr", "")),
+            "passwd": password_problem(
+                form.get("passwd", ""), self._site.ctx.settings.accounts.min_password_length
+            ),
+        }
+        return {name: problem for name, problem in found.items() if problem}
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
     """A refused account, as a problem of the field that caused it."""
+    if isinstance(failure, TooManyAttempts):
+        return {"email_addr": too_many(failure)}
     match failure.error:
         case WebRpcError.NOT_UNIQUE:
             return {
-                "email_addr": "There is already an account with this address. Log in with it, or use another address."
+                "email_addr": _(
+                    "There is already an account with this address. Log in with it, or use another address."
+                )
             }
         case WebRpcError.GENERIC:
-            return {"invite_code": f"{failure} Ask the project for one."}
-        case WebRpcError.BAD_USER_NAME:
-            return {"user_name": str(failure)}
-        case WebRpcError.BAD_EMAIL_ADDR:
-            return {"email_addr": str(failure)}
+            return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
         case _:
             raise StoreError(str(failure))

@@ -14,7 +14,7 @@ from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
 from cobblestone.server.web.credit_plot import DAYS_SHOWN
 from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
-from cobblestone.server.web.visibility import sees_computers
+from cobblestone.server.web.visibility import sees_computer
 from cobblestone.store import hosts, people
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
@@ -58,7 +58,7 @@ class CreditPages:
         found, host_owner = await visit.ctx.store.aread(read)
         if found is None:
             raise not_found(_NAMES[owner.kind]() % {"id": owner.id})
-        if owner.kind == "host" and not sees_computers(visit.viewer, host_owner):
+        if isinstance(found, Host) and not sees_computer(visit.viewer, host_owner, found):
             raise private()
         days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
         return Response(

@@ -1,18 +1,15 @@
-"""Pages for everybody: home, status, apps, people, teams, top lists, news."""
+"""Pages for everybody: home, status, volunteers, news, language."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.remembered import Remembered
 from cobblestone.server.web.languages import NAMES
 from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
@@ -24,20 +21,15 @@ from cobblestone.store.database import Database
 from cobblestone.wire.account import PublicHost, PublicUser, WebRpcError, write_user_xml, write_web_rpc_error
 from cobblestone.wire.identity import external_cpid
 
-T = TypeVar("T")
-
-TOP_HOSTS = 200
 NEWS_ON_HOME = 3
 
 
 class PublicPages:
     """Pages that need no account."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, status: ProjectStatus) -> None:
         self._site = site
-        self._status = ProjectStatus(site.ctx)
-        # There is no index on the credit of hosts, so this list is looked up seldom.
-        self._top_hosts = Remembered(site.ctx, lambda db: pages.top_host_ids(db, limit=TOP_HOSTS))
+        self._status = status
 
     def routes(self) -> list[BaseRoute]:
         """Where they are."""
@@ -46,12 +38,7 @@ class PublicPages:
             Route("/", page(self.home)),
             Route("/index.php", page(self.home)),
             Route("/server_status.php", page(self.server_status)),
-            Route("/apps.php", page(self.apps)),
             Route("/show_user.php", page(self.user)),
-            Route("/team_display.php", page(self.team)),
-            Route("/top_users.php", page(self.top_users)),
-            Route("/top_hosts.php", page(self.top_hosts)),
-            Route("/top_teams.php", page(self.top_teams)),
             Route("/news.php", page(self.news)),
             Route("/language.php", page(self.language)),
         ]
@@ -60,7 +47,7 @@ class PublicPages:
         """What this project is, how it is doing, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
         found_apps, news = await visit.ctx.store.aread(
-            lambda db: (_apps_in_use(db), people.list_news(db, limit=NEWS_ON_HOME))
+            lambda db: (apps.apps_in_use(db), people.list_news(db, limit=NEWS_ON_HOME))
         )
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
@@ -89,21 +76,6 @@ class PublicPages:
             backlog=self._status.backlog_seconds(counts),
             started=visit.ctx.started,
             **values,
-        )
-
-    async def apps(self, visit: Visit) -> Response:
-        """Apps and their versions."""
-        counts = await self._status.counts()
-        found, versions = await visit.ctx.store.aread(
-            lambda db: (_apps_in_use(db), pages.versions_in_use(db))
-        )
-        by_app = {app.app_id: app for app in counts.apps}
-        return visit.show(
-            "apps.html",
-            apps=[
-                (app, by_app.get(app.id), [item for item in versions if item.app_id == app.id])
-                for app in found
-            ],
         )
 
     async def user(self, visit: Visit) -> Response:
@@ -169,72 +141,6 @@ class PublicPages:
             write_user_xml(public, None if own_hosts is None else [_public_host(host) for host in own_hosts])
         )
 
-    async def team(self, visit: Visit) -> Response:
-        """A team and its members."""
-        team_id = TeamId(visit.needed_number("teamid"))
-        page = visit.page_number()
-
-        def read(db: Database) -> dict[str, Any] | None:
-            team = people.team_by_id(db, team_id)
-            if team is None:
-                return None
-            return {
-                "team": team,
-                "founder": people.user_by_id(db, team.founder_id),
-                "n_members": pages.count_members(db, team_id),
-                **_page_of("members", pages.team_members(db, team_id, page=page)),
-            }
-
-        found = await visit.ctx.store.aread(read)
-        if found is None:
-            raise not_found(_("team %(id)d") % {"id": team_id})
-        created = found["team"].create_time
-        plot = await self._site.credit_plot(CreditOwner("team", team_id), created=created)
-        return visit.show(
-            "team.html",
-            page=page,
-            first=page * pages.PAGE_SIZE,
-            query=f"teamid={team_id}",
-            plot=plot,
-            **found,
-        )
-
-    async def top_users(self, visit: Visit) -> Response:
-        """Volunteers by recent average credit."""
-        page = visit.page_number()
-        found = await visit.ctx.store.aread(lambda db: pages.top_users(db, page=page))
-        return visit.show(
-            "top_users.html", page=page, first=page * pages.PAGE_SIZE, **_page_of("users", found)
-        )
-
-    async def top_hosts(self, visit: Visit) -> Response:
-        """Computers by recent average credit."""
-        page = visit.page_number()
-        start = page * pages.PAGE_SIZE
-        ids = (await self._top_hosts.get())[start : start + pages.PAGE_SIZE + 1]
-
-        def read(db: Database) -> tuple[list[Host], dict[UserId, User]]:
-            found = [host for host in (hosts.host_by_id(db, id_) for id_ in ids) if host is not None]
-            return found, pages.users_by_id(db, [host.user_id for host in found])
-
-        found, users = await visit.ctx.store.aread(read)
-        visible = {
-            host.id: users[host.user_id]
-            for host in found
-            if sees_computers(visit.viewer, users.get(host.user_id))
-        }
-        return visit.show(
-            "top_hosts.html", page=page, first=start, owner_of=visible, **_page_of("hosts", found)
-        )
-
-    async def top_teams(self, visit: Visit) -> Response:
-        """Teams by recent average credit."""
-        page = visit.page_number()
-        found = await visit.ctx.store.aread(lambda db: pages.top_teams(db, page=page))
-        return visit.show(
-            "top_teams.html", page=page, first=page * pages.PAGE_SIZE, **_page_of("teams", found)
-        )
-
     async def news(self, visit: Visit) -> Response:
         """All news, or one piece of it."""
         news_id = visit.number("id")
@@ -253,15 +159,6 @@ class PublicPages:
         if wish in NAMES:
             self._site.remember_language(response, wish)
         return response
-
-
-def _apps_in_use(db: Database) -> list[App]:
-    return [app for app in apps.list_apps(db) if not app.deprecated]
-
-
-def _page_of(name: str, rows: Sequence[T]) -> dict[str, Any]:
-    """The rows of a page, and whether there are more."""
-    return {name: rows[: pages.PAGE_SIZE], "more": len(rows) > pages.PAGE_SIZE}
 
 
 def _public_host(host: Host) -> PublicHost:

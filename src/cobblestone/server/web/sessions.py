@@ -1,7 +1,9 @@
 """Who looks at a page: a signed cookie, and tokens that tie forms to it.
 
-The cookie holds the user's id, a fingerprint of the account key (a new password ends all sessions), the time, and a random
-number that form tokens are made from.  Its name depends on the master URL, since cookies do not tell ports apart.
+The cookie holds the user's id, a fingerprint of the account key and of a number that a new password or "log out everywhere"
+raises, the time, and a random number that form tokens are made from.  Who gave the right password but not yet the second factor
+has a cookie that opens nothing but the form for it, for some minutes.  The cookie's name depends on the master URL, since cookies
+do not tell ports apart.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from cobblestone.server.context import ServerContext
 from cobblestone.store import people
 
 MAX_AGE_SECONDS = 30 * 86400
+PENDING_SECONDS = 600
 _MAX_COOKIE = 1000
 
 
@@ -32,6 +35,7 @@ class Session:
 
     nonce: str
     user: User | None = None
+    pending: User | None = None  #: who gave the password, and still owes the second factor
     stored: bool = False  #: whether the browser has the cookie already
 
 
@@ -53,22 +57,34 @@ class Sessions:
         if content is None:
             return Session(nonce=secrets.token_hex(16))
         nonce = str(content["n"])
-        user_id = int(content["u"])
-        if not user_id:
+        user_id, pending_id = int(content["u"]), int(content.get("p", 0))
+        if not user_id and not pending_id:
             return Session(nonce=nonce, stored=True)
-        user = await self._ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
-        if user is None or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
+        user = await self._ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id or pending_id)))
+        if user is None or user.erased or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
             return Session(nonce=secrets.token_hex(16))
-        return Session(nonce=nonce, user=user, stored=True)
+        if user_id:
+            return Session(nonce=nonce, user=user, stored=True)
+        if self._ctx.clock() - content["t"] > PENDING_SECONDS:
+            return Session(nonce=secrets.token_hex(16))
+        return Session(nonce=nonce, pending=user, stored=True)
 
     def start(self, response: Response, user: User) -> None:
         """Log a user in.  The random number is a new one: a cookie planted before is worth nothing."""
-        self._set(response, Session(nonce=secrets.token_hex(16), user=user))
+        self.store(response, self.renewed(user))
+
+    def renewed(self, user: User) -> Session:
+        """A new session of a user, to be stored with the response."""
+        return Session(nonce=secrets.token_hex(16), user=user, stored=True)
+
+    def start_pending(self, response: Response, user: User) -> None:
+        """Let a user who gave the right password go on to the second factor."""
+        self.store(response, Session(nonce=secrets.token_hex(16), pending=user))
 
     def keep(self, response: Response, session: Session) -> None:
         """Give the browser the cookie that a form's token belongs to."""
         if not session.stored:
-            self._set(response, session)
+            self.store(response, session)
 
     def end(self, response: Response) -> None:
         """Log out."""
@@ -83,10 +99,12 @@ class Sessions:
         """Whether a form came from one of our own pages, shown to this visitor."""
         return session.stored and hmac.compare_digest(self.form_token(session).encode(), token.encode())
 
-    def _set(self, response: Response, session: Session) -> None:
-        user = session.user
+    def store(self, response: Response, session: Session) -> None:
+        """Give the browser a session."""
+        user = session.user or session.pending
         content = {
-            "u": user.id if user else 0,
+            "u": session.user.id if session.user else 0,
+            "p": session.pending.id if session.pending else 0,
             "k": _fingerprint(user) if user else "",
             "n": session.nonce,
             "t": int(self._ctx.clock()),
@@ -112,4 +130,4 @@ class Sessions:
 
 
 def _fingerprint(user: User) -> str:
-    return hashlib.sha256(f"session {user.authenticator}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"session {user.authenticator} {user.session_epoch}".encode()).hexdigest()[:24]

@@ -25,6 +25,7 @@ from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
+from cobblestone.server.rate_limits import client_address
 from cobblestone.server.web import languages, wording
 from cobblestone.server.web.credit_history import CreditHistories
 from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
@@ -39,6 +40,7 @@ from cobblestone.wire.project_pages import scheduler_link_tags
 log = structlog.get_logger(__name__)
 
 MAX_FORM_BYTES = 8000
+MAX_FORM_FIELDS = 60
 MAX_ID = 2**53
 LANGUAGE_SECONDS = 365 * 86400
 _OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
@@ -52,8 +54,13 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cache-Control": "no-store",
 }
+
+
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+"""Sent when the project's own address is an https one: browsers then do not try without."""
 
 
 class PageError(CobblestoneError):
@@ -97,6 +104,7 @@ class Site:
         self.sessions = Sessions(ctx)
         self.histories = CreditHistories(ctx)
         self.base = urlsplit(ctx.master_url).path or "/"
+        self.headers = {**SECURITY_HEADERS, **(HTTPS_ONLY if self.sessions.secure else {})}
         self.language_cookie = self.sessions.name + "_language"
         self._static = StaticFiles(self.base)
         # Any: Jinja's filters and globals have no exact types.
@@ -150,7 +158,7 @@ class Site:
     ) -> Response:  # whatever a template shows
         """A rendered page with the headers that every page has."""
         text = self._environment.get_template(template).render(**values)
-        headers = {**SECURITY_HEADERS, "Content-Language": current().code}
+        headers = {**self.headers, "Content-Language": current().code}
         return HTMLResponse(text, http_status, headers=headers)
 
     def page(
@@ -168,6 +176,9 @@ class Site:
             try:
                 visit.fields = parse_web_query(request.url.query)
                 visit.session = await self.sessions.of(request)
+                if visit.viewer is not None and self.language_cookie not in request.cookies:
+                    with speaking(chosen(visit.viewer.language, current().code)):
+                        return await handler(visit)
                 return await handler(visit)
             except PageError as error:
                 return visit.show("error.html", http_status=error.status, title=error.title, text=str(error))
@@ -202,6 +213,18 @@ class Site:
         return chosen(
             request.cookies.get(self.language_cookie, ""), accepted=request.headers.get("accept-language", "")
         )
+
+    def own_page(
+        self, handler: Callable[[Visit, User], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint for people who are logged in; others are sent to log in first."""
+
+        async def for_user(visit: Visit) -> Response:
+            if visit.viewer is None:
+                return visit.user_to_log_in()
+            return await handler(visit, visit.viewer)
+
+        return self.page(for_user)
 
     async def static_file(self, request: Request) -> Response:
         """A file of the pages."""
@@ -263,6 +286,11 @@ class Visit:
         return self.session.user
 
     @property
+    def address(self) -> str:
+        """The visitor's address, for rate limits."""
+        return client_address(self.request.scope, self.ctx.settings)
+
+    @property
     def here(self) -> str:
         """The address of this page below the project's own."""
         page = self.request.url.path.removeprefix(self.site.base)
@@ -272,6 +300,7 @@ class Visit:
         self, template: str, *, http_status: int = 200, **values: Any
     ) -> Response:  # whatever a template shows
         """A page for this visitor."""
+        values.setdefault("done", "")
         return self.site.html(
             template,
             http_status=http_status,
@@ -291,11 +320,15 @@ class Visit:
 
     def go(self, page: str) -> Response:
         """Send the visitor to another page."""
-        return RedirectResponse(self.site.base + page, 303, headers=SECURITY_HEADERS)
+        return RedirectResponse(self.site.base + page, 303, headers=self.site.headers)
+
+    def go_on(self, page: str, **fields: str) -> Response:
+        """Send the visitor to another page with fields in its address."""
+        return self.go(f"{page}?{urlencode(fields)}")
 
     def user_to_log_in(self) -> Response:
         """Send the visitor to the log-in form, and from there back here."""
-        return self.go("login.php?" + urlencode({"next": self.here}))
+        return self.go_on("login.php", next=self.here)
 
     def number(self, name: str) -> int | None:
         """An id from the query; None if it is not given.  Raises PageError for what cannot be one."""
@@ -324,10 +357,10 @@ class Visit:
             raise PageError(404, _("Too far back"), _("Lists end at page %(page)d.") % {"page": MAX_PAGE})
         return number or 0
 
-    async def form(self) -> dict[str, str]:
+    async def form(self, *, max_fields: int = MAX_FORM_FIELDS) -> dict[str, str]:
         """The fields of a posted form, once it is sure that the form is ours."""
         body = await read_body(self.request, MAX_FORM_BYTES)
-        fields = parse_web_query(body.decode("utf-8", "replace"))
+        fields = parse_web_query(body.decode("utf-8", "replace"), max_fields=max_fields)
         if not self.site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,

@@ -27,6 +27,9 @@ DAEMONS = {
     "file_deleter": N_("Removes files that nobody needs any more"),
     "purger": N_("Moves old jobs into the archive"),
     "statistics": N_("Keeps averages up to date"),
+    "mailer": N_("Sends mails"),
+    "accounts": N_("Deletes accounts whose owners asked for it"),
+    "top_lists": N_("Adds up credit by app"),
 }
 
 

@@ -14,7 +14,6 @@ from cobblestone.domain.states import ExitStatus, Outcome, ServerState, Validate
 from cobblestone.domain.work import Result, Workunit
 from cobblestone.server.web.languages import ENGLISH, N_, current, ngettext
 from cobblestone.server.web.languages import gettext as _
-from cobblestone.store.pages import TaskState
 
 # -- numbers -------------------------------------------------------------------
 
@@ -184,27 +183,6 @@ class Status:
 def _said(status: Status) -> Status:
     """A state in the current language."""
     return Status(_(status.label), status.tone, _(status.sentence))
-
-
-def task_state(result: Result) -> TaskState | None:
-    """The kind of state that a task's list shows it under; None: not sent yet."""
-    if result.server_state == ServerState.IN_PROGRESS:
-        return TaskState.IN_PROGRESS
-    if result.server_state != ServerState.OVER:
-        return None
-    if result.outcome == Outcome.VALIDATE_ERROR:
-        return TaskState.INVALID
-    if result.outcome != Outcome.SUCCESS:
-        return TaskState.ERROR
-    match result.validate_state:
-        case ValidateState.VALID:
-            return TaskState.VALID
-        case ValidateState.INVALID:
-            return TaskState.INVALID
-        case ValidateState.INIT | ValidateState.INCONCLUSIVE:
-            return TaskState.WAITING
-        case _:
-            return TaskState.ERROR
 
 
 def task_status(result: Result, *, now: float) -> Status:

@@ -1,4 +1,4 @@
-"""Pages about work and computers: tasks, workunits, hosts."""
+"""Pages about work: tasks and workunits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId, UserId, WorkunitId
+from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
 from cobblestone.server.web.languages import N_
 from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found, private
-from cobblestone.server.web.visibility import is_owner, sees_computers
+from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.store import apps, credit, hosts, pages, people, uploads, work
-from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.database import Database
 from cobblestone.store.pages import TaskOwner, TaskState
 
@@ -30,7 +29,7 @@ TASK_STATES = {
 
 
 class WorkPages:
-    """Tasks, workunits and computers."""
+    """Tasks and workunits."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -42,54 +41,65 @@ class WorkPages:
             Route("/results.php", page(self.tasks)),
             Route("/result.php", page(self.task)),
             Route("/workunit.php", page(self.workunit)),
-            Route("/hosts_user.php", page(self.computers)),
-            Route("/show_host_detail.php", page(self.computer)),
         ]
 
     async def tasks(self, visit: Visit) -> Response:
-        """Tasks of a user or a computer, filtered by state."""
+        """Tasks of a user or a computer, filtered by state and app."""
         host_id, user_id = visit.number("hostid"), visit.number("userid")
         if host_id is None and user_id is None:
             if visit.viewer is None:
                 return visit.user_to_log_in()
             user_id = int(visit.viewer.id)
-        state = _state(visit.fields.get("state", ""))
-        page = visit.page_number()
+        state, app_id, before = (
+            _state(visit.fields.get("state", "")),
+            visit.number("appid"),
+            visit.number("before"),
+        )
 
-        def read(db: Database) -> tuple[Host | None, User | None]:
+        def whose(db: Database) -> tuple[Host | None, User | None]:
             host = None if host_id is None else hosts.host_by_id(db, HostId(host_id))
             if host_id is not None and host is None:
                 return None, None
             owner_id = host.user_id if host else UserId(user_id or 0)
             return host, people.user_by_id(db, owner_id)
 
-        host, user = await visit.ctx.store.aread(read)
+        host, user = await visit.ctx.store.aread(whose)
         if user is None:
             raise not_found(_("computer") if host_id is not None else _("volunteer"))
-        if not sees_computers(visit.viewer, user):
+        if not (sees_computer(visit.viewer, user, host) if host else sees_computers(visit.viewer, user)):
             raise private()
-        owner = TaskOwner(host_id=host.id) if host else TaskOwner(user_id=user.id)
-        rows, counts = await visit.ctx.store.aread(
-            lambda db: (
-                pages.list_tasks(db, owner, state=state, page=page),
-                pages.count_tasks(db, owner),
-            )
+        owner = TaskOwner(
+            host_id=host.id if host else None,
+            user_id=None if host else user.id,
+            app_id=None if app_id is None else AppId(app_id),
         )
+        own = is_owner(visit.viewer, user)
+
+        def read(db: Database) -> dict[str, Any]:
+            rows = pages.list_tasks(db, owner, state=state, before=before)
+            own_hosts = hosts.hosts_of_user(db, user.id, limit=200)
+            return {
+                "tasks": rows[: pages.PAGE_SIZE],
+                "older_id": rows[pages.PAGE_SIZE - 1].result.id if len(rows) > pages.PAGE_SIZE else None,
+                "counts": pages.count_tasks(db, owner),
+                "apps": apps.apps_in_use(db),
+                "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
+            }
+
+        found = await visit.ctx.store.aread(read)
         who = f"hostid={host.id}" if host else f"userid={user.id}"
         return visit.show(
             "tasks.html",
             user=user,
             host=host,
-            tasks=rows[: pages.PAGE_SIZE],
-            more=len(rows) > pages.PAGE_SIZE,
-            page=page,
             state=state,
             states=TASK_STATES,
-            counts=counts,
+            app_id=app_id,
+            before=before,
             newest=pages.NEWEST_TASKS,
-            query=f"{who}&state={state}" if state else who,
-            who=who,
-            own=is_owner(visit.viewer, user),
+            who=who + (f"&appid={app_id}" if app_id else ""),
+            own=own,
+            **found,
         )
 
     async def task(self, visit: Visit) -> Response:
@@ -101,10 +111,12 @@ class WorkPages:
             if row is None:
                 return None
             result = row.result
+            host = None if result.host_id is None else hosts.host_by_id(db, result.host_id)
             workunit = work.workunits(db, [result.workunit_id])[result.workunit_id]
             return {
                 "row": row,
                 "result": result,
+                "host": host,
                 "workunit": workunit,
                 "user": None if result.user_id is None else people.user_by_id(db, result.user_id),
                 "text": work.result_text(db, result.id),
@@ -118,9 +130,10 @@ class WorkPages:
         found = await visit.ctx.store.aread(read)
         if found is None:
             raise not_found(_("task %(id)d") % {"id": result_id})
+        host: Host | None = found["host"]
         return visit.show(
             "task.html",
-            open=sees_computers(visit.viewer, found["user"]),
+            open=host is not None and sees_computer(visit.viewer, found["user"], host),
             own=is_owner(visit.viewer, found["user"]),
             **found,
         )
@@ -143,70 +156,6 @@ class WorkPages:
         if found is None:
             raise not_found(_("workunit %(id)d") % {"id": workunit_id})
         return visit.show("workunit.html", **found)
-
-    async def computers(self, visit: Visit) -> Response:
-        """A user's computers."""
-        user_id = visit.number("userid")
-        if user_id is None:
-            if visit.viewer is None:
-                return visit.user_to_log_in()
-            user_id = int(visit.viewer.id)
-        page = visit.page_number()
-        user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
-        if user is None:
-            raise not_found(_("volunteer %(id)d") % {"id": user_id})
-        if not sees_computers(visit.viewer, user):
-            raise private()
-        start = page * pages.PAGE_SIZE
-        found = await visit.ctx.store.aread(
-            lambda db: hosts.hosts_of_user(db, user.id, limit=start + pages.PAGE_SIZE + 1)
-        )
-        return visit.show(
-            "computers.html",
-            user=user,
-            hosts=found[start : start + pages.PAGE_SIZE],
-            more=len(found) > start + pages.PAGE_SIZE,
-            page=page,
-            query=f"userid={user.id}",
-            own=is_owner(visit.viewer, user),
-        )
-
-    async def computer(self, visit: Visit) -> Response:
-        """One computer: hardware, credit, record of each app version."""
-        host_id = HostId(visit.needed_number("hostid"))
-
-        def read(db: Database) -> dict[str, Any] | None:
-            host = hosts.host_by_id(db, host_id)
-            if host is None:
-                return None
-            owner = TaskOwner(host_id=host.id)
-            return {
-                "host": host,
-                "user": people.user_by_id(db, host.user_id),
-                "address": pages.external_address(db, host.id),
-                "versions": pages.version_records(db, host.id),
-                "counts": pages.count_tasks(db, owner),
-            }
-
-        found = await visit.ctx.store.aread(read)
-        if found is None:
-            raise not_found(_("computer %(id)d") % {"id": host_id})
-        user = found["user"]
-        if not sees_computers(visit.viewer, user):
-            raise private()
-        records = [item.record for item in found["versions"]]
-        samples = sum(record.turnaround_n for record in records)
-        turnaround = sum(record.turnaround_avg * record.turnaround_n for record in records) / max(samples, 1)
-        return visit.show(
-            "computer.html",
-            turnaround=turnaround,
-            plot=await self._site.credit_plot(
-                CreditOwner("host", host_id), created=found["host"].create_time
-            ),
-            own=is_owner(visit.viewer, user),
-            states=TASK_STATES,
-            **found,
-        )
 
 
 def _state(text: str) -> TaskState | None:

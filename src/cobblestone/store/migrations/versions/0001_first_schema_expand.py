@@ -37,6 +37,12 @@ def upgrade() -> None:
         sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("scopes", sa.Text(), server_default="", nullable=False),
         sa.Column(
+            "share",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
             "create_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
@@ -133,6 +139,7 @@ def upgrade() -> None:
         sa.Column("limits", sa.Text(), server_default="{}", nullable=False),
         sa.Column("rules", sa.Text(), server_default="{}", nullable=False),
         sa.Column("output_specs", sa.Text(), server_default="[]", nullable=False),
+        sa.Column("dispatch", sa.Text(), server_default="{}", nullable=False),
         sa.Column("command", sa.Text(), server_default="[]", nullable=False),
         sa.Column(
             "create_time",
@@ -374,11 +381,32 @@ def upgrade() -> None:
             server_default=sa.text("0"),
             nullable=False,
         ),
+        sa.Column(
+            "fair_weight",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("request_key"),
         sqlite_autoincrement=True,
         sqlite_strict=True,
     )
+    with op.batch_alter_table("batch", schema=None) as batch_op:
+        batch_op.create_index(
+            "batch_unfinished",
+            ["token_id"],
+            unique=False,
+            sqlite_where=sa.text("state IN (0, 1)"),
+            postgresql_where=sa.text("state IN (0, 1)"),
+        )
+
     op.create_table(
         "code_sign_key",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -511,7 +539,7 @@ def upgrade() -> None:
 
     op.create_table(
         "credit_inheritance",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
             "time", sa.Double().with_variant(sa.REAL(), "sqlite"), server_default=sa.text("0"), nullable=False
         ),
@@ -620,6 +648,13 @@ def upgrade() -> None:
         sa.Column("external_ip_addr", sa.Text(), server_default="", nullable=False),
         sa.Column("description", sa.Text(), server_default="{}", nullable=False),
         sa.Column("blocked_reason", sa.Text(), server_default="", nullable=False),
+        sa.Column("trouble", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "trouble_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("merged_into", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column(
             "total_credit",
@@ -770,6 +805,12 @@ def upgrade() -> None:
         sa.Column(
             "host_scale_time",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "bad_results",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
         ),
@@ -957,6 +998,12 @@ def upgrade() -> None:
         sa.Column(
             "priority",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
             nullable=False,
         ),
@@ -1328,6 +1375,12 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column(
+            "rsc_bandwidth_bound",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
             "delay_bound",
             sa.Double().with_variant(sa.REAL(), "sqlite"),
             server_default=sa.text("0"),
@@ -1410,6 +1463,19 @@ def upgrade() -> None:
         sa.Column("app_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("target_host_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("target_user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("target_team_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column(
+            "size_class",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("-1"),
+            nullable=False,
+        ),
+        sa.Column(
+            "turn",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("completed_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("completed_time", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=True),
         sa.Column(
@@ -1460,6 +1526,19 @@ def upgrade() -> None:
             postgresql_where=sa.text("file_delete_state = 2"),
         )
         batch_op.create_index(
+            "wu_targeted",
+            ["id"],
+            unique=False,
+            sqlite_where=sa.text(
+                "assimilate_state = 0 AND"
+                " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
+            ),
+            postgresql_where=sa.text(
+                "assimilate_state = 0 AND"
+                " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
+            ),
+        )
+        batch_op.create_index(
             "wu_validate",
             ["id"],
             unique=False,
@@ -1470,7 +1549,7 @@ def upgrade() -> None:
     op.create_index(
         "result_unsent",
         "result",
-        [sa.text("priority DESC"), "id"],
+        [sa.text("priority DESC"), "turn", "id"],
         unique=False,
         sqlite_where=sa.text("server_state = 2"),
         postgresql_where=sa.text("server_state = 2"),
@@ -1484,6 +1563,7 @@ def downgrade() -> None:
             sqlite_where=sa.text("need_validate = 1"),
             postgresql_where=sa.text("need_validate = 1"),
         )
+        batch_op.drop_index("wu_targeted")
         batch_op.drop_index(
             "wu_purge",
             sqlite_where=sa.text("file_delete_state = 2"),
@@ -1599,6 +1679,9 @@ def downgrade() -> None:
     op.drop_table("credit_entry")
     op.drop_table("credit_decay")
     op.drop_table("code_sign_key")
+    with op.batch_alter_table("batch", schema=None) as batch_op:
+        batch_op.drop_index("batch_unfinished")
+
     op.drop_table("batch")
     with op.batch_alter_table("audit_entry", schema=None) as batch_op:
         batch_op.drop_index("audit_by_target")

@@ -1,0 +1,40 @@
+"""One-time passwords from a shared secret and the time (RFC 6238 over RFC 4226: HMAC-SHA-1, 30 seconds, 6 digits).
+
+These are the parameters that all common authenticator programs take.  A password of the step before or after is accepted too, for
+clocks that are a little wrong; a step that was used, or an earlier one, never again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+STEP_SECONDS = 30
+DIGITS = 6
+WINDOW = 1  #: steps before and after the present one that count as well
+
+
+def time_step(now: float) -> int:
+    """The number of the time step of a moment (Unix seconds)."""
+    return int(now // STEP_SECONDS)
+
+
+def one_time_password(secret: bytes, step: int) -> str:
+    """The password of a time step."""
+    digest = hmac.digest(secret, step.to_bytes(8, "big"), hashlib.sha1)
+    offset = digest[-1] & 0x0F
+    number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFF_FFFF
+    return f"{number % 10**DIGITS:0{DIGITS}d}"
+
+
+def matching_step(secret: bytes, password: str, *, now: float, last_step: int) -> int | None:
+    """The step whose password this is, if it may still be used; None: wrong, or used before."""
+    if len(password) != DIGITS or not (password.isascii() and password.isdecimal()):
+        return None
+    present = time_step(now)
+    found = None
+    for step in range(present - WINDOW, present + WINDOW + 1):
+        # all are compared, in constant time each
+        if hmac.compare_digest(one_time_password(secret, step), password) and step > last_step:
+            found = step
+    return found

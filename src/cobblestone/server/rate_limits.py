@@ -1,0 +1,111 @@
+"""How often strangers may try: to create accounts, to log in, to have mails sent.
+
+Each kind of attempt has buckets, by address and by account.  A bucket holds an hour's worth of attempts and fills up evenly.
+They are in memory and bounded in number: those that were not touched for longest go first, and a full bucket says nothing anyway.
+An IPv6 address counts with its whole /64 network, since that is what one customer gets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections import OrderedDict
+
+from starlette.types import Scope
+
+from cobblestone.ops.settings import Settings
+
+HOUR = 3600.0
+MAX_KEYS = 20_000
+
+
+class Bucket:
+    """Attempts of one kind, by whoever makes them."""
+
+    def __init__(self, per_hour: int, *, max_keys: int = MAX_KEYS) -> None:
+        self._size = float(per_hour)
+        self._max_keys = max_keys
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when
+
+    def wait(self, key: str, *, now: float) -> float:
+        """Seconds until the next attempt is allowed; 0: now."""
+        if not self._size:
+            return 0.0
+        return max(0.0, (1.0 - self._left(key, now)) * HOUR / self._size)
+
+    def take(self, key: str, *, now: float) -> None:
+        """Count an attempt."""
+        if not self._size:
+            return
+        self._levels[key] = (max(self._left(key, now) - 1.0, 0.0), now)
+        self._levels.move_to_end(key)
+        while len(self._levels) > self._max_keys:
+            self._levels.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def _left(self, key: str, now: float) -> float:
+        left, since = self._levels.get(key, (self._size, now))
+        return min(self._size, left + max(0.0, now - since) * self._size / HOUR)
+
+
+class RateLimits:
+    """All buckets of a project."""
+
+    def __init__(self, settings: Settings) -> None:
+        limits = settings.limits
+        self.creations = Bucket(limits.creations_per_address)
+        self.failures_by_address = Bucket(limits.failures_per_address)
+        self.failures_by_account = Bucket(limits.failures_per_account)
+        self.lookups = Bucket(limits.lookups_per_address)
+        self.mails_by_address = Bucket(limits.mails_per_address)
+        self.mails_by_account = Bucket(limits.mails_per_account)
+
+    def failures_wait(self, address: str, account: str, *, now: float) -> float:
+        """Seconds until a password or code may be tried again."""
+        return max(
+            self.failures_by_address.wait(address, now=now), self.failures_by_account.wait(account, now=now)
+        )
+
+    def failed(self, address: str, account: str, *, now: float) -> None:
+        """Count a wrong password or code."""
+        self.failures_by_address.take(address, now=now)
+        self.failures_by_account.take(account, now=now)
+
+    def mails_wait(self, address: str, account: str, *, now: float) -> float:
+        """Seconds until somebody may have a mail sent again."""
+        return max(self.mails_by_address.wait(address, now=now), self.mails_by_account.wait(account, now=now))
+
+    def mailed(self, address: str, account: str, *, now: float) -> None:
+        """Count a mail."""
+        self.mails_by_address.take(address, now=now)
+        self.mails_by_account.take(account, now=now)
+
+
+def minutes(seconds: float) -> int:
+    """A time to wait, for people: whole minutes, at least one."""
+    return max(1, math.ceil(seconds / 60))
+
+
+def client_address(scope: Scope, settings: Settings) -> str:
+    """The address of whoever sent a request: from the proxy's header when there is one, else of the connection."""
+    header = settings.server.client_address_header.lower().encode()
+    if header:
+        given = b",".join(value for name, value in scope["headers"] if name == header)
+        return given.rpartition(b",")[2].strip()[:60].decode("latin-1")
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def limit_key(address: str) -> str:
+    """The part of an address that limits count by."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
+    return address

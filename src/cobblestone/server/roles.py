@@ -1,0 +1,61 @@
+"""The parts of a server.  One process does all of them, or several divide them (on PostgreSQL)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from cobblestone.domain.errors import ConfigError
+
+
+class Role(StrEnum):
+    """A part of the server's work."""
+
+    SCHEDULER = "scheduler"  #: clients' scheduler requests
+    UPLOAD = "upload"  #: clients' output files, and downloads
+    WEB = "web"  #: pages, accounts, the HTTP API
+    TRANSITIONER = "transitioner"
+    VALIDATOR = "validator"
+    ASSIMILATOR = "assimilator"
+    FILE_DELETER = "file_deleter"
+    PURGER = "purger"
+    STATISTICS = "statistics"  #: averages, scales of app versions, credit for trickle messages
+
+
+HTTP_ROLES = frozenset({Role.SCHEDULER, Role.UPLOAD, Role.WEB})
+ALL_ROLES = frozenset(Role)
+
+WATCHER = "watcher"
+SHARDED = (Role.VALIDATOR, Role.ASSIMILATOR)
+"""Daemons that may run several times, each with workunits of its own."""
+SINGLE = (Role.FILE_DELETER, Role.PURGER, Role.STATISTICS)
+"""Daemons of which only one acts at a time; more are a reserve."""
+CREW = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
+"""All that processes divide among them.  New names go to the end: running processes know them by their number."""
+
+
+def parse_roles(text: str) -> frozenset[Role]:
+    """Roles from a list with commas; empty: all.
+
+    Raises:
+        ConfigError: a name is not one of a role.
+    """
+    names = [name.strip().lower().replace("-", "_") for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in set(Role)]
+    if unknown:
+        raise ConfigError(f"--role {unknown[0]}: there is no such role. Roles: {', '.join(Role)}.")
+    return frozenset(map(Role, names)) or ALL_ROLES
+
+
+def sharded_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
+    """Roles whose work is divided by workunits."""
+    return [role for role in SHARDED if role in roles]
+
+
+def single_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
+    """Roles that one process at a time has; the watcher stands beside the pages that show what it sees."""
+    return [
+        *(role for role in SINGLE if role in roles),
+        *([WATCHER] if Role.WEB in roles else []),
+        *([Role.SCHEDULER] if Role.SCHEDULER in roles else []),
+    ]

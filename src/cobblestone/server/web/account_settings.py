@@ -1,0 +1,304 @@
+"""Pages for one's own account: what is shown, security, tokens, and deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.people import User
+from cobblestone.server.account_rpc import TooManyAttempts
+from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.web.fields import (
+    address_problem,
+    name_problem,
+    password_problem,
+    too_many,
+    wrong_password,
+)
+from cobblestone.server.web.languages import N_, NAMES
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import PageError, Site, Visit
+from cobblestone.store import account_changes, tokens
+from cobblestone.store.tokens import ApiToken, Scope
+
+TOKEN_DAYS = (30, 90, 365)
+MAX_TOKENS = 20
+DAY = 86400.0
+
+DONE: Mapping[str, str] = {
+    "saved": N_("Saved."),
+    "password": N_("The password is changed. All other sessions were ended."),
+    "email": N_("The account has its new address."),
+    "email_sent": N_(
+        "A mail with a link is on its way to the new address. The address changes when you open that link."
+    ),
+    "sessions": N_("All other sessions were ended."),
+    "keys": N_("The account has new keys. Attach your computers again."),
+    "factor_off": N_("The second factor is off."),
+    "kept": N_("Your account stays."),
+    "revoked": N_("The token is revoked."),
+}
+"""What a page says after something was done, by the word in its address."""
+
+
+def done_text(visit: Visit) -> str:
+    """The sentence for what was just done, or nothing."""
+    text = DONE.get(visit.fields.get("done", ""), "")
+    return _(text) if text else ""
+
+
+class AccountSettingsPages:
+    """What people decide about their accounts."""
+
+    def __init__(self, site: Site, security: AccountSecurity) -> None:
+        self._site = site
+        self._security = security
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        own, both = self._site.own_page, ["GET", "POST"]
+        return [
+            Route("/account.php", own(self.profile), methods=both),
+            Route("/security.php", own(self.security), methods=both),
+            Route("/tokens.php", own(self.tokens), methods=both),
+            Route("/delete_account.php", own(self.delete), methods=both),
+        ]
+
+    # -- profile ------------------------------------------------------------------------------------
+
+    async def profile(self, visit: Visit, user: User) -> Response:
+        """Name, country, web page, language, and what others see."""
+        if visit.request.method != "POST":
+            return visit.show("account.html", user=user, typed={}, problems={}, done=done_text(visit))
+        form = await visit.form()
+        problems = _profile_problems(form)
+        if problems:
+            return visit.show(
+                "account.html", http_status=422, user=user, typed=form, problems=problems, done=""
+            )
+        language = form.get("language", "")
+        await visit.ctx.store.awrite(
+            lambda tx: account_changes.set_profile(
+                tx,
+                user.id,
+                name=form["user_name"].strip(),
+                country=form.get("country", "").strip(),
+                url=form.get("url", "").strip(),
+                language=language,
+                show_hosts="show_hosts" in form,
+                send_email="send_email" in form,
+            )
+        )
+        response = visit.go("account.php?done=saved")
+        self._site.remember_language(response, language)
+        return response
+
+    # -- security -----------------------------------------------------------------------------------
+
+    async def security(self, visit: Visit, user: User) -> Response:
+        """Password, address, second factor, sessions, keys."""
+        if visit.request.method != "POST":
+            return await self._show_security(visit, user, problems={})
+        form = await visit.form()
+        problems = await self._security_problems(visit, user, form)
+        if problems:
+            return await self._show_security(visit, user, problems=problems, status=422)
+        match form.get("action"):
+            case "password":
+                changed = await self._security.change_password(user, form["new_passwd"])
+                return self._again_in(visit, changed, "password")
+            case "email":
+                email = form["email_addr"].strip().lower()
+                await self._security.ask_for_new_address(user, email, form["passwd"], address=visit.address)
+                return visit.go("security.php?done=email_sent")
+            case "sessions":
+                return self._again_in(visit, await self._security.log_out_everywhere(user), "sessions")
+            case "keys":
+                return self._again_in(visit, await self._security.renew_keys(user), "keys")
+            case "factor_on" if not user.second_factor:
+                confirmed = await self._security.confirm_factor(user, form.get("code", "").strip())
+                if confirmed is None:
+                    wrong = {
+                        "code": _(
+                            "This is not the one-time password of this moment. Check the clock of your device."
+                        )
+                    }
+                    return await self._show_security(visit, user, problems=wrong, status=422)
+                changed, codes = confirmed
+                visit.session = self._site.sessions.renewed(changed)
+                response = visit.show("recovery_codes.html", codes=codes)
+                self._site.sessions.store(response, visit.session)
+                return response
+            case "factor_off" if user.second_factor:
+                return self._again_in(visit, await self._security.drop_factor(user), "factor_off")
+            case _:
+                raise PageError(
+                    400, _("That cannot be read"), _("The form names nothing that can be done here.")
+                )
+
+    async def _security_problems(self, visit: Visit, user: User, form: Mapping[str, str]) -> dict[str, str]:
+        problems: dict[str, str] = {}
+        action = form.get("action", "")
+        if action == "password":
+            problem = password_problem(
+                form.get("new_passwd", ""), visit.ctx.settings.accounts.min_password_length
+            )
+            if problem:
+                problems["new_passwd"] = problem
+        elif action == "email":
+            problem = address_problem(form.get("email_addr", ""))
+            if problem:
+                problems["email_addr"] = problem
+        if problems or action == "sessions":
+            return problems
+        try:
+            if not await self._security.password_is_right(
+                user, form.get("passwd", ""), address=visit.address
+            ):
+                problems[f"passwd_{action}"] = wrong_password()
+        except TooManyAttempts as error:
+            problems[f"passwd_{action}"] = too_many(error)
+        return problems
+
+    async def _show_security(
+        self, visit: Visit, user: User, *, problems: Mapping[str, str], status: int = 200
+    ) -> Response:
+        return visit.show(
+            "security.html",
+            http_status=status,
+            user=user,
+            problems=problems,
+            done=done_text(visit),
+            factor=None if user.second_factor else self._security.new_factor(user),
+            codes_left=await self._security.recovery_codes_left(user),
+        )
+
+    def _again_in(self, visit: Visit, user: User, done: str) -> Response:
+        """All sessions ended; this browser gets a new one."""
+        response = visit.go(f"security.php?done={done}")
+        self._site.sessions.start(response, user)
+        return response
+
+    # -- tokens -------------------------------------------------------------------------------------
+
+    async def tokens(self, visit: Visit, user: User) -> Response:
+        """Tokens with which programs may read the account's own data."""
+        if visit.request.method != "POST":
+            return await self._show_tokens(visit, user)
+        form, now = await visit.form(), visit.ctx.clock()
+        if form.get("action") == "revoke":
+            return await self._revoke(visit, user, form)
+        name = form.get("name", "").strip()[:100]
+        days = form.get("days", "")
+        if not name or days not in {str(choice) for choice in TOKEN_DAYS}:
+            return await self._show_tokens(
+                visit, user, problems={"name": _("Give the token a name.")}, status=422
+            )
+        if len(await self._tokens_of(visit, user)) >= MAX_TOKENS:
+            problem = _("There are %(count)d tokens already. Revoke one that you do not need.") % {
+                "count": MAX_TOKENS
+            }
+            return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
+        secret = tokens.new_secret()
+        await visit.ctx.store.awrite(
+            lambda tx: tokens.create_token(
+                tx,
+                secret,
+                name=name,
+                scopes=[Scope.ACCOUNT],
+                user_id=user.id,
+                now=now,
+                expire_time=now + int(days) * DAY,
+            )
+        )
+        return await self._show_tokens(visit, user, secret=secret)
+
+    async def _revoke(self, visit: Visit, user: User, form: Mapping[str, str]) -> Response:
+        number = form.get("id", "")
+        token_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+        try:
+            await visit.ctx.store.awrite(
+                lambda tx: tokens.revoke_token(tx, token_id, now=visit.ctx.clock(), user_id=user.id)
+            )
+        except NotFound:
+            raise PageError(404, _("Not found"), _("You have no such token.")) from None
+        return visit.go("tokens.php?done=revoked")
+
+    async def _tokens_of(self, visit: Visit, user: User) -> list[ApiToken]:
+        now = visit.ctx.clock()
+        found = await visit.ctx.store.aread(lambda db: tokens.list_tokens(db, user_id=user.id))
+        return [token for token in found if token.usable(now)]
+
+    async def _show_tokens(
+        self,
+        visit: Visit,
+        user: User,
+        *,
+        problems: Mapping[str, str] | None = None,
+        secret: str = "",
+        status: int = 200,
+    ) -> Response:
+        return visit.show(
+            "tokens.html",
+            http_status=status,
+            user=user,
+            tokens=await self._tokens_of(visit, user),
+            problems=problems or {},
+            secret=secret,
+            choices=TOKEN_DAYS,
+            done=done_text(visit),
+        )
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    async def delete(self, visit: Visit, user: User) -> Response:
+        """Ask for the deletion of the account, or take that back."""
+        problems: dict[str, str] = {}
+        if visit.request.method == "POST":
+            form = await visit.form()
+            if form.get("action") == "keep":
+                await self._security.keep_account(user)
+                return visit.go("delete_account.php?done=kept")
+            if form.get("sure", "").strip() != user.name:
+                problems["sure"] = _("Type the name of the account, exactly as it stands there.")
+            else:
+                try:
+                    right = await self._security.password_is_right(
+                        user, form.get("passwd", ""), address=visit.address
+                    )
+                    if not right:
+                        problems["passwd"] = wrong_password()
+                except TooManyAttempts as error:
+                    problems["passwd"] = too_many(error)
+            if not problems:
+                await self._security.ask_to_erase(user)
+                response = visit.go("login.php?done=erase")
+                self._site.sessions.end(response)
+                return response
+        return visit.show(
+            "delete_account.html",
+            http_status=422 if problems else 200,
+            user=user,
+            problems=problems,
+            days=visit.ctx.settings.accounts.erase_after_days,
+            done=done_text(visit),
+        )
+
+
+def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    problem = name_problem(form.get("user_name", "").strip())
+    if problem:
+        problems["user_name"] = problem
+    for name in ("country", "url"):
+        if len(form.get(name, "").strip()) > 200:
+            problems[name] = _("This is too long.")
+    url = form.get("url", "").strip()
+    if url and not url.startswith(("https://", "http://")):
+        problems["url"] = _("A web page begins with https://")
+    if form.get("language", "") not in ("", *NAMES):
+        problems["language"] = _("There is no such language.")
+    return problems

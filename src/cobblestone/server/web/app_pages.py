@@ -1,0 +1,89 @@
+"""Pages of apps: what is computed, by which versions, with what success."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.ids import AppId
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import Site, Visit, not_found
+from cobblestone.server.web.status import ProjectStatus, Remembered
+from cobblestone.store import apps, pages
+from cobblestone.store.app_credit import Owner
+from cobblestone.store.database import Database
+from cobblestone.store.pages import Order, Outcomes
+
+BEST = 5
+MAX_REMEMBERED = 100
+
+
+class AppPages:
+    """Apps and their versions."""
+
+    def __init__(self, site: Site, status: ProjectStatus) -> None:
+        self._site = site
+        self._status = status
+        self._outcomes: OrderedDict[AppId, Remembered[dict[int, Outcomes]]] = OrderedDict()
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        return [
+            Route("/apps.php", self._site.page(self.apps)),
+            Route("/app.php", self._site.page(self.app)),
+        ]
+
+    async def apps(self, visit: Visit) -> Response:
+        """All apps and their versions."""
+        counts = await self._status.counts()
+        found, versions = await visit.ctx.store.aread(
+            lambda db: (apps.apps_in_use(db), pages.versions_in_use(db))
+        )
+        by_app = {app.app_id: app for app in counts.apps}
+        return visit.show(
+            "apps.html",
+            apps=[
+                (app, by_app.get(app.id), [item for item in versions if item.app_id == app.id])
+                for app in found
+            ],
+        )
+
+    async def app(self, visit: Visit) -> Response:
+        """One app: its versions with how recent tasks ended, its rules, who computed most."""
+        app_id = AppId(visit.needed_number("appid"))
+
+        def read(db: Database) -> dict[str, Any]:
+            app = apps.app_by_id(db, app_id)
+            best = pages.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
+            return {
+                "app": app,
+                "versions": [item for item in pages.versions_in_use(db) if item.app_id == app_id],
+                "best": best,
+                "users": pages.users_by_id(db, [item.id for item in best]),
+            }
+
+        try:
+            found = await visit.ctx.store.aread(read)
+        except NotFound:
+            raise not_found(_("app %(id)d") % {"id": app_id}) from None
+        counts = await self._status.counts()
+        return visit.show(
+            "app.html",
+            figures=next((item for item in counts.apps if item.app_id == app_id), None),
+            outcomes=await self._outcomes_of(app_id),
+            newest=pages.NEWEST_TASKS,
+            **found,
+        )
+
+    async def _outcomes_of(self, app_id: AppId) -> dict[int, Outcomes]:
+        remembered = self._outcomes.get(app_id)
+        if remembered is None:
+            remembered = Remembered(self._site.ctx, lambda db: pages.outcomes_by_version(db, app_id))
+            self._outcomes[app_id] = remembered
+            if len(self._outcomes) > MAX_REMEMBERED:
+                self._outcomes.popitem(last=False)
+        return await remembered.get()

@@ -1,0 +1,179 @@
+"""Pages of computers: the list, one computer, and what its owner may do with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.ids import HostId, UserId
+from cobblestone.domain.people import User
+from cobblestone.server.web.account_settings import done_text
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.preferences import VENUE_NAMES
+from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
+from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
+from cobblestone.server.web.work import TASK_STATES
+from cobblestone.store import computers, hosts, pages, people
+from cobblestone.store.app_credit import Owner, credit_by_app
+from cobblestone.store.credit_history import CreditOwner
+from cobblestone.store.database import Database
+from cobblestone.store.pages import TaskOwner
+from cobblestone.wire.xml_writer import one_line, printable
+
+MAX_LABEL = 60
+MAX_SIMILAR = 50
+
+
+class ComputerPages:
+    """Computers."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        page, own = self._site.page, self._site.own_page
+        return [
+            Route("/hosts_user.php", page(self.computers)),
+            Route("/show_host_detail.php", page(self.computer)),
+            Route("/host_edit.php", own(self.edit), methods=["GET", "POST"]),
+        ]
+
+    async def computers(self, visit: Visit) -> Response:
+        """A user's computers."""
+        user_id = visit.number("userid")
+        if user_id is None:
+            if visit.viewer is None:
+                return visit.user_to_log_in()
+            user_id = int(visit.viewer.id)
+        page = visit.page_number()
+        user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
+        if user is None:
+            raise not_found(_("volunteer %(id)d") % {"id": user_id})
+        if not sees_computers(visit.viewer, user):
+            raise private()
+        own = is_owner(visit.viewer, user)
+        start = page * pages.PAGE_SIZE
+        found = await visit.ctx.store.aread(
+            lambda db: hosts.hosts_of_user(db, user.id, limit=start + pages.PAGE_SIZE + 1)
+        )
+        shown = [host for host in found[start : start + pages.PAGE_SIZE] if own or not host.hidden]
+        return visit.show(
+            "computers.html",
+            user=user,
+            hosts=shown,
+            more=len(found) > start + pages.PAGE_SIZE,
+            page=page,
+            query=f"userid={user.id}",
+            own=own,
+            done=done_text(visit),
+        )
+
+    async def computer(self, visit: Visit) -> Response:
+        """One computer: hardware, credit, record of each app version."""
+        host_id = HostId(visit.needed_number("hostid"))
+
+        def read(db: Database) -> dict[str, Any] | None:
+            host = hosts.host_by_id(db, host_id)
+            if host is None:
+                return None
+            return {
+                "host": host,
+                "user": people.user_by_id(db, host.user_id),
+                "address": pages.external_address(db, host.id),
+                "versions": pages.version_records(db, host.id),
+                "counts": pages.count_tasks(db, TaskOwner(host_id=host.id)),
+                "by_app": credit_by_app(db, Owner.HOST, host.id),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        if found is None:
+            raise not_found(_("computer %(id)d") % {"id": host_id})
+        host: Host = found["host"]
+        user: User | None = found["user"]
+        if not sees_computer(visit.viewer, user, host):
+            raise private()
+        records = [item.record for item in found["versions"]]
+        samples = sum(record.turnaround_n for record in records)
+        turnaround = sum(record.turnaround_avg * record.turnaround_n for record in records) / max(samples, 1)
+        return visit.show(
+            "computer.html",
+            turnaround=turnaround,
+            plot=await self._site.credit_plot(CreditOwner("host", host.id), created=host.create_time),
+            own=is_owner(visit.viewer, user),
+            states=TASK_STATES,
+            venues=VENUE_NAMES,
+            done=done_text(visit),
+            **found,
+        )
+
+    # -- what its owner may do ----------------------------------------------------------------------
+
+    async def edit(self, visit: Visit, user: User) -> Response:
+        """Name, venue, whether others see it; merge it with a newer record; remove it."""
+        host_id = HostId(visit.needed_number("hostid"))
+        host = await visit.ctx.store.aread(lambda db: hosts.host_by_id(db, host_id))
+        if host is None or host.user_id != user.id:
+            raise not_found(_("computer %(id)d of yours") % {"id": host_id})
+        if visit.request.method != "POST":
+            return await self._form(visit, user, host)
+        form = await visit.form()
+        try:
+            match form.get("action"):
+                case "merge":
+                    target = form.get("into", "")
+                    new = (
+                        HostId(int(target))
+                        if target.isascii() and target.isdecimal() and len(target) < 16
+                        else HostId(0)
+                    )
+                    await visit.ctx.store.awrite(
+                        lambda tx: computers.merge_computers(tx, user.id, host.id, new, now=visit.ctx.clock())
+                    )
+                    return visit.go(f"show_host_detail.php?hostid={new}&done=saved")
+                case "remove":
+                    await visit.ctx.store.awrite(
+                        lambda tx: computers.remove_computer(tx, host.id, now=visit.ctx.clock())
+                    )
+                    return visit.go("hosts_user.php?done=saved")
+                case _:
+                    return await self._save(visit, user, host, form)
+        except NotFound:
+            problem = _("Choose one of the computers in the list.")
+        except Conflict:
+            problem = _(
+                "The computer still has tasks. Wait until they are reported or their deadline is over."
+            )
+        return await self._form(visit, user, host, problem=problem)
+
+    async def _save(self, visit: Visit, user: User, host: Host, form: dict[str, str]) -> Response:
+        label = one_line(printable(form.get("label", ""))).strip()
+        venue = form.get("venue", "")
+        if len(label) > MAX_LABEL or venue not in VENUE_NAMES:
+            problem = _("The name may have at most %(most)d characters.") % {"most": MAX_LABEL}
+            return await self._form(visit, user, host, problem=problem)
+        await visit.ctx.store.awrite(
+            lambda tx: computers.set_computer(tx, host.id, label=label, venue=venue, hidden="hidden" in form)
+        )
+        return visit.go(f"show_host_detail.php?hostid={host.id}&done=saved")
+
+    async def _form(self, visit: Visit, user: User, host: Host, *, problem: str = "") -> Response:
+        others = await visit.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user.id, limit=MAX_SIMILAR))
+        busy = await visit.ctx.store.aread(lambda db: computers.has_work(db, host.id))
+        if host.id not in {item.id for item in others} and len(others) < MAX_SIMILAR:
+            raise PageError(
+                404, _("Not found"), _("This computer was removed. It comes back when it calls again.")
+            )
+        return visit.show(
+            "host_edit.html",
+            http_status=422 if problem else 200,
+            host=host,
+            others=[item for item in others if item.id != host.id],
+            busy=busy,
+            problem=problem,
+            venues=VENUE_NAMES,
+        )

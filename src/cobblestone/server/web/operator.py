@@ -1,0 +1,385 @@
+"""Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
+
+Whoever is not logged in is sent to the log-in form; whoever is no operator gets 403.  Every change is a posted form with a
+token, carried out by the functions behind the API (``server/operations.py``), and noted in the audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, WorkunitId
+from cobblestone.policy.rollout import RolloutPlan
+from cobblestone.server import operations, rollout
+from cobblestone.server.disk import database_bytes, free_bytes
+from cobblestone.server.project_figures import StateReader
+from cobblestone.server.watch import current_warnings
+from cobblestone.server.web.error_rates import error_tables
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import PageError, Site, Visit
+from cobblestone.server.web.sparkline import drawings
+from cobblestone.store import apps, audit, batches, hosts, interventions, operation, pages
+from cobblestone.store.audit import Actor
+from cobblestone.store.database import Database, Transaction
+from cobblestone.store.pages import TaskOwner, TaskState
+
+SAMPLES_SECONDS = 86400.0
+AUDIT_PAGE = 50
+HISTORY = 10
+QUEUES = ("unsent", "in_progress", "validation", "assimilation", "deletion", "backlog_seconds")
+RATES = ("n_created", "n_sent", "n_reported", "n_credited", "n_requests", "n_failed_requests")
+MAX_REASON = 200
+
+Page = Callable[[Visit], Awaitable[Response]]
+Action = Callable[[Visit, int, Mapping[str, str], Actor], Awaitable[str]]
+
+
+class OperatorPages:
+    """Pages for those who run the project."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._state = StateReader(site.ctx)
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        named: dict[str, Page] = {
+            "ops.php": self.overview,
+            "ops_search.php": self.search,
+            "ops_batch.php": self.batch,
+            "ops_workunit.php": self.workunit,
+            "ops_host.php": self.host,
+            "ops_user.php": self.user,
+            "ops_versions.php": self.versions,
+            "ops_audit.php": self.audit,
+        }
+        page = self._site.page
+        return [
+            *(Route(f"/{name}", page(_for_operators(handler))) for name, handler in named.items()),
+            Route("/ops_do.php", page(_for_operators(self.act)), methods=["POST"]),
+        ]
+
+    # ------------------------------------------------------------------ looking
+
+    async def overview(self, visit: Visit) -> Response:
+        """Queues, rates, ages, error rates, daemons, warnings."""
+        ctx, now = visit.ctx, visit.ctx.clock()
+        state = await self._state.get()
+        values: dict[str, Any] = {
+            "figures": state.figures,
+            "endings": state.endings,
+            "warnings": current_warnings(ctx, state.figures, state.endings),
+            "disk_free": free_bytes(ctx),
+            "database": database_bytes(ctx.folder.database),
+            "write_backlog": ctx.store.backlog(),
+        }
+        if visit.fields.get("part") == "live":
+            return visit.show("ops_live.html", **values)
+
+        def read(db: Database) -> dict[str, Any]:
+            return {
+                "drawn": drawings(operation.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
+                "tables": error_tables(db, state.rows),
+                "batches": batches.list_batches(db, limit=8),
+            }
+
+        found = await ctx.store.aread(read)
+        beats = [
+            (beat, beat.health(now))
+            for beat in sorted(ctx.health.daemons.values(), key=lambda item: item.name)
+        ]
+        return visit.show("ops.html", queues=QUEUES, rates=RATES, beats=beats, **values, **found)
+
+    async def search(self, visit: Visit) -> Response:
+        """Users, hosts, batches, workunits and results by id or name."""
+        text = visit.fields.get("q", "").strip()[:200]
+        found = await visit.ctx.store.aread(lambda db: interventions.search(db, text))
+        if len(found) == 1:
+            return visit.go(_address(found[0].kind, found[0].id))
+        return visit.show(
+            "ops_search.html", text=text, found=[(item, _address(item.kind, item.id)) for item in found]
+        )
+
+    async def batch(self, visit: Visit) -> Response:
+        """A batch, its jobs, and what can be done with it."""
+        number = visit.needed_number("id")
+        return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
+
+    async def workunit(self, visit: Visit) -> Response:
+        """A workunit and its results."""
+        number = visit.needed_number("id")
+        return await self._thing(
+            visit, "workunit", number, "ops_workunit.html", lambda db: _workunit(db, number)
+        )
+
+    async def host(self, visit: Visit) -> Response:
+        """A host, how its results ended, and what can be done with it."""
+        number = visit.needed_number("id")
+        since = visit.ctx.clock() - SAMPLES_SECONDS
+        return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
+
+    async def user(self, visit: Visit) -> Response:
+        """A user, the hosts, and what can be done."""
+        number = visit.needed_number("id")
+        return await self._thing(visit, "user", number, "ops_user.html", lambda db: _user(db, number))
+
+    async def _thing(
+        self, visit: Visit, noun: str, number: int, template: str, read: Callable[[Database], dict[str, Any]]
+    ) -> Response:
+        """A page about one thing, with its part of the audit log."""
+        target = f"{noun} {number}"
+
+        def load(db: Database) -> dict[str, Any]:
+            return {**read(db), "history": audit.entries(db, limit=HISTORY, target=target)}
+
+        try:
+            found = await visit.ctx.store.aread(load)
+        except NotFound as error:
+            raise PageError(404, _("Not found"), str(error)) from error
+        return visit.show(template, number=number, **found)
+
+    async def versions(self, visit: Visit) -> Response:
+        """App versions: success, roll-out, roll-back."""
+        since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
+
+        def read(db: Database) -> dict[str, Any]:
+            by_version: dict[int, operation.Endings] = {}
+            for row in operation.endings(db, since=since):
+                by_version[row.version_id] = by_version.get(row.version_id, operation.Endings()) + row.endings
+            listed = [
+                (
+                    app,
+                    version,
+                    operation.rollout_of(db, version.id),
+                    by_version.get(version.id, operation.Endings()),
+                )
+                for app in apps.list_apps(db)
+                for version in reversed(apps.list_versions(db, app.id, deprecated=True))
+            ]
+            return {"versions": listed}
+
+        return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
+
+    async def audit(self, visit: Visit) -> Response:
+        """Who did what."""
+        before = visit.number("before")
+        target = visit.fields.get("target", "")[:200]
+        found = await visit.ctx.store.aread(
+            lambda db: audit.entries(db, limit=AUDIT_PAGE + 1, before=before, target=target)
+        )
+        return visit.show(
+            "ops_audit.html", entries=found[:AUDIT_PAGE], more=len(found) > AUDIT_PAGE, target=target
+        )
+
+    # ------------------------------------------------------------------ doing
+
+    async def act(self, visit: Visit) -> Response:
+        """Carry out what a form asks for, and go back to the page of the thing."""
+        form = await visit.form()
+        action = _ACTIONS.get(form.get("action", ""))
+        number = form.get("id", "")
+        if action is None or not (number.isascii() and number.isdecimal() and len(number) <= 16):
+            raise PageError(400, _("That cannot be read"), _("There is no such action."))
+        viewer = visit.viewer
+        client = visit.request.client
+        actor = Actor(
+            name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody",
+            origin=f"web {client.host if client else ''}".strip(),
+        )
+        try:
+            return visit.go(await action(visit, int(number), form, actor))
+        except NotFound as error:
+            raise PageError(404, _("Not found"), str(error)) from error
+        except Conflict as error:
+            raise PageError(409, _("That is not possible now"), str(error)) from error
+
+
+def _for_operators(handler: Page) -> Page:
+    async def guarded(visit: Visit) -> Response:
+        if visit.viewer is None:
+            return visit.user_to_log_in()
+        if not visit.viewer.is_operator:
+            raise PageError(403, _("For operators"), _("This page is for those who run the project."))
+        return await handler(visit)
+
+    return guarded
+
+
+def _address(kind: str, number: int) -> str:
+    return f"result.php?resultid={number}" if kind == "result" else f"ops_{kind}.php?id={number}"
+
+
+# -- what pages show -----------------------------------------------------------
+
+
+def _batch(db: Database, number: int) -> dict[str, Any]:
+    found = batches.batch_by_id(db, number)
+    return {
+        "batch": found,
+        "app": apps.app_by_id(db, found.app_id),
+        "closing": interventions.count_cancelled_open(db, number),
+        "jobs": batches.list_jobs(db, BatchId(number), limit=100),
+        "running": batches.count_running(db, number),
+    }
+
+
+def _workunit(db: Database, number: int) -> dict[str, Any]:
+    state = interventions.workunit_state(db, number)
+    return {
+        "workunit": state.workunit,
+        "finished": state.finished,
+        "app": apps.app_by_id(db, state.workunit.app_id),
+        "tasks": pages.tasks_of_workunit(db, WorkunitId(number)),
+    }
+
+
+def _host(db: Database, number: int, since: float) -> dict[str, Any]:
+    found = hosts.host_by_id(db, HostId(number))
+    if found is None:
+        raise NotFound(f"There is no host {number}.")
+    ended = sum(
+        (row.endings for row in operation.endings(db, since=since) if row.host_id == number),
+        operation.Endings(),
+    )
+    return {
+        "host": found,
+        "owner": interventions.user_or_missing(db, found.user_id),
+        "endings": ended,
+        "in_progress": pages.count_tasks(db, TaskOwner(host_id=found.id))[TaskState.IN_PROGRESS],
+        "address": pages.external_address(db, found.id),
+    }
+
+
+def _user(db: Database, number: int) -> dict[str, Any]:
+    return {
+        "user": interventions.user_or_missing(db, number),
+        "hosts": hosts.hosts_of_user(db, UserId(number), limit=50),
+    }
+
+
+# -- what forms ask for --------------------------------------------------------
+
+
+async def _cancel_batch(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    await operations.cancel_batch(visit.ctx, number, actor)
+    return f"ops_batch.php?id={number}"
+
+
+async def _retry_batch(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    new = await operations.retry_batch(visit.ctx, number, actor)
+    return f"ops_batch.php?id={new.id}"
+
+
+async def _cancel_workunit(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    await _write(visit, lambda tx: operations.cancel_workunit(tx, visit.ctx, number, actor))
+    return f"ops_workunit.php?id={number}"
+
+
+async def _retry_workunit(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    new = await visit.ctx.store.awrite(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
+    return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
+
+
+async def _block_host(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    reason = _reason(form)
+    await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, reason, actor))
+    return f"ops_host.php?id={number}"
+
+
+async def _unblock_host(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, "", actor))
+    return f"ops_host.php?id={number}"
+
+
+async def _block_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    reason = _reason(form)
+    await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, reason, actor))
+    return f"ops_user.php?id={number}"
+
+
+async def _unblock_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, "", actor))
+    return f"ops_user.php?id={number}"
+
+
+async def _set_role(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    if visit.viewer is not None and visit.viewer.id == number:
+        raise Conflict(_("Nobody takes the role from themselves: another operator must do it."))
+    role = form.get("role", "")[:20]
+    await _write(visit, lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
+    return f"ops_user.php?id={number}"
+
+
+async def _delete_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    if form.get("confirm", "").strip() != str(number):
+        raise Conflict(_("Nothing was deleted: type the number of the account to confirm."))
+    await _write(visit, lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
+    return f"ops_user.php?id={number}"
+
+
+async def _rollout(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    plan = RolloutPlan(
+        stages=tuple(_number(part) / 100 for part in form.get("stages", "").split(",")[:20]),
+        max_error_rate=_number(form.get("max_error_rate", "")) / 100,
+        min_results=max(1, int(_number(form.get("min_results", "")))),
+    )
+    now = visit.ctx.clock()
+    await _write(visit, lambda tx: rollout.start_rollout(tx, AppVersionId(number), plan, actor, now=now))
+    return "ops_versions.php"
+
+
+async def _hold(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    now = visit.ctx.clock()
+    await _write(visit, lambda tx: rollout.hold_rollout(tx, AppVersionId(number), actor, now=now))
+    return "ops_versions.php"
+
+
+async def _roll_back(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    now, abort = visit.ctx.clock(), form.get("abort_jobs") == "1"
+    await _write(
+        visit, lambda tx: rollout.roll_back(tx, AppVersionId(number), actor, abort_jobs=abort, now=now)
+    )
+    return "ops_versions.php"
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "cancel_batch": _cancel_batch,
+    "retry_batch": _retry_batch,
+    "cancel_workunit": _cancel_workunit,
+    "retry_workunit": _retry_workunit,
+    "block_host": _block_host,
+    "unblock_host": _unblock_host,
+    "block_user": _block_user,
+    "unblock_user": _unblock_user,
+    "set_role": _set_role,
+    "delete_user": _delete_user,
+    "rollout": _rollout,
+    "hold": _hold,
+    "roll_back": _roll_back,
+}
+
+
+async def _write(visit: Visit, operation_: Callable[[Transaction], object]) -> None:
+    await visit.ctx.store.awrite(operation_)
+
+
+def _reason(form: Mapping[str, str]) -> str:
+    text = " ".join(form.get("reason", "").split())[:MAX_REASON]
+    if len(text) < 3:
+        raise Conflict(_("Write a reason: the volunteer reads it."))
+    return text
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text.strip())
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e6:
+        raise Conflict(_("%(text)s is not a number that fits here.") % {"text": repr(text[:40])})
+    return value

@@ -1,0 +1,316 @@
+"""Pages for computing preferences and project preferences, with a set for everywhere and one for each venue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.people import User
+from cobblestone.server.web.account_settings import done_text
+from cobblestone.server.web.fields import number_problem, parse_number, plain_number
+from cobblestone.server.web.languages import N_
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import Site, Visit, not_found
+from cobblestone.store import account_changes, apps, people
+from cobblestone.store.database import Transaction
+from cobblestone.wire.volunteer_preferences import (
+    COMPUTING_FIELDS,
+    DEFAULT_COMPUTING,
+    MAX_APPS,
+    MAX_LIMIT,
+    MAX_SHARE,
+    VENUES,
+    ComputingSet,
+    Field,
+    Number,
+    ProjectSet,
+    read_computing,
+    read_project,
+    write_computing,
+    write_project,
+)
+
+T = TypeVar("T")
+
+VENUE_NAMES: Mapping[str, str] = {
+    "": N_("Everywhere"),
+    "home": N_("Home"),
+    "work": N_("Work"),
+    "school": N_("School"),
+}
+MAX_FIELDS = 60 + MAX_APPS
+
+TYPES: Mapping[str, str] = {
+    "no_cpu": N_("Processor (CPU)"),
+    "no_cuda": N_("NVIDIA graphics"),
+    "no_ati": N_("AMD graphics"),
+    "no_intel_gpu": N_("Intel graphics"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One preference as the form asks for it."""
+
+    name: str
+    label: str
+    hint: str = ""
+
+
+QUESTIONS: Mapping[str, tuple[Question, ...]] = {
+    N_("When to compute"): (
+        Question("run_on_batteries", N_("Also while the computer runs on batteries")),
+        Question("run_if_user_active", N_("Also while somebody uses the computer")),
+        Question("run_gpu_if_user_active", N_("Use graphics processors, too, while somebody uses the computer")),
+        Question("idle_time_to_run", N_("It counts as used until so many minutes after the last key or mouse movement")),
+        Question("suspend_if_no_recent_input", N_("Stop when nobody has used it for so many minutes"), N_("0: never stop")),
+        Question("suspend_cpu_usage", N_("Stop while other programs use more than so many per cent"), N_("0: never stop")),
+        Question("start_hour", N_("Compute from this hour of the day"), N_("0 to 24; the same hour twice: all day")),
+        Question("end_hour", N_("… until this hour")),
+    ),
+    N_("Processor"): (
+        Question("max_ncpus_pct", N_("Use at most so many per cent of the CPUs")),
+        Question("cpu_usage_limit", N_("Use them for at most so many per cent of the time"), N_("less is cooler and quieter")),
+        Question("cpu_scheduling_period_minutes", N_("Change between tasks every so many minutes")),
+        Question("disk_interval", N_("Save progress at most every so many seconds")),
+        Question("leave_apps_in_memory", N_("Keep tasks in memory while they pause")),
+    ),
+    N_("Work in store"): (
+        Question("work_buf_min_days", N_("Have at least so many days of work")),
+        Question("work_buf_additional_days", N_("… and up to so many days more")),
+    ),
+    N_("Disk and memory"): (
+        Question("disk_max_used_gb", N_("Use at most so many GB of disk"), N_("0: no limit")),
+        Question("disk_min_free_gb", N_("Leave at least so many GB of disk free")),
+        Question("disk_max_used_pct", N_("Use at most so many per cent of the disk")),
+        Question("ram_max_used_busy_pct", N_("Use at most so many per cent of memory while somebody uses the computer")),
+        Question("ram_max_used_idle_pct", N_("… and so many per cent while nobody does")),
+        Question("vm_max_used_pct", N_("Use at most so many per cent of the swap space")),
+    ),
+    N_("Network"): (
+        Question("max_bytes_sec_up", N_("Upload at most so many bytes a second"), N_("0: no limit")),
+        Question("max_bytes_sec_down", N_("Download at most so many bytes a second"), N_("0: no limit")),
+        Question("daily_xfer_limit_mb", N_("Transfer at most so many MB"), N_("0: no limit")),
+        Question("daily_xfer_period_days", N_("… in so many days")),
+        Question("net_start_hour", N_("Use the network from this hour of the day"), N_("0 to 24; the same hour twice: all day")),
+        Question("net_end_hour", N_("… until this hour")),
+        Question("network_wifi_only", N_("Use the network only over Wi-Fi"), N_("on phones and tablets")),
+    ),
+}  # fmt: skip
+_FIELDS = {item.name: item for item in COMPUTING_FIELDS}
+
+
+class PreferencePages:
+    """Preferences of a volunteer."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        own, both = self._site.own_page, ["GET", "POST"]
+        return [
+            Route("/prefs_computing.php", own(self.computing), methods=both),
+            Route("/prefs_project.php", own(self.project), methods=both),
+        ]
+
+    async def computing(self, visit: Visit, user: User) -> Response:
+        """When and how much the volunteer's computers compute, for all projects."""
+        venue = _venue(visit)
+        sets = read_computing(user.global_prefs)
+        typed, problems = _as_typed(sets.get(venue, sets[""])), dict[str, str]()
+        if visit.request.method == "POST":
+            form = await visit.form(max_fields=MAX_FIELDS)
+            if "reset" in form:
+                await self._store_computing(visit, user, lambda now: _without(now, venue, DEFAULT_COMPUTING))
+                return visit.go_on("prefs_computing.php", venue=venue, done="saved")
+            typed, problems = form, _computing_problems(form)
+            if not problems:
+                values = {item.name: _value(item, form) for item in COMPUTING_FIELDS}
+
+                def change(now: dict[str, ComputingSet]) -> dict[str, ComputingSet]:
+                    old = now.get(venue, ComputingSet({}))
+                    return {**now, venue: ComputingSet(values, old.kept)}
+
+                await self._store_computing(visit, user, change)
+                return visit.go_on("prefs_computing.php", venue=venue, done="saved")
+        return visit.show(
+            "prefs_computing.html",
+            http_status=422 if problems else 200,
+            questions=QUESTIONS,
+            fields=_FIELDS,
+            typed=typed,
+            problems=problems,
+            venue=venue,
+            venues=VENUE_NAMES,
+            existing=set(sets),
+            done=done_text(visit),
+        )
+
+    async def _store_computing(
+        self, visit: Visit, user: User, change: Callable[[dict[str, ComputingSet]], dict[str, ComputingSet]]
+    ) -> None:
+        now, url = visit.ctx.clock(), visit.ctx.master_url
+
+        def store(tx: Transaction) -> None:
+            fresh = people.user_by_id(tx, user.id)  # a client may have brought newer ones meanwhile
+            # Clients take the newer one: never give a text of an earlier second than the one that they may have.
+            mod_time = max(now, people.global_preferences_time(tx, user.id) + 1)
+            sets = change(read_computing(fresh.global_prefs if fresh else ""))
+            text = write_computing(sets, source_project=url, mod_time=mod_time)
+            people.set_global_preferences(tx, user.id, text, mod_time)
+
+        await visit.ctx.store.awrite(store)
+
+    async def project(self, visit: Visit, user: User) -> Response:
+        """What this project may use and send."""
+        venue = _venue(visit)
+        sets = read_project(user.project_prefs)
+        found = await visit.ctx.store.aread(lambda db: apps.apps_in_use(db)[:MAX_APPS])
+        shown, problems = sets.get(venue, sets[""]), dict[str, str]()
+        typed = _project_typed(shown)
+        if visit.request.method == "POST":
+            form = await visit.form(max_fields=MAX_FIELDS)
+            if "reset" in form:
+                await self._store_project(visit, user, lambda now: _without(now, venue, ProjectSet()))
+                return visit.go_on("prefs_project.php", venue=venue, done="saved")
+            typed = form
+            problems = _project_problems(form, found)
+            shown = _project_set(form, found, shown.kept)
+            if not problems:
+                chosen = shown
+                await self._store_project(visit, user, lambda now: {**now, venue: chosen})
+                return visit.go_on("prefs_project.php", venue=venue, done="saved")
+        return visit.show(
+            "prefs_project.html",
+            http_status=422 if problems else 200,
+            apps=found,
+            chosen=shown,
+            typed=typed,
+            types=TYPES,
+            problems=problems,
+            venue=venue,
+            venues=VENUE_NAMES,
+            existing=set(sets),
+            done=done_text(visit),
+        )
+
+    async def _store_project(
+        self, visit: Visit, user: User, change: Callable[[dict[str, ProjectSet]], dict[str, ProjectSet]]
+    ) -> None:
+        def store(tx: Transaction) -> None:
+            fresh = people.user_by_id(tx, user.id)
+            sets = change(read_project(fresh.project_prefs if fresh else ""))
+            account_changes.set_project_preferences(tx, user.id, write_project(sets))
+
+        await visit.ctx.store.awrite(store)
+
+
+def _venue(visit: Visit) -> str:
+    venue = visit.fields.get("venue", "")
+    if venue not in ("", *VENUES):
+        raise not_found(_("venue %(name)s") % {"name": repr(venue[:20])})
+    return venue
+
+
+def _without(sets: dict[str, T], venue: str, default: T) -> dict[str, T]:
+    if not venue:
+        return {**sets, "": default}
+    return {name: item for name, item in sets.items() if name != venue}
+
+
+# -- computing ----------------------------------------------------------------------------------------
+
+
+def _as_typed(item: ComputingSet) -> dict[str, str]:
+    typed: dict[str, str] = {}
+    for name, value in item.values.items():
+        if _FIELDS[name].is_switch:
+            if value:
+                typed[name] = "1"
+        else:
+            typed[name] = plain_number(value)
+    return typed
+
+
+def _value(item: Field, form: Mapping[str, str]) -> Number:
+    if item.is_switch:
+        return item.name in form
+    return parse_number(form[item.name]) or 0.0
+
+
+def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for item in COMPUTING_FIELDS:
+        if not item.is_switch:
+            problem = number_problem(form.get(item.name, ""), item.low, item.high)
+            if problem:
+                problems[item.name] = problem
+    if problems:
+        return problems
+
+    def number(name: str) -> float:
+        return parse_number(form[name]) or 0.0
+
+    if number("daily_xfer_limit_mb") > 0 and number("daily_xfer_period_days") <= 0:
+        problems["daily_xfer_period_days"] = _("Say in how many days, when there is a limit.")
+    if number("ram_max_used_idle_pct") < number("ram_max_used_busy_pct"):
+        problems["ram_max_used_idle_pct"] = _(
+            "This should not be less than while somebody uses the computer."
+        )
+    pause = number("suspend_if_no_recent_input")
+    if 0 < pause <= number("idle_time_to_run") and "run_if_user_active" not in form:
+        problems["suspend_if_no_recent_input"] = _(
+            "With this the computer would never compute: it waits longer for a pause than it goes on after the last input."
+        )
+    return problems
+
+
+# -- project --------------------------------------------------------------------------------------------
+
+
+def _project_typed(item: ProjectSet) -> dict[str, str]:
+    return {
+        "resource_share": plain_number(item.resource_share),
+        "max_jobs": str(item.max_jobs),
+        "max_cpus": str(item.max_cpus),
+    }
+
+
+def _project_problems(form: Mapping[str, str], found: list[App]) -> dict[str, str]:
+    bounds = {"resource_share": MAX_SHARE, "max_jobs": MAX_LIMIT, "max_cpus": MAX_LIMIT}
+    problems = {
+        name: problem
+        for name, high in bounds.items()
+        if (problem := number_problem(form.get(name, ""), 0, high))
+    }
+    if not any(name in form for name in ("use_cpu", "use_cuda", "use_ati", "use_intel_gpu")):
+        problems["types"] = _(
+            "With nothing to compute on, your computers would get no work. Choose at least one."
+        )
+    if found and not any(f"app_{app.id}" in form for app in found) and "others" not in form:
+        problems["apps"] = _("With no app chosen, your computers would get no work. Choose at least one.")
+    return problems
+
+
+def _project_set(form: Mapping[str, str], found: list[App], kept: Mapping[str, str]) -> ProjectSet:
+    chosen = frozenset(int(app.id) for app in found if f"app_{app.id}" in form)
+    everything = len(chosen) == len(found)  # all, and those to come: the family writes no list then
+    return ProjectSet(
+        resource_share=parse_number(form.get("resource_share", "")) or 0.0,
+        app_ids=frozenset() if everything else chosen,
+        allow_non_preferred_apps="others" in form,
+        allow_beta_work="beta" in form,
+        no_cpu="use_cpu" not in form,
+        no_cuda="use_cuda" not in form,
+        no_ati="use_ati" not in form,
+        no_intel_gpu="use_intel_gpu" not in form,
+        max_jobs=int(parse_number(form.get("max_jobs", "")) or 0),
+        max_cpus=int(parse_number(form.get("max_cpus", "")) or 0),
+        kept=kept,
+    )

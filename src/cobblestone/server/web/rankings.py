@@ -1,0 +1,125 @@
+"""Top lists of volunteers, computers and teams: by recent or total credit, of all apps or of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.ids import HostId
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import Site, Visit, not_found
+from cobblestone.server.web.visibility import sees_computer
+from cobblestone.store import apps, hosts, pages, teams
+from cobblestone.store.app_credit import Owner
+from cobblestone.store.database import Database
+from cobblestone.store.pages import Order, Ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which part of which list somebody wants to see."""
+
+    order: Order
+    app_id: int | None
+    page: int
+
+    @property
+    def query(self) -> str:
+        """The address's fields without the page."""
+        return f"by={self.order}" + (f"&appid={self.app_id}" if self.app_id else "")
+
+
+class RankingPages:
+    """Top lists."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        page = self._site.page
+        return [
+            Route("/top_users.php", page(self.users)),
+            Route("/top_hosts.php", page(self.hosts)),
+            Route("/top_teams.php", page(self.teams)),
+        ]
+
+    async def users(self, visit: Visit) -> Response:
+        """Volunteers."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            return {"users": pages.users_by_id(db, [item.id for item in ranked])}
+
+        return await self._list(visit, "top_users.html", Owner.USER, details)
+
+    async def hosts(self, visit: Visit) -> Response:
+        """Computers; those that their owners hide appear without name and link."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            found = {item.id: hosts.host_by_id(db, HostId(item.id)) for item in ranked}
+            present = {number: host for number, host in found.items() if host is not None}
+            users = pages.users_by_id(db, [host.user_id for host in present.values()])
+            visible = {
+                host.id: users[host.user_id]
+                for host in present.values()
+                if sees_computer(visit.viewer, users.get(host.user_id), host)
+            }
+            return {"hosts": present, "owner_of": visible}
+
+        return await self._list(visit, "top_hosts.html", Owner.HOST, details)
+
+    async def teams(self, visit: Visit) -> Response:
+        """Teams."""
+
+        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
+            return {"teams": {row.team.id: row for row in teams.rows_of(db, [item.id for item in ranked])}}
+
+        return await self._list(visit, "top_teams.html", Owner.TEAM, details)
+
+    async def _list(
+        self,
+        visit: Visit,
+        template: str,
+        owner: Owner,
+        details: Callable[[Database, list[Ranked]], dict[str, Any]],
+    ) -> Response:
+        wish = _wish(visit)
+
+        def read(db: Database) -> dict[str, Any]:
+            found_apps = apps.apps_in_use(db)
+            if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
+                raise not_found(_("app %(id)d") % {"id": wish.app_id})
+            ranked = pages.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
+            shown = ranked[: pages.PAGE_SIZE]
+            return {
+                "apps": found_apps,
+                "rows": shown,
+                "more": len(ranked) > pages.PAGE_SIZE,
+                **details(db, shown),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
+        return visit.show(
+            template,
+            page=wish.page,
+            first=wish.page * pages.PAGE_SIZE,
+            query=wish.query,
+            order=wish.order,
+            app=chosen,
+            **found,
+        )
+
+
+def _wish(visit: Visit) -> Wish:
+    word = visit.fields.get("by", "") or Order.RECENT
+    try:
+        order = Order(word)
+    except ValueError:
+        raise not_found(_("order %(name)s") % {"name": repr(word[:20])}) from None
+    return Wish(order, visit.number("appid"), visit.page_number())

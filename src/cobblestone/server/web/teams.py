@@ -1,0 +1,204 @@
+"""Pages of teams: list and search, one team, joining and leaving, and what founders do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.people import Team, User
+from cobblestone.server.web.fields import name_problem
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.site import PageError, Site, Visit, not_found
+from cobblestone.store import account_changes, pages, people, teams
+from cobblestone.store.app_credit import Owner
+from cobblestone.store.credit_history import CreditOwner
+from cobblestone.store.database import Database
+from cobblestone.store.pages import Order
+from cobblestone.wire.xml_writer import printable
+
+MAX_DESCRIPTION = 5000
+MAX_WORDS = 100
+
+
+class TeamPages:
+    """Teams."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        page, own, both = self._site.page, self._site.own_page, ["GET", "POST"]
+        return [
+            Route("/teams.php", page(self.search)),
+            Route("/team_display.php", page(self.team)),
+            Route("/team_create.php", own(self.create), methods=both),
+            Route("/team_edit.php", own(self.edit), methods=both),
+            Route("/team_join.php", own(self.join), methods=["POST"]),
+            Route("/team_leave.php", own(self.leave), methods=["POST"]),
+        ]
+
+    async def search(self, visit: Visit) -> Response:
+        """Teams by name; the best of them without words."""
+        words = visit.fields.get("words", "").strip()[:MAX_WORDS]
+
+        def read(db: Database) -> list[teams.TeamRow]:
+            if words:
+                return teams.find_teams(db, words)
+            best = pages.top(db, Owner.TEAM, Order.RECENT, page=0)
+            return teams.rows_of(db, [item.id for item in best[: pages.PAGE_SIZE]])
+
+        return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
+
+    async def team(self, visit: Visit) -> Response:
+        """A team and its members."""
+        team_id = TeamId(visit.needed_number("teamid"))
+        page = visit.page_number()
+
+        def read(db: Database) -> dict[str, Any] | None:
+            team = people.team_by_id(db, team_id)
+            if team is None:
+                return None
+            members = pages.team_members(db, team_id, page=page)
+            return {
+                "team": team,
+                "founder": people.user_by_id(db, team.founder_id),
+                "n_members": teams.count_members(db, team_id),
+                "members": members[: pages.PAGE_SIZE],
+                "more": len(members) > pages.PAGE_SIZE,
+            }
+
+        found = await visit.ctx.store.aread(read)
+        if found is None:
+            raise _no_team(team_id)
+        plot = await self._site.credit_plot(CreditOwner("team", team_id), created=found["team"].create_time)
+        # A session is kept for the buttons: visitors without one see none.
+        return visit.show(
+            "team.html",
+            page=page,
+            first=page * pages.PAGE_SIZE,
+            query=f"teamid={team_id}",
+            plot=plot,
+            **found,
+        )
+
+    async def create(self, visit: Visit, user: User) -> Response:
+        """The form for a new team."""
+        if visit.request.method != "POST":
+            return visit.show("team_create.html", typed={}, problems={}, team=None)
+        form = await visit.form()
+        problems = _problems(form)
+        if not problems:
+            try:
+                team = await visit.ctx.store.awrite(
+                    lambda tx: teams.found_team(
+                        tx, user.id, name=form["name"].strip(), now=visit.ctx.clock(), **_texts(form)
+                    )
+                )
+                return visit.go(f"team_display.php?teamid={team.id}")
+            except Conflict:
+                problems = {"name": _("There is already a team of this name.")}
+        return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
+
+    async def edit(self, visit: Visit, user: User) -> Response:
+        """The founder's form: texts, whether anybody may join, and who founds on."""
+        team = await self._own_team(visit, user)
+        if visit.request.method != "POST":
+            return visit.show("team_create.html", typed={}, problems={}, team=team)
+        form = await visit.form()
+        if form.get("action") == "hand_over":
+            problems = await self._hand_over(visit, user, team, form)
+        else:
+            problems = _problems(form)
+            if not problems:
+                try:
+                    await visit.ctx.store.awrite(
+                        lambda tx: teams.update_team(
+                            tx,
+                            team.id,
+                            name=form["name"].strip(),
+                            joinable="joinable" in form,
+                            **_texts(form),
+                        )
+                    )
+                except Conflict:
+                    problems = {"name": _("There is already a team of this name.")}
+        if not problems:
+            return visit.go(f"team_display.php?teamid={team.id}")
+        return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=team)
+
+    async def _hand_over(
+        self, visit: Visit, user: User, team: Team, form: Mapping[str, str]
+    ) -> dict[str, str]:
+        text = form.get("heir", "").strip()
+        heir = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
+        try:
+            await visit.ctx.store.awrite(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
+        except NotFound:
+            return {
+                "heir": _("There is no member of this number. It stands in the address of the member's page.")
+            }
+        except Conflict:
+            raise _not_founder() from None
+        return {}
+
+    async def _own_team(self, visit: Visit, user: User) -> Team:
+        team_id = TeamId(visit.needed_number("teamid"))
+        team = await visit.ctx.store.aread(lambda db: people.team_by_id(db, team_id))
+        if team is None:
+            raise _no_team(team_id)
+        if team.founder_id != user.id:
+            raise _not_founder()
+        return team
+
+    async def join(self, visit: Visit, user: User) -> Response:
+        """Join a team."""
+        await visit.form()
+        team_id = TeamId(visit.needed_number("teamid"))
+        try:
+            await visit.ctx.store.awrite(lambda tx: teams.join(tx, user.id, team_id))
+        except NotFound:
+            raise _no_team(team_id) from None
+        except Conflict:
+            raise PageError(409, _("Closed"), _("This team takes no new members.")) from None
+        return visit.go(f"team_display.php?teamid={team_id}")
+
+    async def leave(self, visit: Visit, user: User) -> Response:
+        """Leave one's team."""
+        await visit.form()
+        team_id = user.team_id
+        if team_id is None:
+            return visit.go("home.php")
+        await visit.ctx.store.awrite(lambda tx: account_changes.leave_team(tx, user.id, team_id))
+        return visit.go(f"team_display.php?teamid={team_id}")
+
+
+def _problems(form: Mapping[str, str]) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    problem = name_problem(form.get("name", "").strip())
+    if problem:
+        problems["name"] = problem
+    url = form.get("url", "").strip()
+    if url and not url.startswith(("https://", "http://")):
+        problems["url"] = _("A web page begins with https://")
+    for name, most in (("description", MAX_DESCRIPTION), ("url", 200), ("country", 200)):
+        if len(form.get(name, "")) > most:
+            problems[name] = _("This is too long.")
+    return problems
+
+
+def _texts(form: Mapping[str, str]) -> dict[str, str]:
+    return {name: printable(form.get(name, "")).strip() for name in ("description", "url", "country")}
+
+
+def _no_team(team_id: int) -> PageError:
+    return not_found(_("team %(id)d") % {"id": team_id})
+
+
+def _not_founder() -> PageError:
+    return PageError(403, _("Not yours"), _("Only the founder of a team can change it."))

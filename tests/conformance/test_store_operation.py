@@ -1,0 +1,156 @@
+"""What operators ask and change, on each database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cobblestone.domain.apps import App, AppVersion
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.job_form import JobForm
+from cobblestone.policy.rollout import RolloutPlan, RolloutState, begin_rollout
+from cobblestone.server.doctor import CHECKS
+from cobblestone.store import apps, audit, batches, interventions, operation, replies, soundness
+from cobblestone.store.audit import Actor
+from cobblestone.store.database import Store, Transaction
+
+ANN = Actor(name="user:1 Ann", origin="web 127.0.0.1")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """An app with a version, a user with a host, and a batch of three jobs with results in each state."""
+
+    def fill(tx: Transaction) -> None:
+        app = apps.create_app(tx, App(id=AppId(0), name="demo"), form=JobForm(), now=1.0)
+        apps.add_version(
+            tx, AppVersion(id=AppVersionId(0), app_id=app.id, platform="any", version_num=0), now=1.0
+        )
+        batch = batches.create_batch(tx, name="first", app_id=app.id, now=1.0)
+        batches.add_jobs(tx, batch, "demo", [batches.NewJob(label=f"job{n}") for n in range(3)], now=1.0)
+        batches.close_batch(tx, batch.id, now=1.0)
+        tx.execute(
+            "INSERT INTO user_account (name, email_addr, authenticator, weak_authenticator) VALUES (?, ?, ?, ?)",
+            ("Ann", "ann@example.org", "a", "1_a"),
+        )
+        tx.execute("INSERT INTO host (user_id, domain_name) VALUES (?, ?)", (1, "basalt"))
+        tx.execute_many(
+            "INSERT INTO result (name, workunit_id, app_id, server_state, outcome, validate_state, host_id, user_id,"
+            " app_version_id, create_time, received_time) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, 1, ?)",
+            [
+                ("demo_1_0_0", 1, 5, 1, 1, 1, 1, 1, 50.0),
+                ("demo_1_1_0", 2, 5, 3, 0, 1, 1, 1, 60.0),
+                ("demo_1_2_0", 3, 2, 0, 0, None, None, None, None),
+                ("demo_1_2_1", 3, 4, 0, 0, 1, 1, 1, None),
+            ],
+        )
+
+    store.write(fill)
+    return store
+
+
+def test_figures_and_endings_are_counted(filled: Store):
+    figures = filled.read(lambda db: operation.project_figures(db, now=100.0))
+    assert (figures.unsent, figures.in_progress, figures.transition, figures.results_created) == (1, 1, 3, 4)
+    assert (figures.oldest_unsent_seconds, figures.backlog_seconds) == (99.0, 99.0)
+    (row,) = filled.read(lambda db: operation.endings(db, since=0.0))
+    assert (row.host_id, row.version_id, row.endings) == (1, 1, operation.Endings(good=1, error=1))
+    assert row.endings.error_rate == 0.5
+    assert filled.read(lambda db: operation.endings(db, since=55.0, version_id=1))[0].endings.total == 1
+    assert filled.read(lambda db: operation.systems_of_hosts(db, [1])) == {1: "unknown"}
+
+
+def test_samples_are_kept_for_a_time(store: Store):
+    for time in (10.0, 20.0, 30.0):
+        store.write(lambda tx, time=time: operation.add_sample(tx, {"n": time}, now=time, keep_since=15.0))
+    assert [each.time for each in store.read(lambda db: operation.samples(db, since=0.0))] == [20.0, 30.0]
+    assert store.read(operation.last_sample_time) == 30.0
+
+
+def test_a_rollout_is_stored_and_found(filled: Store):
+    step = begin_rollout(RolloutPlan(stages=(0.1, 1.0)), now=5.0)
+    version = AppVersionId(1)
+    filled.write(lambda tx: operation.set_rollout(tx, version, step.fraction, step.plan))
+    (found,) = filled.read(operation.rollouts_running)
+    assert (found.fraction, found.plan) == (0.1, step.plan)
+    assert filled.read(lambda db: operation.stage_record(db, found)).n_results == 2
+    held = replace(step.plan, state=RolloutState.HELD)
+    filled.write(lambda tx: operation.set_rollout(tx, version, 0.0, held))
+    assert filled.read(operation.rollouts_running) == []
+    assert filled.read(apps.list_versions)[0].rollout_fraction == 0.0
+    assert filled.write(lambda tx: operation.give_up_results_of_version(tx, version, now=9.0)) == 1
+    with pytest.raises(NotFound):
+        filled.read(lambda db: operation.rollout_of(db, AppVersionId(9)))
+
+
+def test_the_audit_log_is_read_by_target_and_actor_and_hides_secrets(store: Store):
+    def act(tx: Transaction) -> None:
+        audit.record(
+            tx, ANN, "block host", "host 1", now=1.0, before={"blocked": ""}, after={"blocked": "why"}
+        )
+        audit.record(tx, audit.SYSTEM, "hold roll-out", "version 1", now=2.0)
+        audit.record(
+            tx, ANN, "make an account", "user 2", now=3.0, after={"password": "x", "in": [{"token": "y"}]}
+        )
+
+    store.write(act)
+    everything = store.read(lambda db: audit.entries(db, limit=10))
+    assert [entry.target for entry in everything] == ["user 2", "version 1", "host 1"]
+    assert everything[0].after == '{"password":"…","in":[{"token":"…"}]}'
+    assert [e.id for e in store.read(lambda db: audit.entries(db, limit=10, actor="user:1"))] == [3, 1]
+    assert len(store.read(lambda db: audit.entries(db, limit=10, target="host 1", before=2))) == 1
+
+
+def test_replies_are_kept_until_they_expire(store: Store):
+    store.write(lambda tx: replies.remember(tx, "key", "digest", "reply", now=0.0))
+    assert store.read(lambda db: replies.recall(db, "key", "digest")) == "reply"
+    with pytest.raises(Conflict, match="another body"):
+        store.read(lambda db: replies.recall(db, "key", "other"))
+    store.write(lambda tx: replies.remember(tx, "new", "digest", "r", now=replies.KEEP_SECONDS + 1))
+    assert store.read(lambda db: replies.recall(db, "key", "digest")) is None
+
+
+def test_things_are_found_blocked_and_tried_again(filled: Store):
+    found = filled.read(lambda db: interventions.search(db, "demo_1_0"))
+    assert [(each.kind, each.id) for each in found] == [("workunit", 1), ("result", 1)]
+    assert filled.read(lambda db: interventions.search(db, "ANN@example.org"))[0].kind == "user"
+    assert filled.write(lambda tx: interventions.block_host(tx, 1, "why")) == ""
+    assert filled.write(lambda tx: interventions.block_user(tx, 1, "why")) == ""
+    assert filled.write(lambda tx: interventions.set_role(tx, 1, "operator")) == ""
+    assert filled.write(lambda tx: interventions.give_another_chance(tx, 2, now=9.0)) == 1
+    filled.write(lambda tx: interventions.cancel_workunit(tx, 3, now=9.0))
+    assert filled.read(lambda db: interventions.count_cancelled_open(db, 1)) == 1
+    with pytest.raises(Conflict):
+        filled.write(lambda tx: interventions.cancel_workunit(tx, 3, now=9.0))
+
+
+def test_every_question_of_the_doctor_is_understood(filled: Store):
+    for find in (
+        soundness.handed_to_one_host,
+        soundness.workunit_states,
+        soundness.credited_once,
+        soundness.assimilated_once,
+        soundness.finite_numbers,
+        soundness.orphans,
+    ):
+        list(filled.read(lambda db, find=find: list(find(db))))
+    assert [item.target for item in filled.read(lambda db: list(soundness.credited_once(db)))] == ["result 1"]
+    assert filled.read(soundness.needed_files) == {}
+    assert filled.write(soundness.recount_references) == 0
+    assert filled.write(soundness.remove_orphans) == filled.write(soundness.forget_wrong_records) == 0
+    filled.write(lambda tx: soundness.recount_batch(tx, 1))
+    filled.write(lambda tx: soundness.set_statement_figure(tx, "host", 1, "total", 7.0))
+    assert filled.read(lambda db: db.value("SELECT total_credit FROM host")) == 7.0
+    assert filled.write(lambda tx: soundness.look_again(tx, [1, 2], now=0.5)) == 2
+    assert len(CHECKS) > 12
+
+
+def test_a_database_that_flushes_is_found_durable(store: Store, location: Path | str):
+    if isinstance(location, str):  # the server of these tests does not flush, to be quick
+        found = store.read(lambda db: [each.text for each in soundness.durability_of_server(db)])
+        assert all("a power cut could lose" in text for text in found)
+    else:
+        assert store.read(lambda db: list(soundness.durability(db))) == []

@@ -1,0 +1,261 @@
+"""Two processes with one PostgreSQL database (here: two open stores): nothing is lost, doubled, or waited for in a circle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.helpers.postgres_server import PostgresServer
+from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
+
+from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.store import batches, credit, hosts, lifecycle, people
+from cobblestone.store.batches import NewJob
+from cobblestone.store.candidates import CandidateQueue
+from cobblestone.store.crew import EVERYBODY, SHARDS, Crew
+from cobblestone.store.database import Store, Transaction
+
+ROLES = ("validator", "purger")
+
+
+@pytest.fixture
+def address(postgres: PostgresServer) -> Iterator[str]:
+    found = postgres.project_database()
+    yield found
+    postgres.release(found)
+
+
+@pytest.fixture
+def stores(address: str) -> Iterator[list[Store]]:
+    found = [Store(address, readers=1) for _ in range(2)]
+    yield found
+    for store in found:
+        store.close()
+
+
+def at_once(stores: list[Store], operation: Callable[[Store, int], object]) -> list[object]:
+    """Run something in both at the same time."""
+    barrier = threading.Barrier(len(stores))
+
+    def run(number: int) -> object:
+        barrier.wait(10)
+        return operation(stores[number], number)
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        return list(pool.map(run, range(len(stores))))
+
+
+def add_people(tx: Transaction, n: int) -> None:
+    for number in range(1, n + 1):
+        people.create_user(
+            tx,
+            people.NewUser(
+                name=f"u{number}",
+                email_addr=f"u{number}@example.org",
+                passwd_hash="x",
+                authenticator=f"{number:032x}",
+                cross_project_id=f"{number:032x}",
+            ),
+            weak_authenticator_of=str,
+            now=NOW,
+        )
+        hosts.create_host(tx, UserId(number), host_cpid=f"{number:032x}", venue="", now=NOW)
+
+
+def entry(result: int, owner: int) -> credit.CreditEntry:
+    return credit.CreditEntry(
+        result_id=ResultId(result),
+        workunit_id=WorkunitId(result),
+        host_id=HostId(owner),
+        user_id=UserId(owner),
+        app_version_id=AppVersionId(-2),
+        system="benchmark",
+        claimed=1.0,
+        granted=1.0,
+        unit=200.0,
+        work_start=NOW - 100,
+    )
+
+
+def test_credit_of_two_validators_adds_up(stores: list[Store]):
+    n_owners, rounds = 7, 15
+    stores[0].write(lambda tx: add_people(tx, n_owners))
+
+    def grant(store: Store, number: int) -> None:
+        for each in range(rounds):
+            first = 1 + (number * rounds + each) * n_owners
+            order = range(n_owners) if number else reversed(range(n_owners))
+            entries = [entry(first + owner, owner + 1) for owner in order]
+            store.write(lambda tx, entries=entries: credit.grant(tx, entries, now=NOW))
+
+    at_once(stores, grant)
+    for table in ("host", "user_account"):
+        totals = stores[0].read(lambda db, table=table: db.query(f"SELECT total_credit FROM {table}"))
+        assert [row[0] for row in totals] == [2.0 * rounds] * n_owners
+
+
+def test_a_result_is_credited_once_whoever_tries(stores: list[Store]):
+    stores[0].write(lambda tx: add_people(tx, 1))
+    granted = at_once(
+        stores,
+        lambda store, _: sum(
+            store.write(lambda tx, n=n: credit.grant(tx, [entry(n, 1)], now=NOW)) for n in range(1, 30)
+        ),
+    )
+    assert sum(granted) == 29  # type: ignore[arg-type]
+    assert stores[0].read(lambda db: db.value("SELECT total_credit FROM host")) == 29.0
+
+
+def test_two_transitioners_share_what_is_due(stores: list[Store]):
+    app = add_app(stores[0])
+    add_jobs(stores[0], open_batch(stores[0], app), app, [NewJob()] * 200)
+
+    def transition(tx: Transaction) -> int:
+        due = lifecycle.due_workunits(tx, now=NOW, limit=20)
+        decided = [(view, next_transition(view, timing=LifecycleTiming(), now=NOW)) for view in due]
+        lifecycle.apply_transitions(tx, decided, now=NOW)
+        return len(due)
+
+    def run(store: Store, _: int) -> int:
+        total = 0
+        while n := store.write(transition):
+            total += n
+        return total
+
+    handled = at_once(stores, run)
+    assert sum(handled) == 200  # type: ignore[arg-type]
+    assert stores[0].read(lambda db: db.value("SELECT COUNT(DISTINCT workunit_id) FROM result")) == 200
+
+
+def test_jobs_added_to_a_batch_from_both_sides_have_names_of_their_own(stores: list[Store]):
+    app = add_app(stores[0])
+    batch = open_batch(stores[0], app)
+    at_once(stores, lambda store, _: [add_jobs(store, batch, app, [NewJob()] * 3) for _ in range(10)])
+    assert stores[0].read(lambda db: batches.batch_by_id(db, batch.id)).njobs == 60
+    assert stores[0].read(lambda db: db.value("SELECT COUNT(*) FROM workunit")) == 60
+
+
+def test_finished_jobs_get_places_without_gaps(stores: list[Store]):
+    app = add_app(stores[0])
+    batch = open_batch(stores[0], app)
+    add_jobs(stores[0], batch, app, [NewJob()] * 60)
+    stores[0].write(lambda tx: tx.execute("UPDATE workunit SET assimilate_state = 1"))
+
+    def assimilate(store: Store, number: int) -> None:
+        ids = [row[0] for row in store.read(lambda db: db.query("SELECT id FROM workunit ORDER BY id"))]
+        for start in range(0, 60, 6):  # both try all of them
+            part = ids[start : start + 6] if number else ids[54 - start : 60 - start]
+            store.write(
+                lambda tx, part=part: lifecycle.mark_assimilated(tx, lifecycle.views(tx, part), now=NOW)
+            )
+
+    at_once(stores, assimilate)
+    places = stores[0].read(lambda db: db.query("SELECT completed_seq FROM workunit ORDER BY completed_seq"))
+    assert [row[0] for row in places] == list(range(1, 61))
+    assert stores[0].read(lambda db: batches.batch_by_id(db, batch.id)).n_success == 60
+
+
+def test_schedulers_read_their_own_slice_first(stores: list[Store]):
+    app = add_app(stores[0])
+    add_jobs(stores[0], open_batch(stores[0], app), app, [NewJob()] * 30)
+    stores[0].write(
+        lambda tx: lifecycle.apply_transitions(
+            tx,
+            [
+                (view, next_transition(view, timing=LifecycleTiming(), now=NOW))
+                for view in lifecycle.due_workunits(tx, now=NOW, limit=100)
+            ],
+            now=NOW,
+        )
+    )
+    seen: list[list[int]] = []
+    for number in range(2):
+        queue = CandidateQueue()
+        queue.set_slice(number, 2)
+        seen.append(stores[0].read(lambda db, queue=queue: [each.workunit_id for each in queue.scan(db)]))
+    assert sorted(seen[0]) == sorted(seen[1]) == sorted(set(seen[0]))
+    assert len(seen[0]) == 30, "nothing is left to nobody"
+    assert all(id_ % 2 == 0 for id_ in seen[0][:15])
+    assert all(id_ % 2 == 1 for id_ in seen[1][:15])
+
+
+# -- who does what -------------------------------------------------------------
+
+
+def join(store: Store, heard: list[set[str]] | None = None) -> Crew:
+    crew = store.crew(ROLES)
+    crew.join(["validator"], ["purger"], (heard if heard is not None else []).append)
+    return crew
+
+
+def shards(crew: Crew, role: str = "validator") -> set[int]:
+    with crew.working(role) as found:
+        assert found is not None
+        return set(found)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.02)
+
+
+def test_shards_are_divided_and_taken_over(stores: list[Store]):
+    first = join(stores[0])
+    assert shards(first) == set(range(SHARDS))
+    assert shards(first, "purger") == {0}
+    second = join(stores[1])
+    eventually(lambda: len(shards(first)) == len(shards(second)) == SHARDS // 2)
+    assert shards(first).isdisjoint(shards(second))
+    assert (first.place("validator"), second.place("validator")) == ((0, 2), (1, 2))
+    assert shards(second, "purger") == set()
+    first.close()
+    eventually(lambda: shards(second) == set(range(SHARDS)) and shards(second, "purger") == {0})
+    second.close()
+
+
+def test_a_shard_stays_with_who_works_on_it(stores: list[Store]):
+    first = join(stores[0])
+    with first.working("validator") as mine:
+        assert mine is not None
+        second = join(stores[1])
+        eventually(lambda: first.place("validator") == (0, 2))
+        time.sleep(0.3)
+        assert shards(second) == set()
+    eventually(lambda: len(shards(second)) == SHARDS // 2)
+    second.close()
+    first.close()
+
+
+def test_a_call_is_heard_by_the_others_only(stores: list[Store]):
+    heard: list[list[set[str]]] = [[], []]
+    crews = [join(store, heard[number]) for number, store in enumerate(stores)]
+    eventually(lambda: all({EVERYBODY} in each for each in heard))
+    crews[0].call({"validator"})
+    crews[0].call({"results"})
+    eventually(lambda: {"validator", "results"} <= set().union(*heard[1]))
+    assert "validator" not in set().union(*heard[0])
+    for crew in crews:
+        crew.close()
+
+
+def test_a_lost_connection_is_made_again(stores: list[Store], postgres: PostgresServer):
+    heard: list[set[str]] = []
+    crew = join(stores[0], heard)
+    assert shards(crew)
+    heard.clear()
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cobblestone'"
+    )
+    eventually(lambda: {EVERYBODY} in heard)
+    eventually(lambda: shards(crew) == set(range(SHARDS)))
+    other = join(stores[1])
+    other.call({"purger"})
+    eventually(lambda: {"purger"} in heard)
+    other.close()
+    crew.close()

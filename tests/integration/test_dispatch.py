@@ -1,0 +1,471 @@
+"""Who gets which jobs, through the scheduler RPC: what apps, jobs, volunteers and operators ask for."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.helpers.project_world import SimHost, World, failed
+
+from cobblestone.domain.apps import App, AppDispatch
+from cobblestone.domain.ids import HostId, TeamId, UserId
+from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.states import HomogeneousRedundancy
+from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules, Target
+from cobblestone.policy.dispatch.quota import wasted_at_most
+from cobblestone.server.explaining import explain_host, explain_result, explain_workunit
+from cobblestone.store import apps, people, tokens
+from cobblestone.store.tokens import Scope
+from cobblestone.wire.preferences import write_project_preferences
+from cobblestone.wire.scheduler_request import InProgressResult, StickyFile
+
+PATIENT = ReplicationRules(max_error_results=900, max_total_results=999, max_success_results=900)
+INTEL = {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i7-8550U"}
+APPLE = {"p_vendor": "Apple", "p_model": "Apple M2", "os_name": "Darwin"}
+
+
+def prefer(world: World, user_id: int, preferences: ProjectPreferences, **venues: ProjectPreferences) -> None:
+    text = write_project_preferences(preferences, venues=venues)
+    world.write(lambda tx: people.set_project_preferences(tx, UserId(user_id), text))
+
+
+def app_names(host: SimHost) -> list[str]:
+    return [name.rpartition("_")[0].rsplit("_", 2)[0] for name in host.new_results()]
+
+
+# What the volunteer chose
+
+
+def test_only_selected_apps_are_sent_and_the_others_when_they_are_allowed(world: World):
+    first, second = world.add_app("first"), world.add_app("second")
+    world.add_jobs(first)
+    world.add_jobs(second)
+    host = world.host(world.user("alice"))
+    prefer(world, 1, ProjectPreferences(selected_apps=frozenset({second.id})))
+    host.rpc(ask=1e6)
+    assert app_names(host) == ["second"]
+    host.rpc(ask=1e6)
+    assert any("not selected" in text for text in host.messages())
+    prefer(world, 1, ProjectPreferences(selected_apps=frozenset({second.id}), allow_non_preferred=True))
+    host.rpc(ask=1e6)
+    assert app_names(host) == ["first"]
+
+
+def test_test_applications_are_sent_to_those_who_allow_them(world: World):
+    world.add_jobs(world.add_app("trial", beta=True))
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    assert host.new_results() == []
+    assert any("test application" in text for text in host.messages())
+    prefer(world, 1, ProjectPreferences(allow_beta=True))
+    host.rpc(ask=1)
+    assert app_names(host) == ["trial"]
+
+
+def test_a_limit_on_jobs_and_a_refusal_of_cpu_work_are_obeyed_for_each_venue(world: World):
+    world.add_jobs(world.add_app(), n=20)
+    host = world.host(world.user("alice"))
+    prefer(
+        world,
+        1,
+        ProjectPreferences(max_jobs=3),
+        home=ProjectPreferences(no_cpu=True),
+        work=ProjectPreferences(),
+    )
+    host.rpc(ask=1e7)
+    assert len(host.new_results()) == 3
+    world.write(lambda tx: tx.execute("UPDATE host SET venue = 'home'"))
+    host.rpc(ask=1e7)
+    assert host.new_results() == []
+    assert any("exclude CPU" in text for text in host.messages())
+    world.write(lambda tx: tx.execute("UPDATE host SET venue = 'work'"))
+    host.rpc(ask=1e7)
+    assert len(host.new_results()) > 3
+
+
+# What the app asks for
+
+
+def test_limits_of_an_app_and_of_the_project_count_what_the_host_holds(make_world):
+    world = make_world(scheduler={"max_jobs_on_host": 5})
+    small = world.add_app("small", dispatch=AppDispatch(max_jobs_on_host=2))
+    large = world.add_app("large", dispatch=AppDispatch(max_jobs_per_rpc=2))
+    world.add_jobs(small, n=9)
+    world.add_jobs(large, n=9)
+    host = world.host(world.user("alice"))
+    counts: list[Counter[str]] = []
+    for _ in range(3):
+        host.rpc(ask=1e7)
+        counts.append(Counter(app_names(host)))
+    assert counts[0] == {"small": 2, "large": 2}
+    assert counts[1] == {"large": 1}
+    assert counts[2] == {}
+    assert any("allows 5 at a time" in text for text in host.messages())
+
+
+def test_results_of_a_job_go_to_computers_of_one_class(world: World):
+    app = world.add_app(quorum=2, dispatch=AppDispatch(homogeneous_redundancy=HomogeneousRedundancy.COARSE))
+    world.add_jobs(app)
+    first = world.host(world.user("alice"), **INTEL)
+    mac = world.host(world.user("bob"), **APPLE)
+    last = world.host(world.user("carol"), **INTEL)
+    first.rpc(ask=1)
+    assert len(first.new_results()) == 1
+    assert world.value("SELECT hr_class FROM workunit") == 258
+    mac.rpc(ask=1)
+    assert mac.new_results() == []
+    assert any("another kind of processor" in text for text in mac.messages())
+    last.rpc(ask=1)
+    assert len(last.new_results()) == 1
+
+
+def test_when_every_result_failed_the_job_is_free_for_all_classes_again(world: World):
+    app = world.add_app(
+        rules=PATIENT, dispatch=AppDispatch(homogeneous_redundancy=HomogeneousRedundancy.COARSE)
+    )
+    world.add_jobs(app)
+    first, mac = world.host(world.user("alice"), **INTEL), world.host(world.user("bob"), **APPLE)
+    first.rpc(ask=1)
+    first.rpc(reports=[failed(first.new_results()[0])])
+    world.settle()
+    mac.rpc(ask=1)
+    assert len(mac.new_results()) == 1
+    assert world.value("SELECT hr_class FROM workunit") == 534
+
+
+def add_version(world: World, app: App, number: int) -> None:
+    def add(tx):
+        (version, *_) = apps.list_versions(tx, app.id)
+        apps.add_version(tx, replace(version, version_num=number), now=world.now)
+
+    world.write(add)
+
+
+def test_results_of_a_job_use_one_version_also_when_it_was_superseded(world: World):
+    app = world.add_app(quorum=2, dispatch=AppDispatch(homogeneous_app_version=True))
+    world.add_jobs(app)
+    first, second = world.host(world.user("alice")), world.host(world.user("bob"))
+    first.rpc(ask=1)
+    add_version(world, app, 200)
+    world.write(lambda tx: tx.execute("UPDATE app_version SET deprecated = 1 WHERE version_num = 100"))
+    world.ctx.offers.invalidate()
+    second.rpc(ask=1)
+    assert world.query("SELECT DISTINCT app_version_id FROM result") == [(1,)]
+    assert second.reply.path("app_version").get("version_num") == "100"
+
+
+def test_versions_below_the_minimum_are_not_sent(world: World):
+    app = world.add_app(dispatch=AppDispatch(min_version=150))
+    world.add_jobs(app)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    assert host.new_results() == []
+    add_version(world, app, 150)
+    host.rpc(ask=1)
+    assert len(host.new_results()) == 1
+
+
+def test_an_app_that_always_runs_has_one_job_on_every_computer(world: World):
+    world.add_jobs(world.add_app("sensor", dispatch=AppDispatch(non_cpu_intensive=True)), n=5)
+    host = world.host(world.user("alice"))
+    host.rpc()
+    (name,) = host.new_results()
+    assert host.reply.path("app").has("non_cpu_intensive")
+    host.rpc(ask=1e6)
+    assert host.new_results() == []
+    host.rpc(reports=[host.finish(name, b"42")])
+    assert len(host.new_results()) == 1
+
+
+def test_jobs_go_first_to_hosts_that_have_their_file(world: World):
+    app = world.add_app(dispatch=AppDispatch(locality=True))
+    for name in ("a", "b"):
+        stored = world.store_file(name, name.encode())
+        file = InputFile(name=stored.name, open_name="in", nbytes=1, md5=stored.md5, sticky=True)
+        world.add_jobs(app, n=2, inputs=[file])
+        last = stored.name
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1, sticky_files=(StickyFile(name=last, nbytes=1, status=1),))
+    assert [info.get("name") for info in host.reply.all("file_info") if info.get("name") == last] == [last]
+
+
+# Targets
+
+
+def test_a_job_for_one_host_user_or_team_is_sent_there_first_and_nowhere_else(world: World):
+    app = world.add_app()
+    world.add_jobs(app, n=20)
+    alice, bob, carol = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob", "carol"))
+    for host in (alice, bob, carol):
+        host.rpc()
+    team = world.write(lambda tx: people.create_team(tx, "Team", UserId(3), now=world.now))
+    wanted = {
+        alice: world.add_jobs(app, target=Target(host_id=HostId(alice.id))),
+        bob: world.add_jobs(app, target=Target(user_id=UserId(2))),
+        carol: world.add_jobs(app, target=Target(team_id=TeamId(team.id))),
+    }
+    for host, batch in wanted.items():
+        host.rpc(ask=1)
+        assert host.new_results() == [f"demo_{batch.id}_0_0"]
+    stranger = world.host(world.user("dave"))
+    stranger.rpc(ask=1e7)
+    assert all(name.startswith("demo_1_") for name in stranger.new_results())
+
+
+def test_targeted_jobs_are_found_behind_more_jobs_than_memory_holds(world: World, monkeypatch):
+    monkeypatch.setattr("cobblestone.store.candidates.PAGE", 5)
+    monkeypatch.setattr("cobblestone.store.candidates.MAX_HELD", 10)
+    app = world.add_app()
+    world.add_jobs(app, n=40)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    host.rpc()
+    world.add_jobs(app, target=Target(host_id=HostId(host.id)))
+    host.rpc(ask=1)
+    assert host.new_results() == ["demo_2_0_0"]
+
+
+# Fairness
+
+
+def test_computers_are_divided_among_submitters_by_their_shares(world: World):
+    app = world.add_app()
+    for name, share in (("one", 3.0), ("other", 1.0)):
+        world.write(
+            lambda tx, name=name, share=share: tokens.create_token(
+                tx, name, name=name, scopes=[Scope.SUBMIT], share=share, now=world.now
+            )
+        )
+    world.add_jobs(app, n=100, token_id=1)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    held: list[str] = []
+    for _ in range(10):
+        host.rpc(ask=1)
+        held += host.new_results()
+    world.add_jobs(app, n=100, token_id=2)
+    assert all(name.startswith("demo_1_") for name in held)
+    later: list[str] = []
+    for number in range(4):
+        host = world.host(world.user(f"u{number}"), p_ncpus=1)
+        for _ in range(10):
+            host.rpc(ask=1)
+            later += host.new_results()
+    counts = Counter(name.split("_")[1] for name in later)
+    assert 28 <= counts["1"] <= 32
+    assert 8 <= counts["2"] <= 12
+
+
+# Deadlines
+
+
+def test_the_work_that_a_client_holds_counts_for_the_deadline(world: World):
+    limits = JobLimits(rsc_fpops_est=2e9 * 3600, delay_bound=2 * 3600.0)
+    world.add_jobs(world.add_app(limits=limits), n=4)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    busy = tuple(
+        InProgressResult(name=f"other{n}", report_deadline=world.now + 7200, time_remaining=6000.0)
+        for n in range(1)
+    )
+    host.rpc(ask=1, in_progress_results=busy, cpu_estimated_delay=60.0)
+    assert host.new_results() == []
+    assert any("holds already" in text for text in host.messages())
+    host.rpc(ask=1, cpu_estimated_delay=60.0)
+    assert len(host.new_results()) == 1
+
+
+# Adaptive replication
+
+
+def test_jobs_of_a_new_host_are_checked_and_those_of_a_trusted_one_seldom(world: World):
+    app = world.add_app(quorum=2, dispatch=AppDispatch(adaptive=True))
+    world.add_jobs(app, n=3)
+    assert world.query("SELECT DISTINCT min_quorum FROM workunit") == [(1,)]
+    alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
+    alice.rpc(ask=1)
+    world.settle()
+    assert world.query("SELECT min_quorum, target_nresults FROM workunit WHERE id = 1") == [(2, 2)]
+    assert world.value("SELECT COUNT(*) FROM result WHERE workunit_id = 1") == 2
+    bob.rpc(ask=1)
+    for host in (alice, bob):
+        (name,) = host.new_results()
+        assert name.startswith("demo_1_0_")
+        host.rpc(reports=[host.finish(name, b"same")])
+    world.settle()
+    assert world.query("SELECT DISTINCT consecutive_valid FROM host_app_version") == [(1,)]
+    world.write(
+        lambda tx: tx.execute("UPDATE host_app_version SET consecutive_valid = 1000000 WHERE host_id = 1")
+    )
+    alice.rpc(ask=1)
+    (name,) = alice.new_results()
+    alice.rpc(reports=[alice.finish(name, b"alone")])
+    world.settle()
+    unchecked = world.query("SELECT canonical_result_id IS NOT NULL, min_quorum FROM workunit WHERE id = 2")
+    assert unchecked == [(1, 1)]
+    valid = world.value("SELECT consecutive_valid FROM host_app_version WHERE host_id = 1")
+    assert valid == 1_000_000  # what nobody checked proves nothing
+
+
+# Bad hosts
+
+
+def run_bad_host(world: World, host: SimHost, days: int, end, *, ask: float = 1e7) -> int:
+    """A host that asks every three hours and spoils what it gets; how many jobs it had."""
+    sent = 0
+    for _ in range(days * 8):
+        host.rpc(ask=ask)
+        names = host.new_results()
+        sent += len(names)
+        if names:
+            end(host, names)
+            world.settle()
+        world.now += 3 * 3600
+    return sent
+
+
+def test_what_a_crashing_host_wastes_in_a_month_is_bounded_by_the_number_stated(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 3})
+    world.add_jobs(world.add_app(rules=PATIENT), n=400)
+    host = world.host(world.user("broken"), p_ncpus=4)
+    sent = run_bad_host(
+        world, host, 30, lambda host, names: host.rpc(reports=[failed(each) for each in names])
+    )
+    bound = wasted_at_most(initial=3, processors=4, daily_quota=500, days=30)
+    assert 12 < sent <= bound
+    assert bound == 12 + 8 + 6
+    host.rpc(ask=1)
+    notices = [each for each in host.reply.all("message") if "notice" in each.attributes]
+    assert any("failed tasks" in each.text for each in notices)
+
+
+def test_a_host_with_wrong_answers_is_throttled_like_one_that_crashes(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 4})
+    world.add_jobs(world.add_app(quorum=2), n=60)
+    bad = world.host(world.user("wrong"), p_ncpus=1)
+    good = [world.host(world.user(name), p_ncpus=8) for name in ("alice", "bob")]
+    rng = random.Random(1)
+    sent: list[int] = []
+    for _ in range(24 * 4):
+        bad.rpc(ask=1e7)
+        names = bad.new_results()
+        sent.append(len(names))
+        bad.rpc(reports=[bad.finish(name, rng.randbytes(8)) for name in names])
+        for host in good:
+            host.rpc(ask=20_000)
+            host.rpc(reports=[host.finish(name, b"right") for name in host.new_results()])
+        world.settle()
+        world.now += 3600
+    assert world.value("SELECT bad_results FROM host_app_version WHERE host_id = 1") >= 8
+    assert (
+        sum(sent[:24]) <= 2 * 4 * 4
+    )  # four times the first quota a day: two of its days may touch these 24 hours
+    assert sum(sent[24:]) <= 3
+    assert world.query("SELECT DISTINCT bad_results FROM host_app_version WHERE host_id > 1") == [(0,)]
+
+
+def test_a_host_that_never_reports_holds_no_more_than_a_new_one_may(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 2})
+    limits = JobLimits(rsc_fpops_est=1e12, delay_bound=5 * 86400.0)
+    world.add_jobs(world.add_app(limits=limits, rules=PATIENT), n=300)
+    host = world.host(world.user("silent"), p_ncpus=4)
+    sent = run_bad_host(world, host, 20, lambda host, names: None)
+    assert sent <= wasted_at_most(initial=2, processors=4, daily_quota=500, days=20)
+
+
+def test_a_mended_host_is_back_within_a_few_jobs(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 2})
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    host = world.host(world.user("alice"), p_ncpus=2)
+    run_bad_host(world, host, 6, lambda host, names: host.rpc(reports=[failed(each) for each in names]))
+    world.now += 9 * 86400  # the longest pause
+    done = 0
+    for _ in range(12):
+        host.rpc(ask=1e7)
+        names = host.new_results()
+        host.rpc(reports=[host.finish(name, b"right") for name in names])
+        world.settle()
+        done += len(names)
+    assert done >= 60
+
+
+def test_a_host_without_python_gets_no_more_such_tasks_until_its_owner_says_it_is_mended(world: World):
+    world.add_jobs(world.add_app(rules=PATIENT), n=30)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    host.rpc(ask=1)
+    host.rpc(reports=[failed(host.new_results()[0], exit_status=195)], ask=1e6)
+    assert host.new_results() == []
+    assert any("needs Python" in text for text in host.messages())
+    world.now += 86400
+    host.rpc(ask=1e6)
+    assert host.new_results() == []
+    from cobblestone.store import hosts
+
+    world.write(lambda tx: hosts.forgive(tx, HostId(host.id), now=world.now))
+    host.rpc(ask=1)
+    assert len(host.new_results()) == 1
+
+
+# Retries
+
+
+def test_a_retry_is_kept_for_reliable_hosts_for_the_time_set(make_world):
+    world = make_world(scheduler={"retries_to_reliable_hosts": 3600})
+    world.add_jobs(world.add_app(rules=PATIENT))
+    first, other = world.host(world.user("alice")), world.host(world.user("bob"))
+    first.rpc(ask=1)
+    first.rpc(reports=[failed(first.new_results()[0])])
+    world.settle()
+    other.rpc(ask=1)
+    assert other.new_results() == []
+    assert any("kept for a while" in text for text in other.messages())
+    world.now += 3601
+    other.rpc(ask=1)
+    assert len(other.new_results()) == 1
+
+
+# Explanations
+
+
+def test_a_host_is_told_the_truth_about_what_it_would_get(world: World):
+    app = world.add_app(quorum=2)
+    world.add_jobs(app)
+    host = world.host(world.user("alice"))
+    host.rpc()
+    read = world.ctx.store.read
+    offer = world.write(world.ctx.offers.get)
+    found = read(lambda db: explain_host(world.ctx, db, offer, host.id, now=world.now))
+    assert found.would_get == "demo_1_0_0"
+    assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 4") == 0
+    host.rpc(ask=1)
+    found = read(lambda db: explain_host(world.ctx, db, offer, host.id, now=world.now))
+    assert [each.code for each in found.reasons] == ["already_at_user"]
+    assert found.in_progress == 1
+    host.rpc(ask=1)
+    assert found.reasons[0].text() in host.messages()  # the client hears the same
+
+
+def test_a_waiting_workunit_says_how_many_computers_could_take_it(world: World):
+    app = world.add_app(quorum=2, limits=JobLimits(rsc_memory_bound=8e9))
+    world.add_jobs(app)
+    small, large = world.host(world.user("alice"), m_nbytes=1e9), world.host(world.user("bob"))
+    small.rpc(ask=1)
+    large.rpc(ask=1)
+    offer = world.write(world.ctx.offers.get)
+    found = world.ctx.store.read(lambda db: explain_workunit(world.ctx, db, offer, "1", now=world.now))
+    assert (found.takers, found.tried) == (0, 2)
+    texts = [each.text() for each in found.reasons]
+    assert any("8000 MB of memory" in text for text in texts)
+    assert any("0 of the 2 computers" in text for text in texts)
+    told = world.ctx.store.read(
+        lambda db: explain_result(world.ctx, db, offer, large.new_results()[0], now=world.now)
+    )
+    assert any("Host 2" in each.text() for each in told.reasons)
+
+
+@pytest.mark.parametrize("path", ["hosts/99", "workunits/nothing", "results/nothing"])
+def test_what_is_not_there_cannot_be_explained(world: World, path: str):
+    secret = tokens.new_secret()
+    world.write(lambda tx: tokens.create_token(tx, secret, name="x", scopes=[Scope.READ], now=world.now))
+    reply = world.get(f"/api/v1/explain/{path}", headers={"Authorization": f"Bearer {secret}"})
+    assert reply.status_code == 404
+    assert "There is no" in reply.text

@@ -1,0 +1,239 @@
+"""The doctor finds what offends a promise, says where, and mends what is safe to mend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.helpers.api_client import ApiClient
+from tests.helpers.project_world import World
+
+from cobblestone.domain.work import InputFile
+from cobblestone.server import doctor
+from cobblestone.server.doctor import CHECKS
+from cobblestone.store.audit import Actor
+from cobblestone.store.files import place_of
+from cobblestone.wire.signatures import encode_private_key, generate_key
+
+ACTOR = Actor(name="token:1 tester", origin="test")
+
+
+@pytest.fixture
+def lived_in(world: World) -> World:
+    """A project with finished, running and waiting jobs, large and small outputs, and credit."""
+    stored = world.store_file("low.json", b"input " * 1000)
+    app = world.add_app()
+    inputs = [InputFile(name=stored.name, open_name="in", nbytes=stored.nbytes, md5=stored.md5)]
+    world.add_jobs(app, n=4, inputs=inputs)
+    world.settle()
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1e6)
+    held = sorted(host.held)
+    assert len(held) == 4
+    host.rpc(reports=[host.finish(held[0], b"x" * 100_000), host.finish(held[1], b"small")])
+    host.finish(held[2], b"y" * 100_000)  # uploaded, not reported
+    world.settle()
+    world.ctx.folder.keys.chmod(0o700)
+    return world
+
+
+def found(world: World, name: str) -> list[str]:
+    result = world.run(doctor.diagnose(world.ctx, CHECKS[name]))
+    return [f"{item.target}: {item.text}" for item in result.findings]
+
+
+def repaired(world: World, name: str) -> int:
+    return world.run(doctor.repair(world.ctx, CHECKS[name], ACTOR))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_healthy_project_is_found_healthy(lived_in: World, name: str):
+    assert found(lived_in, name) == []
+
+
+def sql(*statements: str) -> Callable[[World], None]:
+    def harm(world: World) -> None:
+        for statement in statements:
+            world.write(lambda tx, statement=statement: tx.execute(statement))
+
+    return harm
+
+
+def lose(table: str, root: str) -> Callable[[World], None]:
+    def harm(world: World) -> None:
+        condition = "data IS NULL" if table == "upload" else "refs > 0 AND name LIKE 'low%'"
+        name = world.value(f"SELECT name FROM {table} WHERE {condition} LIMIT 1")
+        place_of(world.ctx.folder.root / root, name).unlink()
+
+    return harm
+
+
+def cut(world: World) -> None:
+    name = world.value("SELECT name FROM upload WHERE data IS NULL LIMIT 1")
+    place_of(world.ctx.folder.upload, name).write_bytes(b"short")
+
+
+def stray(world: World) -> None:
+    old = world.now - 2 * 86400
+    for path in (
+        place_of(world.ctx.folder.upload, "demo_9_9_0_0"),
+        place_of(world.ctx.folder.download, "jf_nobody"),
+        world.ctx.folder.staging / "half",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"left over")
+        os.utime(path, (old, old))
+
+
+def open_keys(world: World) -> None:
+    world.ctx.folder.secret_file.chmod(0o644)
+
+
+def other_key(world: World) -> None:
+    world.ctx.folder.code_sign_private.write_text(encode_private_key(generate_key()))
+    world.ctx.folder.code_sign_private.chmod(0o600)
+
+
+def wrong_signature(world: World) -> None:
+    files = world.value("SELECT files FROM app_version")
+    world.write(
+        lambda tx: tx.execute("UPDATE app_version SET files = ?", (files.replace('"md5":"', '"md5":"0'),))
+    )
+
+
+#: Check, harm, what must be said, and whether a repair heals it.
+HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
+    (
+        "one_host",
+        sql("UPDATE result SET host_id = NULL WHERE server_state = 4"),
+        "is in progress, but on no host",
+        False,
+    ),
+    ("one_host", sql("UPDATE result SET host_id = 99 WHERE server_state = 4"), "does not exist", False),
+    ("credited_once", sql("DELETE FROM credit_entry WHERE id = 1"), "its grant is not in the ledger", False),
+    ("credited_once", sql("UPDATE result SET validate_state = 2 WHERE id = 1"), "but is not valid", False),
+    ("totals", sql("UPDATE host SET total_credit = total_credit + 5"), "total is", True),
+    ("totals", sql("UPDATE user_account SET expavg_credit = 1e9"), "average is", True),
+    ("totals", sql("UPDATE result SET granted_credit = 7 WHERE validate_state = 1"), "granted is 7", True),
+    (
+        "next_step",
+        sql("UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0"),
+        "nobody will look at it again",
+        True,
+    ),
+    (
+        "next_step",
+        sql("UPDATE workunit SET canonical_result_id = NULL WHERE id = 1"),
+        "no canonical result",
+        False,
+    ),
+    (
+        "assimilated_once",
+        sql("UPDATE batch SET n_success = 0"),
+        "says 0 jobs are done or failed, and 2",
+        True,
+    ),
+    (
+        "assimilated_once",
+        sql("UPDATE workunit SET completed_seq = 1 WHERE completed_seq = 2"),
+        "to 2 jobs",
+        False,
+    ),
+    ("input_files", sql("UPDATE file SET refs = refs + 3"), "users, and has", True),
+    ("input_files", lose("file", "download"), "is missing", False),
+    ("input_files", sql("DELETE FROM file WHERE name LIKE 'low%'"), "but it is not stored", False),
+    ("output_files", lose("upload", "upload"), "is missing", False),
+    ("output_files", cut, "has 5 bytes instead of 100000", False),
+    ("stray_files", stray, "no row knows it", True),
+    ("finite", sql("UPDATE host_app_version SET pfc_avg = 9e999"), "pfc_avg is inf", True),
+    ("finite", sql("UPDATE team SET total_credit = 1"), "", True),
+    ("orphans", sql("INSERT INTO result_text (result_id) VALUES (999)"), "its result does not exist", True),
+    ("keys", open_keys, "others than its owner may read it", True),
+    ("keys", other_key, "is not that of the current public key", False),
+    ("signatures", wrong_signature, "is not one of the current key", False),
+    ("versions", sql("UPDATE app_version SET deprecated = 1"), "has no version in use", False),
+    ("versions", sql("UPDATE app_version SET plan_class = 'nowhere'"), "is not defined", False),
+]
+HARMS = [each for each in HARMS if each[2]]
+
+
+@pytest.mark.parametrize(("name", "harm", "text", "heals"), HARMS, ids=[f"{h[0]}: {h[2]}" for h in HARMS])
+def test_harm_is_found_and_healed_where_that_is_safe(
+    lived_in: World, name: str, harm: Callable[[World], None], text: str, heals: bool
+):
+    harm(lived_in)
+    before = found(lived_in, name)
+    assert any(text in item for item in before), before
+    if CHECKS[name].repair is not None:
+        assert (repaired(lived_in, name) > 0) is heals
+    after = found(lived_in, name)
+    assert (after == []) is heals
+    if CHECKS[name].repair is not None:
+        assert lived_in.query("SELECT actor, action, target FROM audit_entry") == [
+            (ACTOR.name, "repair", f"check {name}")
+        ]
+
+
+def test_every_check_is_tried_by_harm():
+    untried = set(CHECKS) - {each[0] for each in HARMS}
+    assert untried == {"durable", "schema", "disk", "daemons"}  # tried below
+
+
+def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):
+    world = lived_in
+    world.store_file("big.json", b"0123456789" * 1000, compress=True)
+    name = world.value("SELECT name FROM file WHERE gzipped_nbytes IS NOT NULL")
+    for path in Path(world.ctx.folder.download).rglob("*.gz"):
+        os.utime(path, (1, 1))
+        assert path.name == f"{name}.gz"
+    young = place_of(world.ctx.folder.upload, "demo_8_8_0_0")
+    young.parent.mkdir(parents=True, exist_ok=True)
+    young.write_bytes(b"its row comes soon")
+    os.utime(young, (world.now, world.now))
+    assert found(world, "stray_files") == []
+
+
+def test_a_stuck_workunit_is_finished_after_the_repair(lived_in: World):
+    world = lived_in
+    world.write(
+        lambda tx: tx.execute("UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0")
+    )
+    assert repaired(world, "next_step") == 2
+    world.now += 30 * 86400
+    world.settle()
+    assert found(world, "next_step") == []
+    assert world.value("SELECT COUNT(*) FROM result WHERE outcome = 4") == 2
+
+
+def test_state_of_daemons_disk_and_schema_is_told(lived_in: World, tmp_path_factory: pytest.TempPathFactory):
+    beat = lived_in.ctx.health.daemon("validator")
+    beat.failed(lived_in.now, "ValueError: no")
+    assert found(lived_in, "daemons") == ["daemon validator: is failing: ValueError: no"]
+    lived_in.write(lambda tx: tx.execute("UPDATE alembic_version SET version_num = '0000'"))
+    assert "schema 0000" in found(lived_in, "schema")[0]
+    full = World(tmp_path_factory.mktemp("full") / "project", server={"min_free_disk_bytes": 10**15})
+    try:
+        assert "uploads and submissions are put off" in found(full, "disk")[0]
+    finally:
+        full.close()
+
+
+def test_a_database_that_does_not_flush_is_told(lived_in: World):
+    for connection in lived_in.ctx.store._all_readers:
+        connection.execute("PRAGMA synchronous=NORMAL")
+    assert found(lived_in, "durable") == [
+        "database: synchronous is 1: a power cut could lose what was acknowledged"
+    ]
+
+
+def test_the_api_lists_checks_and_findings(lived_in: World):
+    api = ApiClient(lived_in)
+    checks = api.get("/doctor")["checks"]
+    assert [each["name"] for each in checks] == list(CHECKS)
+    lived_in.write(lambda tx: tx.execute("UPDATE batch SET n_success = 0"))
+    assert api.get("/doctor/assimilated_once")["findings"][0]["target"] == "batch 1"
+    assert api.post("/doctor/assimilated_once/repair")["repaired"] == 1
+    assert api.get("/doctor/assimilated_once")["findings"] == []
+    assert "Known: one_host" in api.problem(404, "GET", "/doctor/nonsense")["message"]

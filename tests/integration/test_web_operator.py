@@ -1,0 +1,217 @@
+"""Pages of operators: who may open them, what they show, and what their forms do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from lxml import html
+from tests.helpers.project_world import World
+from tests.helpers.visitors import Visitor, text_of
+from tests.helpers.volunteers import Volunteers, populate
+
+from cobblestone.server.daemons.watcher import Watcher
+from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
+from cobblestone.store import interventions
+from cobblestone.store.operation import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Village:
+    """A populated project; Ada runs it."""
+
+    world: World
+    people: Volunteers
+    visitors: dict[str, Visitor]
+
+    @property
+    def operator(self) -> Visitor:
+        return self.visitors["ada"]
+
+    def audit(self) -> list[tuple[str, str, str]]:
+        return self.world.query("SELECT actor, action, target FROM audit_entry ORDER BY id")
+
+    def act(self, page: str, action: str, **fields: str) -> int:
+        """Send the form of an action from a page, as it stands there."""
+        tree = html.fromstring(self.operator.get(page).text)
+        for form in tree.xpath("//form[@class='act']"):
+            hidden = {
+                item.get("name"): item.get("value") for item in form.xpath(".//input[@name and @value]")
+            }
+            hidden.pop("abort_jobs", None)
+            if hidden.get("action") == action:
+                return self.operator.post(form.get("action"), **{**hidden, **fields}).status_code
+        raise AssertionError(f"{page} has no form for {action}")
+
+
+@pytest.fixture
+def village(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Village]:
+    world = World(tmp_path_factory.mktemp("village") / "project")
+    people = populate(world, random.Random(3))
+    world.write(lambda tx: interventions.set_role(tx, people.user_ids["ada"], "operator"))
+    visitors = {
+        "nobody": Visitor(world),
+        "bruno": Visitor(world).log_in("bruno"),
+        "ada": Visitor(world).log_in("ada"),
+    }
+    yield Village(world=world, people=people, visitors=visitors)
+    for visitor in visitors.values():
+        world.run(visitor.http.aclose())
+    world.close()
+
+
+PAGES = (
+    "/ops.php",
+    "/ops.php?part=live",
+    "/ops_search.php",
+    "/ops_search.php?q=demo",
+    "/ops_batch.php?id=1",
+    "/ops_workunit.php?id=1",
+    "/ops_host.php?id=1",
+    "/ops_user.php?id={bruno}",
+    "/ops_versions.php",
+    "/ops_audit.php",
+    "/ops_audit.php?target=host+1",
+)
+
+
+def test_only_operators_open_the_pages(village: Village):
+    for page in PAGES:
+        address = page.format(**village.people.user_ids)
+        found = {who: visitor.get(address).status_code for who, visitor in village.visitors.items()}
+        assert found == {"nobody": 303, "bruno": 403, "ada": 200}, page
+        assert village.visitors["nobody"].get(address).headers["location"].startswith("/login.php?next=ops")
+
+
+def test_only_operators_act_and_only_with_a_token(village: Village):
+    user_id = str(village.people.user_ids["bruno"])
+    wish = {"action": "block_host", "id": "1", "reason": "because I can"}
+    assert village.visitors["nobody"].post("/ops_do.php", **wish).status_code == 303
+    assert village.visitors["bruno"].post("/ops_do.php", **wish).status_code == 403
+    assert village.operator.post("/ops_do.php", **wish).status_code == 403
+    token = html.fromstring(village.visitors["bruno"].get("/home.php").text).xpath(
+        "//input[@name='form_token']/@value"
+    )[0]
+    assert village.visitors["bruno"].post("/ops_do.php", form_token=token, **wish).status_code == 403
+    assert village.operator.post("/ops_do.php", form_token=token, **wish).status_code == 403
+    assert village.operator.get("/ops_do.php").status_code == 404
+    assert village.audit() == []
+    assert village.world.value("SELECT blocked_reason FROM host WHERE id = 1") == ""
+    assert village.world.value("SELECT role FROM user_account WHERE id = ?", int(user_id)) == ""
+
+
+def test_the_way_to_the_pages_is_shown_to_operators_only(village: Village):
+    assert "ops.php" in village.operator.get("/").text
+    assert "ops.php" not in village.visitors["bruno"].get("/").text
+
+
+def test_a_host_is_blocked_with_a_reason_and_gets_work_again(village: Village):
+    assert village.act("/ops_host.php?id=1", "block_host", reason="  Its   memory is broken ") == 303
+    page = text_of(village.operator.get("/ops_host.php?id=1"))
+    assert "Gets no work: Its memory is broken" in page
+    assert "block host" in page
+    assert village.act("/ops_host.php?id=1", "unblock_host") == 303
+    assert village.world.value("SELECT blocked_reason FROM host WHERE id = 1") == ""
+    assert village.act("/ops_host.php?id=1", "block_host", reason=" ") == 409
+    ada = f"user:{village.people.user_ids['ada']} Ada"
+    assert village.audit() == [(ada, "block host", "host 1"), (ada, "unblock host", "host 1")]
+
+
+def test_roles_are_given_but_not_taken_from_oneself(village: Village):
+    bruno, ada = village.people.user_ids["bruno"], village.people.user_ids["ada"]
+    assert village.act(f"/ops_user.php?id={bruno}", "set_role") == 303
+    assert village.visitors["bruno"].get("/ops.php").status_code == 200
+    assert village.act(f"/ops_user.php?id={bruno}", "set_role") == 303
+    assert village.visitors["bruno"].get("/ops.php").status_code == 403
+    token = html.fromstring(village.operator.get("/ops_audit.php").text).xpath(
+        "//input[@name='form_token']/@value"
+    )[0]
+    answer = village.operator.post("/ops_do.php", form_token=token, action="set_role", id=str(ada), role="")
+    assert answer.status_code == 409
+    assert village.operator.get("/ops.php").status_code == 200
+
+
+def test_an_account_is_deleted_only_when_its_number_is_typed(village: Village):
+    bruno = village.people.user_ids["bruno"]
+    assert village.act(f"/ops_user.php?id={bruno}", "delete_user", confirm="7777") == 409
+    assert village.world.value("SELECT erase_time FROM user_account WHERE id = ?", bruno) is None
+    assert village.act(f"/ops_user.php?id={bruno}", "delete_user", confirm=str(bruno)) == 303
+    assert village.world.value("SELECT erase_time FROM user_account WHERE id = ?", bruno) == village.world.now
+
+
+def test_a_batch_is_cancelled_and_a_workunit_tried_again(village: Village):
+    batch = village.world.value("SELECT MAX(id) FROM batch")
+    workunit = village.world.value(
+        "SELECT MAX(id) FROM workunit WHERE completed_seq IS NULL AND error_mask = 0"
+    )
+    assert village.act(f"/ops_workunit.php?id={workunit}", "retry_workunit") == 303
+    assert village.act(f"/ops_workunit.php?id={workunit}", "cancel_workunit") == 303
+    assert village.act(f"/ops_batch.php?id={batch}", "cancel_batch") == 303
+    assert "aborted" in text_of(village.operator.get(f"/ops_batch.php?id={batch}"))
+    assert [entry[1] for entry in village.audit()] == ["retry workunit", "cancel workunit", "cancel batch"]
+
+
+def test_a_version_is_rolled_out_in_stages_held_and_withdrawn(village: Village):
+    assert village.act("/ops_versions.php", "rollout", stages="5, 100") == 303
+    assert village.world.value("SELECT COUNT(*) FROM app_version WHERE rollout_fraction = 0.05") == 1
+    assert "for 5" in text_of(village.operator.get("/ops_versions.php"))
+    assert village.act("/ops_versions.php", "rollout", stages="50,5") == 409
+    assert village.act("/ops_versions.php", "rollout", stages="a lot") == 409
+    assert village.act("/ops_versions.php", "rollout", stages="nan") == 409
+    assert village.act("/ops_versions.php", "hold") == 303
+    assert village.act("/ops_versions.php", "roll_back") == 303
+    page = text_of(village.operator.get("/ops_versions.php"))
+    assert "withdrawn" in page
+
+
+def test_a_search_leads_to_the_thing(village: Village):
+    found = village.operator.get("/ops_search.php?q=Ada")
+    assert found.status_code in (200, 303)
+    assert village.operator.get("/ops_search.php?q=nothing-like-this").status_code == 200
+    name = village.world.value("SELECT name FROM batch LIMIT 1")
+    assert name in village.operator.get(f"/ops_search.php?q={name}").text
+
+
+def test_things_that_do_not_exist_are_told(village: Village):
+    for page in ("ops_batch", "ops_workunit", "ops_host", "ops_user"):
+        assert village.operator.get(f"/{page}.php?id=987654").status_code == 404
+        assert village.operator.get(f"/{page}.php?id=x").status_code == 404
+        assert village.operator.get(f"/{page}.php").status_code == 404
+
+
+def test_the_overview_draws_what_was_sampled(village: Village):
+    watcher = Watcher(village.world.ctx)
+    for _ in range(4):
+        village.world.run(watcher.step())
+        village.world.now += 301
+    tree = html.fromstring(village.operator.get("/ops.php").text)
+    assert len(tree.xpath("//svg[@class='spark']/polyline")) >= 8
+    assert "disk" in text_of(village.operator.get("/ops.php?part=live"))
+
+
+# -- drawings ------------------------------------------------------------------------------------------
+
+
+def test_rates_are_differences_of_counters_and_a_restart_begins_at_zero():
+    samples = [Sample(t * 3600.0, {"n": value}) for t, value in enumerate([100, 250, 20, 20])]
+    assert rate_per_hour(samples, "n") == [(3600, 150), (7200, 20), (10800, 0)]
+    assert rate_per_hour(samples, "missing") == []
+
+
+def test_a_line_stays_inside_of_its_drawing():
+    drawn = sparkline([(0, 5), (10, 0), (20, 10)])
+    points = [tuple(map(float, point.split(","))) for point in drawn.points.split()]
+    assert all(0 <= x <= 140 and 0 <= y <= 30 for x, y in points)
+    assert (drawn.last, drawn.least, drawn.most) == (10, 0, 10)
+    assert sparkline([]).points == ""
+    assert sparkline([(1, 1)]).points == ""
+    assert len(sparkline([(0, 0), (1, 0)]).points.split()) == 2
+
+
+def test_many_samples_are_thinned_and_the_newest_is_kept():
+    samples = [Sample(float(t), {}) for t in range(1000)]
+    chosen = thinned(samples)
+    assert len(chosen) <= 140
+    assert chosen[-1].time == 999
