@@ -31,6 +31,7 @@ QUICK = (
     "tight mix 5, CS2_WF1_WS2_JC2",
     "stdev 10 x mean, CS2_WF2_WS2_JC2",
     "stdev 100 x mean, CS2_WF2_WS2_JC2",
+    "stdev 10 x mean, deadlines from now",
 )
 
 

@@ -23,7 +23,7 @@ def _all_cells() -> dict[str, Cell]:
         for curve in figure.curves:
             cells.update((cell.key, cell) for _, cell in curve.points)
     for item in golden():
-        for mode in ("literal", "compatible", "corrected"):
+        for mode in (item.cell.mode, "compatible", "corrected"):
             cell = other_mode(item.cell, mode)
             cells[cell.key] = cell
     return cells

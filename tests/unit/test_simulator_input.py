@@ -73,6 +73,7 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ("ncpus = 2", 'ncpus = "two"', "must be a whole number"),
         ("[[project]]", "[[project", "is not TOML"),
         ("share = 50", "share = true", "must be float"),
+        ("[host]", "[compatibility]\nevery_poll = true\n[host]", "every_poll = True is not possible"),
     ],
 )
 def test_a_bad_scenario_gets_one_error_that_names_file_key_value_and_range(

@@ -68,7 +68,7 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     kind = ModernClient if policy.cpu_scheduling == 4 else ClassicClient
-    if scenario.compatibility.every_poll:
+    if scenario.compatibility.every_poll and kind is ClassicClient:
         kind = PollingClient
     client = kind(host, network, policy, shared if shared is not None else streams.stream("backoff"))
     host.run(client)

@@ -284,9 +284,10 @@ class Compatibility:
     quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
     c_library_random: bool = False  #: one stream from the C library's generator for everything
     one_contact_reports_all: bool = False  #: a contact with any project reports the finished jobs of all
-    every_poll: bool = (
-        False  #: look at work fetch at every poll, needed or not (slow; the same to the last draw)
-    )
+    every_poll: bool = False
+    """Look at work fetch at every poll, and simulate round robin in the original's order of operations: with
+    the rest, the client of 2007 to the last draw.  Needs a quantum.
+    """
     faults: Faults2007 = field(default_factory=Faults2007)
 
     @classmethod
@@ -328,6 +329,13 @@ class Scenario:
             "quantum",
             self.compatibility.quantum,
             "0 to 3600",
+        )
+        require(
+            self.compatibility.quantum > 0.0 or not self.compatibility.every_poll,
+            "compatibility",
+            "every_poll",
+            True,
+            "with a quantum above 0 only",
         )
         types = {g.type for g in self.host.gpus}
         for project in self.projects:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from cobblestone.policy.client.choice import PolicyChoice
@@ -13,10 +13,14 @@ from cobblestone.simulator.metrics import compute_metrics
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import Compatibility, Scenario
 
-Mode = Literal["corrected", "compatible", "literal"]
+Mode = Literal["corrected", "compatible", "literal", "relative"]
 """``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
-``literal``: draw by draw, seed 1 is the run that the golden figures were taken from.
+``literal``: draw by draw, seed 1 is the run that the golden figures were taken from; ``relative``: the same, but
+the server's check compares deadlines with times from now on.
 """
+
+#: Modes that follow the C library's random numbers.
+ONE_SEED = ("literal", "relative")
 
 MIXES = tuple(range(1, 21))
 #: With the printed bound the curves are flat.
@@ -56,9 +60,12 @@ class Cell:
         arguments: dict[str, Any] = dict(self.values)
         if "count" in arguments:
             arguments["count"] = int(arguments["count"])
-        compatibility = (
-            None if self.mode == "corrected" else Compatibility.year_2007(literal=self.mode == "literal")
-        )
+        compatibility = None
+        if self.mode != "corrected":
+            compatibility = Compatibility.year_2007(literal=self.mode in ONE_SEED)
+        if compatibility is not None and self.mode == "relative":
+            faults = replace(compatibility.faults, absolute_admission_deadlines=False)
+            compatibility = replace(compatibility, faults=faults)
         return _PRESETS[self.preset](**arguments, compatibility=compatibility)
 
 
@@ -71,8 +78,8 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
 
 
 def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
-    """Return the argument of :func:`run_cell`; the literal mode has one seed, that of the C library."""
-    numbers = [1] if cell.mode == "literal" else list(range(1, seeds + 1))
+    """Return the argument of :func:`run_cell`; the literal modes have one seed, that of the C library."""
+    numbers = [1] if cell.mode in ONE_SEED else list(range(1, seeds + 1))
     return {
         "preset": cell.preset,
         "values": [list(v) for v in cell.values],

@@ -91,6 +91,8 @@ def _panel(axes: Any, figure: Figure, results: Results, metric: str) -> None:
         )
     if figure.log_x:
         axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(LABELS[metric])
     axes.set_ylim(-0.03, max(1.03, axes.get_ylim()[1]) if metric == "waste" else None)

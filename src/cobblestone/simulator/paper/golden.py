@@ -53,6 +53,11 @@ def _tight() -> list[Golden]:
                 if figure == 4 and metric == "waste":
                     said = "rises dramatically with M"
                 found.append(Golden(figure, f"tight mix {m}, {policy}", cell, metric, row[3 * j + k], said))
+    for policy, waste, violation in ((WF1, 0.854, 0.485), (BASE, 0.0, 0.023)):
+        cell = mix_cell(10, policy, "literal", tight=True)
+        where = f"tight mix 10, {policy}"
+        found.append(Golden(4, where, cell, "waste", waste, "WF2 better by almost 90 %"))
+        found.append(Golden(4, where, cell, "share_violation", violation, "WF2 better by almost 50 %"))
     return found
 
 
@@ -179,4 +184,29 @@ def _errors() -> list[Golden]:
 
 def golden() -> tuple[Golden, ...]:
     """Return all known figures."""
-    return (*_tight(), *_printed(), *_slack(), *_buffer(), *_variance(), *_errors())
+    return (*_tight(), *_printed(), *_slack(), *_buffer(), *_variance(), *_errors(), *_relative())
+
+
+def _relative() -> list[Golden]:
+    """Figures of the 2007 code with one change: the server's check compares deadlines with times from now on."""
+    what = "deadlines from now"
+    found = [
+        Golden(2, f"slack {s:g}, {what}", slack_cell(s, BASE, "relative"), "waste", value)
+        for s, value in {1.0: 1.0, 2.0: 0.4990, 3.0: 0.2490, 4.0: 0.0209, 5.0: 0.0}.items()
+    ]
+    table = {
+        1.0: (0, 0.278),
+        3.0: (0.048, 0.461),
+        10.0: (0.132, 0.381),
+        100.0: (0.156, 0.603),
+        1000.0: (0, 0.970),
+    }
+    for s, row in table.items():
+        cell = variance_cell(s, BASE, "relative")
+        for metric, value in zip(("waste", "idleness"), row, strict=True):
+            found.append(Golden(5, f"stdev {s:g} x mean, {what}", cell, metric, value, chaotic=True))
+    for m, value in {4: 0.101, 8: 0.111, 20: 0.138}.items():
+        for policy, expected in ((CS1, value), (BASE, 0.038 if m == 20 else 0.0)):
+            cell = mix_cell(m, policy, "relative", tight=True)
+            found.append(Golden(1, f"tight mix {m}, {policy}, {what}", cell, "waste", expected))
+    return found
