@@ -140,7 +140,17 @@ def test_a_straggler_gets_what_the_canonical_result_got(world: World):
 
 
 @pytest.mark.parametrize(
-    "system", ["benchmark:minimum", "creditnew-designed", DEPLOYED, "steady", "runtime", "counted", "fixed"]
+    "system",
+    [
+        "benchmark:minimum",
+        "creditnew-designed",
+        DEPLOYED,
+        "steady",
+        "steady-measured",
+        "runtime",
+        "counted",
+        "fixed",
+    ],
 )
 def test_every_system_leaves_books_that_can_be_proven(world: World, system: str):
     app = an_app(world, system, quorum=2, fixed_credit=7.5)

@@ -147,7 +147,7 @@ def test_each_system_finds_scales_in_its_own_way() -> None:
 
 
 def test_the_bounds_that_the_documentation_states() -> None:
-    assert largest_step(0) == pytest.approx(0.063, abs=0.0005)
+    assert largest_step(0) == pytest.approx(0.139, abs=0.0005)
     assert largest_step(100) == pytest.approx(0.007, abs=0.0001)
     assert 1.14 < largest_influence(1_000_000) < 1.15
 
@@ -160,3 +160,42 @@ def test_the_figures_of_a_result_are_a_claim_that_pays_nothing() -> None:
     (result,) = grant("steady", [facts()], known, workunit=tight).results
     assert result.claimed == pytest.approx(2e12 / PER_CREDIT)
     assert result.granted == pytest.approx(2 * WORTH)
+
+
+def measured(*lengths: float, **changes: object) -> float:
+    """Credit, at factor 1, of a job that was so many times as long as usual for each of its hosts."""
+    inputs = [
+        facts(number, elapsed_time=1000.0 * length, host_version=host(10, 1.0), **changes)
+        for number, length in enumerate(lengths, start=1)
+    ]
+    outcome = grant("steady-measured", inputs)
+    assert len({result.granted for result in outcome.results}) == 1
+    return outcome.results[0].granted / WORTH
+
+
+def test_measured_takes_the_smallest_of_what_hosts_say_about_a_job() -> None:
+    assert measured(1.8, 2.0) == pytest.approx(1.8)
+    assert measured(0.5, 0.6, 3.0) == pytest.approx(0.5)
+    assert measured(0.01, 0.02) == pytest.approx(0.25)
+
+
+def test_measured_lets_nobody_raise_the_credit_alone() -> None:
+    assert measured(1.0, 4.9) == pytest.approx(1.0)
+    assert measured(4.9) == pytest.approx(1.0)  # one measure is none
+
+
+def test_measured_sees_no_constant_lie() -> None:
+    lying = [facts(number, peak_flops=1e11, host_version=host(50, 10.0)) for number in (1, 2)]
+    assert grant("steady-measured", lying).results[0].granted == pytest.approx(WORTH)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"host_version": host(9, 1.0)}, {"host_version": None}, {"peak_flops": 1e9}, {"outlier": True}],
+)
+def test_measured_asks_only_hosts_that_have_a_measure(changes: dict[str, object]) -> None:
+    inputs = [
+        facts(1, elapsed_time=2000.0, host_version=host(10, 1.0)),
+        facts(2, **{"elapsed_time": 2000.0, "host_version": host(10, 1.0)} | changes),
+    ]
+    assert grant("steady-measured", inputs).results[0].granted == pytest.approx(WORTH)

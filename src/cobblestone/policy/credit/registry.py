@@ -13,7 +13,7 @@ from cobblestone.policy.credit.deployed import DeployedSystem
 from cobblestone.policy.credit.designed import DesignedSystem
 from cobblestone.policy.credit.fixed import AssignedSystem, FixedSystem, NoCreditSystem, RunTimeSystem
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
-from cobblestone.policy.credit.steady import STEADY, SteadySystem, steady_scales
+from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem
 
 ENTRY_POINT_GROUP = "cobblestone.credit_systems"
@@ -28,6 +28,7 @@ def _built_in() -> dict[str, CreditSystem]:
         DesignedSystem(),
         DeployedSystem(),
         SteadySystem(),
+        SteadySystem(name=MEASURED, measured=True),
         FixedSystem(),
         RunTimeSystem(),
         AssignedSystem(),
@@ -50,6 +51,7 @@ CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
 _SCALE_FINDERS: dict[str, Callable[[Sequence[VersionRecord]], VersionScales]] = {
     DesignedSystem().name: designed_scales,
     STEADY: steady_scales,
+    MEASURED: steady_scales,
 }
 
 

@@ -22,7 +22,7 @@ factor / mean follows.  An app that has GPU versions only keeps its factor: 1, o
 
 **Bounds**, whatever is reported:
 
-* one vote moves a version's mean by at most c / (`PRIOR_VOTES` + 1), 6.3 %, and by at most c x 0.01, 0.7 %, after 100
+* one vote moves a version's mean by at most c / (`PRIOR_VOTES` + 1), 13.9 %, and by at most c x 0.01, 0.7 %, after 100
   votes (`largest_step`);
 * one host with N results moves it by at most the product of its 1 + log2 N steps (`largest_influence`): after 100 votes
   a million results of one host are worth less than a factor of 1.15;
@@ -31,6 +31,11 @@ factor / mean follows.  An app that has GPU versions only keeps its factor: 1, o
 * inflating run time, benchmark or counted operations gains a host nothing but its share in the factor's shift.
 
 Weaker than systems that look at each run time: a job that takes ten times its estimate is paid its estimate.
+
+**Measured.**  For apps whose jobs cannot be estimated well, ``steady-measured`` asks each host how long the job was *by its
+own measure*: peak FLOP count / estimate over the host's mean of it, within 1/4 … 4.  A constant lie is in both and cancels.
+The smallest answer of two or more hosts with `MIN_HOST_SAMPLES` results counts, so that a lie of the day needs an
+accomplice in the same job; without two such answers the estimate stays.  Still the same for all valid results.
 """
 
 from __future__ import annotations
@@ -55,10 +60,17 @@ from cobblestone.policy.credit.claims import (
     VersionStatistics,
     WorkunitFacts,
 )
-from cobblestone.policy.credit.pfc import estimated_flops, learn_run_times, peak_flop_count
+from cobblestone.policy.credit.combine import minimum
+from cobblestone.policy.credit.pfc import (
+    MIN_HOST_SAMPLES,
+    PeakFlopCount,
+    estimated_flops,
+    learn_run_times,
+    peak_flop_count,
+)
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales
 
-STEADY = "steady"
+STEADY, MEASURED = "steady", "steady-measured"
 
 STEADY_RULE = AveragingRule(threshold=100, weight=0.01)
 """How a version's mean takes votes."""
@@ -66,8 +78,11 @@ STEADY_RULE = AveragingRule(threshold=100, weight=0.01)
 CLIP = math.log(2.0)
 """A vote counts as at most this far from the mean, in logarithms: as twice or half of it, or nearer."""
 
-PRIOR_VOTES = 10
+PRIOR_VOTES = 4
 """Votes that the app's factor is worth when a version begins."""
+
+LARGEST_LENGTH = 4.0
+"""A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured)."""
 
 
 def largest_step(votes: int) -> float:
@@ -113,10 +128,13 @@ class SteadySystem:
     """A job's estimate x one robust factor of the app: the same for all hosts."""
 
     name: str = STEADY
+    measured: bool = False  #: correct the estimate by what several hosts agree on
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
         """What the result's own figures would ask for.  Kept for the reader of the ledger; nothing is paid by it."""
         count = peak_flop_count(facts)
+        if self.measured:
+            return _by_own_measure(count, facts, workunit, context)
         scale = context.statistics.versions.get(facts.app_version_id, VersionStatistics()).pfc_scale or 1.0
         flops = min(count.flops * scale, workunit.rsc_fpops_bound)
         amount = min(context.unit.of_flops(flops), context.max_granted)
@@ -132,7 +150,17 @@ class SteadySystem:
         return Claim(amount=amount, mode=mode, reasons=(why,), outlier=count.speed_substituted)
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """Estimate x factor, for all."""
+        """Estimate x factor, for all; measured: the smallest of two or more claims by hosts' own measures."""
+        own = [claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL]
+        if self.measured and len(own) >= 2:
+            amount = minimum(own)
+            why = reason(
+                "smallest_measure",
+                "Granted {amount}: the smallest of {n} measures of the job; the same for every valid result.",
+                amount=amount,
+                n=len(own),
+            )
+            return Grant(credits=(amount,) * len(claims), reasons=(why,))
         amount = context.unit.of_flops(estimated_flops(workunit, context.statistics.app))
         why = reason(
             "estimate_times_factor",
@@ -165,6 +193,33 @@ class SteadySystem:
             for version_id, taken in samples.items()
         )
         return replace(learned, versions=versions)
+
+
+def _by_own_measure(
+    count: PeakFlopCount, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext
+) -> Claim:
+    """Estimate x factor x how long the job was for this host, compared with its others."""
+    flops = estimated_flops(workunit, context.statistics.app)
+    usual = facts.host_version.pfc if facts.host_version is not None else RunningAverage()
+    known = usual.n >= MIN_HOST_SAMPLES and usual.mean > 0.0 and count.flops > 0.0
+    if count.speed_substituted or facts.outlier or not known:
+        amount = min(context.unit.of_flops(flops), context.max_granted)
+        why = reason(
+            "no_own_measure", "No measure of its own yet: the job's estimate, {amount}.", amount=amount
+        )
+        return Claim(amount=amount, mode=ClaimMode.ESTIMATE, reasons=(why,), outlier=count.speed_substituted)
+    length = count.flops / workunit.rsc_fpops_est / usual.mean
+    counted = min(LARGEST_LENGTH, max(1.0 / LARGEST_LENGTH, length))
+    amount = min(context.unit.of_flops(flops * counted), context.max_granted)
+    why = reason(
+        "own_measure",
+        "Claim {amount}: estimate x factor {flops} x {counted}; the job was {length} times as long for it as usual.",
+        amount=amount,
+        flops=flops,
+        counted=counted,
+        length=length,
+    )
+    return Claim(amount=amount, reasons=(why,))
 
 
 def _factor(app: AppStatistics) -> float:
