@@ -55,13 +55,13 @@ def draw_comparison(found: Sequence[SystemFigures], path: Path) -> None:
     axes[1].set_title("Credit of equal work: standard deviation / mean (lower is better)")
     axes[1].set_ylim(bottom=0.0)
     labels = [_LABELS[cheat] for cheat in CHEATS]
-    _groups(
-        axes[2], found, colours, labels, [[each.gains[cheat.value] for cheat in CHEATS] for each in found]
-    )
+    gains = [[each.gains[cheat.value] for cheat in CHEATS] for each in found]
+    _groups(axes[2], found, colours, labels, gains, base=1.0)
     axes[2].set_title("Credit of cheaters: times what they get when honest (1 is best)")
     axes[2].axhline(1.0, color="black", linewidth=0.8)
     axes[2].set_yscale("log")
     axes[2].set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    axes[2].set_yticks([], minor=True)
     try:
         fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
     except OSError as error:
@@ -86,10 +86,13 @@ def _groups(
     colours: Sequence[str],
     labels: Sequence[str],
     heights: Sequence[Sequence[float]],
+    *,
+    base: float = 0.0,
 ) -> None:
-    """Bars side by side, a group per label."""
+    """Bars side by side, a group per label, from ``base`` up or down."""
     width = 0.8 / len(found)
     for place, (each, colour) in enumerate(zip(found, colours, strict=True)):
         left = [group - 0.4 + (place + 0.5) * width for group in range(len(labels))]
-        axis.bar(left, heights[place], width * 0.92, color=colour, label=each.system)
+        above = [height - base for height in heights[place]]
+        axis.bar(left, above, width * 0.92, bottom=base, color=colour, label=each.system)
     axis.set_xticks(range(len(labels)), labels)

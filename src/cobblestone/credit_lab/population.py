@@ -7,6 +7,7 @@ numbers of a job come from the seed and its number, so the same jobs meet the sa
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -172,7 +173,7 @@ def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Samp
         time = START + number * JOB_INTERVAL
         work = 3e13 * rng.lognormvariate(0.0, 0.5)
         ratio = rng.gauss(0.0, options.estimate_error)
-        estimate = work * options.estimate_bias * pow(2.718281828459045, ratio)
+        estimate = work * options.estimate_bias * math.exp(ratio)
         job = {
             "workunit_id": number,
             "time": time,
