@@ -16,6 +16,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
+from cobblestone.policy.credit.steady import PRIOR_VOTES
 from cobblestone.server.daemons.scales import update_scales
 from cobblestone.server.daemons.statistics import StatisticsUpdater
 from cobblestone.server.daemons.trickle_credit import TrickleCredit
@@ -140,7 +141,17 @@ def test_a_straggler_gets_what_the_canonical_result_got(world: World):
 
 
 @pytest.mark.parametrize(
-    "system", ["benchmark:minimum", "creditnew-designed", DEPLOYED, "runtime", "counted", "fixed"]
+    "system",
+    [
+        "benchmark:minimum",
+        "creditnew-designed",
+        DEPLOYED,
+        "steady",
+        "steady-measured",
+        "runtime",
+        "counted",
+        "fixed",
+    ],
 )
 def test_every_system_leaves_books_that_can_be_proven(world: World, system: str):
     app = an_app(world, system, quorum=2, fixed_credit=7.5)
@@ -270,6 +281,24 @@ def test_scales_of_versions_are_set_from_their_means(world: World):
     assert world.write(lambda tx: update_scales(tx, offers=world.ctx.offers)) == 2
     assert world.query("SELECT pfc_scale FROM app_version ORDER BY id") == [(1.5,), (0.75,)]
     assert world.value("SELECT min_avg_pfc FROM app") == 1.5
+
+
+def test_the_steady_system_learns_its_factor_from_results_and_pays_by_it(world: World):
+    app = an_app(world, "steady")
+    world.add_jobs(app, n=8)
+    host = a_host(world)
+    run_jobs(
+        world, host, 4
+    )  # 400 s at 3 GFLOPS are 1.2 times the estimate: the first, second and fourth vote
+    taught = world.query("SELECT pfc_n, pfc_avg FROM app_version")[0]
+    assert taught == (PRIOR_VOTES + 3, pytest.approx(1.0803, abs=0.0001))
+    world.write(lambda tx: update_scales(tx, offers=world.ctx.offers))
+    assert world.value("SELECT min_avg_pfc FROM app") == pytest.approx(taught[1])
+    run_jobs(world, host, 1, elapsed=900.0)
+    before, after = ledger(world)[-2:]
+    assert before.granted == pytest.approx(1e12 * 200 / 86400e9)
+    assert after.granted == pytest.approx(before.granted * taught[1])
+    assert proof(world).agrees
 
 
 def test_a_new_version_inherits_what_a_host_taught_under_the_deployed_system(world: World):

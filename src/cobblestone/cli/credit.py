@@ -11,9 +11,11 @@ from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, Toke
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
+    from cobblestone.cli.output import Output
+    from cobblestone.credit_lab.comparison import SystemFigures
     from cobblestone.sdk.models import CreditExplanation, CreditProof, LedgerEntry
 
-commands = typer.Typer(no_args_is_help=True, help="Credit: explain, prove, correct, replay.")
+commands = typer.Typer(no_args_is_help=True, help="Credit: explain, prove, correct, replay, compare.")
 
 ResultArgument = Annotated[
     str, typer.Argument(metavar="RESULT", help="Id or name of a result.", show_default=False)
@@ -194,3 +196,84 @@ def replay(
         *(f"  {id_}: {whole!r}, {average!r}" for id_, whole, average, _ in done.hosts.rows()),
     ]
     shown.show(data, lines=lines, essential=[repr(data["granted"])])
+
+
+@commands.command("compare")
+def compare(
+    hosts: Annotated[int, typer.Option(help="Computers of the population.")] = 40,
+    jobs: Annotated[int, typer.Option(help="Jobs, each computed by two of them.")] = 1500,
+    cheaters: Annotated[int, typer.Option(help="How many computers cheat.")] = 2,
+    estimate_error: Annotated[
+        float, typer.Option(help="Error of the jobs' estimates: standard deviation of the logarithm.")
+    ] = 0.3,
+    seed: Annotated[int, typer.Option(help="Another one gives another population.")] = 1,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Credit system; can be repeated. Default: each generation.", show_default=False),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it: .svg, .png or .pdf.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare credit systems on a synthetic population whose true work is known, with and without cheaters."""
+    from dataclasses import asdict
+
+    from cobblestone.credit_lab.comparison import COMPARED, compare
+    from cobblestone.credit_lab.comparison_picture import check_picture, draw_comparison
+    from cobblestone.credit_lab.population import PopulationOptions
+    from cobblestone.server.daemons.granting import find_system
+
+    options = PopulationOptions(
+        hosts=hosts, jobs=jobs, cheaters=cheaters, estimate_error=estimate_error, seed=seed
+    )
+    known = [find_system(name) for name in dict.fromkeys(system or COMPARED)]
+    if picture is not None:
+        check_picture(picture)
+    shown = output(json, quiet)
+    found = compare(known, options, progress=shown.say)
+    if picture is not None:
+        draw_comparison(found, picture)
+    if json or quiet:
+        data = {"population": asdict(options), "systems": [asdict(each) for each in found]}
+        shown.show(data, essential=[each.system for each in found])
+        return
+    _show_comparison(shown, found)
+
+
+def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
+    """What systems pay, and what cheating brings under them."""
+    shown.say(
+        "Level: credit / what the unit pays for the true operations.  Spreads (standard deviation / mean): of results,\n"
+        "of results if estimates were exact, of hosts.  Own builds and newcomers / all.  Results until it has settled."
+    )
+    columns = ["system", "level", "spread", "exact", "hosts", "own", "new", "settled"]
+    rows = [
+        (
+            each.system,
+            *(f"{figure:.3f}" for figure in (each.level, each.spread, each.spread_exact, each.spread_hosts)),
+            *(f"{figure:.3f}" for figure in (each.own_build, each.newcomers)),
+            "never" if each.settled_after is None else str(each.settled_after),
+        )
+        for each in found
+    ]
+    shown.table([], columns, rows, right=columns[1:])
+    cheats = list(found[0].gains)
+    for title, figures in (
+        (
+            "Cheaters: credit per operation / that of the same computers when honest:",
+            [each.gains for each in found],
+        ),
+        (
+            "The others: credit per operation beside cheaters / beside honest computers:",
+            [each.harm for each in found],
+        ),
+    ):
+        shown.say(f"\n{title}")
+        rows = [
+            (each.system, *(f"{of_system[cheat]:.3f}" for cheat in cheats))
+            for each, of_system in zip(found, figures, strict=True)
+        ]
+        shown.table([], ["system", *cheats], rows, right=cheats)

@@ -30,7 +30,8 @@ from cobblestone.policy.credit.claims import (
 )
 from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
 from cobblestone.policy.credit.rac import common_moment, corrected, credited
-from cobblestone.policy.credit.scales import VersionRecord, deployed_scales, designed_scales
+from cobblestone.policy.credit.registry import scale_finder
+from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.system import CreditSystem, GrantOutcome, grant_straggler, grant_workunit
 from cobblestone.policy.credit.trickle import TrickleFacts, grant_trickle
 
@@ -230,7 +231,7 @@ class Run:
         if not now >= self.next_scales:
             return
         self.next_scales = now + self.options.scale_interval
-        find = designed_scales if self.system.name == "creditnew-designed" else deployed_scales
+        find = scale_finder(self.system.name)
         for app_id, app in self.apps.items():
             records = [
                 VersionRecord(

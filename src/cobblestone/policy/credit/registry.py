@@ -3,6 +3,8 @@ resolves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.benchmark import BenchmarkSystem
 from cobblestone.policy.credit.combine import COMBINATIONS
@@ -10,6 +12,8 @@ from cobblestone.policy.credit.counted import CountedSystem
 from cobblestone.policy.credit.deployed import DeployedSystem
 from cobblestone.policy.credit.designed import DesignedSystem
 from cobblestone.policy.credit.fixed import AssignedSystem, FixedSystem, NoCreditSystem, RunTimeSystem
+from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
+from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem
 
 ENTRY_POINT_GROUP = "cobblestone.credit_systems"
@@ -23,6 +27,8 @@ def _built_in() -> dict[str, CreditSystem]:
         CountedSystem(),
         DesignedSystem(),
         DeployedSystem(),
+        SteadySystem(),
+        SteadySystem(name=MEASURED, measured=True),
         FixedSystem(),
         RunTimeSystem(),
         AssignedSystem(),
@@ -42,6 +48,12 @@ def _built_in() -> dict[str, CreditSystem]:
 CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
 """The built-in systems by name."""
 
+_SCALE_FINDERS: dict[str, Callable[[Sequence[VersionRecord]], VersionScales]] = {
+    DesignedSystem().name: designed_scales,
+    STEADY: steady_scales,
+    MEASURED: steady_scales,
+}
+
 
 def credit_system(name: str) -> CreditSystem:
     """The built-in system of this name; raises `ConfigError` for an unknown one."""
@@ -50,6 +62,11 @@ def credit_system(name: str) -> CreditSystem:
     except KeyError:
         known = ", ".join(credit_system_names())
         raise ConfigError(f"credit system {name!r}: no such system; known are {known}") from None
+
+
+def scale_finder(name: str) -> Callable[[Sequence[VersionRecord]], VersionScales]:
+    """How an app under the system of this name finds the scales of its versions; the deployed way unless it has its own."""
+    return _SCALE_FINDERS.get(name, deployed_scales)
 
 
 def credit_system_names() -> tuple[str, ...]:

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cobblestone.policy.credit.cross_project import applied_scales
-from cobblestone.policy.credit.scales import deployed_scales, designed_scales
+from cobblestone.policy.credit.registry import scale_finder
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
 from cobblestone.server.catalogue import OfferCache
 from cobblestone.store import apps, credit_statistics
 from cobblestone.store.database import Transaction
-
-DESIGNED = "creditnew-designed"
 
 
 def update_scales(
@@ -32,7 +30,7 @@ def update_scales(
         records = [
             replace(record, is_gpu=is_gpu_class(record.plan_class, plan_classes)) for record, _ in versions
         ]
-        find = designed_scales if systems.get(app_id) == DESIGNED else deployed_scales
+        find = scale_finder(systems.get(app_id, ""))
         found = applied_scales(records, published or {}) or find(records)
         before = {record.app_version_id: scale for record, scale in versions}
         new = [(id_, scale) for id_, scale in found.scales.items() if scale != before[id_]]
