@@ -10,7 +10,6 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.policy.client import debts, work_fetch
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
-from cobblestone.policy.client.cautious_fetch import JobPattern, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
@@ -22,7 +21,6 @@ from cobblestone.policy.client.round_robin import (
 )
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
-from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
@@ -66,7 +64,6 @@ class ClassicClient:
         self.last_enforce = 0.0
         self.shortfalls = [0.0] * count
         self.wanted: list[Task] = []
-        self.patterns = [JobPattern()] * count
         self.starts = 0
         self.plan = NOTHING
         self.must_schedule = False
@@ -212,6 +209,10 @@ class ClassicClient:
             again = self._contact() or again
         self._set_alarm()
 
+    def left_over(self) -> list[Task]:
+        """Return the jobs that have not been reported."""
+        return self.jobs + self.finished
+
     def _arrived(self, task: Task) -> None:
         self.must_schedule = True
 
@@ -223,27 +224,35 @@ class ClassicClient:
         for task in ended:
             host.stop(task)
             task.completed_at = host.now
-            if self.choice.job_completion == 2 and not task.failed:
-                i = task.project
-                self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
-                self.patterns[i] = JobPattern(task.raw * self.dcf[i], task.app.latency_bound)
+            self._learn(task)
         # debts count a project that has just finished its only job as still eligible through its wall time
         for task in ended:
-            self.queues[task.project].remove(task)
-            self.jobs.remove(task)
-            self.finished.append(task)
-            due = work_fetch.report_due(
-                report_deadline=task.report_deadline, completed_at=host.now, buffer_min=self.prefs.buffer_min
-            )
-            task.report_at = due
+            self._hand_in(task)
             self.network.upload(task)
-            if host.recorder is not None:
-                host.recorder.finished(task, host.now)
         host.recompute()
         self.must_schedule = True
         self.must_fetch = True
         self.outcome = None
         return True
+
+    def _learn(self, task: Task) -> None:
+        """Draw conclusions from a job that has ended."""
+        if self.choice.job_completion == 2 and not task.failed:
+            i = task.project
+            self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
+
+    def _hand_in(self, task: Task) -> None:
+        """Put a job that needs no processor any more among those that wait for their report."""
+        self.queues[task.project].remove(task)
+        self.jobs.remove(task)
+        self.finished.append(task)
+        task.report_at = work_fetch.report_due(
+            report_deadline=task.report_deadline,
+            completed_at=self.host.now,
+            buffer_min=self.prefs.buffer_min,
+        )
+        if self.host.recorder is not None:
+            self.host.recorder.finished(task, self.host.now)
 
     def _schedule(self) -> None:
         host = self.host
@@ -357,34 +366,31 @@ class ClassicClient:
                 wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
         else:
             outcome = self._simulate()
-            if self.choice.work_fetch == 3:
-                self.plan = fetch_in_time(
-                    projects,
-                    outcome,
-                    self.patterns,
-                    [BookedJob(t.report_deadline - now, t.remaining) for t in self.jobs],
-                    prefs=self.prefs,
-                    cpu_fraction=self.cpu_fraction(),
-                    idle_cpus=self.ncpus - len(host.running),
-                    explain=self.explain,
-                )
-            else:
-                self.plan = work_fetch.fetch_by_shortfall(
-                    projects,
-                    outcome,
-                    prefs=self.prefs,
-                    misses=self.trouble if self.compat.quantum else None,
-                    order_dependent=self.faults.order_dependent_fetch,
-                    explain=self.explain,
-                )
+            self.plan = self._ask(projects, outcome)
             if not self.compat.every_poll:
-                wait = work_fetch.next_fetch_check(
-                    projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
-                )
+                wait = self._next_look(projects, outcome, running)
         self.next_fetch = max(now + wait, self.network.next_contact(now))
         if self.explain and host.recorder is not None and self.plan.reasons:
             texts = [self._named(why) for why in self.plan.reasons]
             host.recorder.note(now, "fetch", "; ".join(texts))
+
+    def _ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
+        return work_fetch.fetch_by_shortfall(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            misses=self.trouble if self.compat.quantum else None,
+            order_dependent=self.faults.order_dependent_fetch,
+            explain=self.explain,
+        )
+
+    def _next_look(
+        self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int]
+    ) -> float:
+        """Return after how many seconds work fetch may find something new."""
+        return work_fetch.next_fetch_check(
+            projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
+        )
 
     def _named(self, why: Reason) -> str:
         """A reason's sentence with the project's name for its number."""
@@ -427,7 +433,7 @@ class ClassicClient:
             mine = task.project == project or self.compat.one_contact_reports_all
             if mine and not self.network.uploading(task):
                 self.finished.remove(task)
-                host.books.report(task, now)
+                self.network.report(task, now)
         sent: list[Task] = []
         refused = False
         if seconds > 0.0:
@@ -444,11 +450,8 @@ class ClassicClient:
                 faults=self.faults,
             )
         for task in sent:
-            self.patterns[project] = JobPattern(task.raw * self.dcf[project], task.app.latency_bound)
-            task.cutoff = computation_deadline(
-                task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
-            )
             task.remaining = task.raw * self.dcf[project]
+            task.cutoff = self._cutoff(task)
             self.queues[project].append(task)
             self.jobs.append(task)
             self.network.download(task)
@@ -468,6 +471,12 @@ class ClassicClient:
         self.must_schedule = True
         self.must_fetch = True
         return True
+
+    def _cutoff(self, task: Task) -> float:
+        """Return the time by which a job that has just come should be computed."""
+        return computation_deadline(
+            task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
+        )
 
     def _failed(self, project: int, now: float) -> None:
         self.failures[project] += 1
