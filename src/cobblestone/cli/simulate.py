@@ -75,10 +75,17 @@ def simulate_command(
                 _population(scenario, choices, hosts or scenario.hosts, replicates, picture, as_json=as_json)
             )
             return
+        recorded: RunResult | None = None
         if picture is not None or log is not None:
-            _record(scenario, choices[0], first_seed, picture, _window(window), log)
+            recorded = _record(scenario, choices[0], first_seed, picture, _window(window), log)
         results = {
-            str(c): [simulate(scenario, c, seed=first_seed + k) for k in range(seeds)] for c in choices
+            str(c): [
+                recorded
+                if recorded is not None and (c, k) == (choices[0], 0)
+                else simulate(scenario, c, seed=first_seed + k)
+                for k in range(seeds)
+            ]
+            for c in choices
         }
     except CobblestoneError as error:
         typer.echo(f"error: {error}", err=True)
@@ -168,7 +175,7 @@ def _record(
     picture: Path | None,
     window: tuple[float, float],
     log: Path | None,
-) -> None:
+) -> RunResult:
     if picture is not None:
         _check_suffix(picture)
     timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
@@ -180,6 +187,7 @@ def _record(
             result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
         draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+    return result
 
 
 def _check_suffix(picture: Path) -> None:
@@ -200,13 +208,15 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
     lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
     off = any(start <= at < end for start, end in timeline.off)
     running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
-    lines.append("the host is off" if off else f"{len(running)} jobs run")
+    lines.append("the host is off; these jobs go on when it is back" if off else f"{len(running)} jobs run")
     for spell in running:
         name = result.scenario.projects[spell.project].name
         how = "in order of deadlines" if spell.edf else "by its project's turn"
         lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
     for kind, title in (
         ("schedule", "last scheduling decision"),
+        ("enforce", "who waited for a processor at the last change of the running jobs"),
+        ("give up", "jobs given up last"),
         ("fetch", "last look at work fetch"),
         ("rpc", "last contact"),
     ):

@@ -308,6 +308,8 @@ class ClassicClient:
             last_checkpoint=self._checkpoints(running),
             inverted_preemption=self.faults.inverted_preemption,
         )
+        if host.recorder is not None:
+            self._note_who_waits(change.start)
         self.trouble = change.misses
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
@@ -322,6 +324,16 @@ class ClassicClient:
             host.recompute()
             return True
         return False
+
+    def _note_who_waits(self, started: list[Task]) -> None:
+        """Say which wanted jobs do not run yet, since others may finish their time slice."""
+        host = self.host
+        if host.recorder is None:
+            return
+        for task in self.wanted:
+            if not task.running and task not in started:
+                text = f"{self.network.names[task.project]} job {task.number} waits until a running job's time slice is over"
+                host.recorder.note(host.now, "enforce", text)
 
     def _checkpoints(self, running: list[Task]) -> list[float] | None:
         """When each running task last checkpointed; None if all do so all the time."""
@@ -465,7 +477,7 @@ class ClassicClient:
             self.failures[project] = 0
         if host.recorder is not None:
             host.recorder.note(
-                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.0f} s, got {len(sent)} jobs"
+                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.3g} s, got {len(sent)} jobs"
             )
         self.outcome = None
         self.must_schedule = True

@@ -83,7 +83,7 @@ class Availability:
         if self._position == len(trace):
             self._position = 0
             self._offset += self._model.trace_length or trace[-1][1]
-            if trace[0][0] <= 0.0:
+            if self._offset + trace[0][0] <= since:  # the trace ends on and begins on
                 self.on = True
                 self.until = self._offset + trace[0][1]
                 return

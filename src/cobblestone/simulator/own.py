@@ -144,6 +144,9 @@ class OwnClient(ClassicClient):
                 self.host.stop(task)
             if task.done >= PROBE_SECONDS:
                 self._remember(task, task.done + task.remaining)
+            elif task.start_order == 0:
+                # asking again at once would bring the same kind of job, for ever
+                self.not_before[task.project] = max(self.not_before[task.project], now + TROUBLE_PERIOD)
             task.failed = task.given_up = True
             task.limit = task.done
             task.completed_at = now
