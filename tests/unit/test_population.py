@@ -72,7 +72,7 @@ def test_nothing_is_lost_between_hosts_and_servers(
         workunits_per_day=rate,
     )
     # the run asserts the balance of every host's books and that servers booked what hosts reported
-    result = run(world(server, days=1.0, bound=bound, errors=errors), policy, hosts=2, seed=seed)
+    result = run(world(server, days=0.5, bound=bound, errors=errors), policy, hosts=2, seed=seed)
     found = tally(result)
     assert found.done + found.failed <= found.workunits
     assert found.workunits <= (workunits or found.workunits)

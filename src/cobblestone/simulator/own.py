@@ -133,10 +133,10 @@ class OwnClient(ClassicClient):
         lost = hopeless_jobs(order, least, left, self.interruptions, ncpus=self.ncpus)
         if not lost:
             return
-        others = len(self.jobs) - len(lost)
-        fresh = self.network.may_contact(now) and any(
-            self.histories[i].can_be_in_time(self._fits(i)) for i in range(len(self.shares))
-        )
+        hopeful = [h.can_be_in_time(self._fits(i)) for i, h in enumerate(self.histories)]
+        lost_ids = {id(task) for task in lost}
+        others = sum(hopeful[task.project] and id(task) not in lost_ids for task in self.jobs)
+        fresh = self.network.may_contact(now) and any(hopeful)
         if others < self.ncpus and not fresh:
             return
         for task in lost:

@@ -191,7 +191,7 @@ class ServerModel:
     daily_quota: int = 500  #: results per CPU and day
     max_jobs_per_rpc: int = 50  #: per CPU
     check_deadline: bool = True  #: send only what the host's queue leaves time for (today's clients)
-    feeder_slots: int = 1000  #: unsent results that a request may choose from
+    feeder_slots: int = 100  #: unsent results that a request may choose from
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""

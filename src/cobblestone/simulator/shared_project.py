@@ -171,11 +171,18 @@ class SharedProject:
         return job
 
     def _candidates(self, now: float) -> Iterator[Candidate]:
-        """Yield unsent results by priority, then age; make workunits when they run out."""
+        """Yield unsent results by priority, then age; make workunits when they run out.
+
+        Never more than the feeder has slots: a host that may get nothing would otherwise look for ever.
+        """
+        slots = self.rules.feeder_slots
         for priority in sorted(self._unsent, reverse=True):
-            yield from itertools.islice(self._unsent[priority].values(), self.rules.feeder_slots)
-        while self._made < self._supply(now):
+            for candidate in itertools.islice(self._unsent[priority].values(), slots):
+                slots -= 1
+                yield candidate
+        while slots > 0 and self._made < self._supply(now):
             job = self._make_workunit(now)
+            slots -= len(job.view.results)
             for result in job.view.results:
                 yield self._unsent[result.priority][result.id]
 
