@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -35,7 +36,14 @@ BASE = PolicyChoice()
 ALWAYS_ON = OnOff()
 POLICIES = [
     PolicyChoice.parse(t)
-    for t in ("CS1_WF1_WS1_JC1", "CS2_WF2_WS2_JC2", "CS2_WF1_WS2_JC2", "CS4_WF4_WS1_JC2", "CS4_WF4_WS2_JC2")
+    for t in (
+        "CS1_WF1_WS1_JC1",
+        "CS2_WF2_WS2_JC2",
+        "CS2_WF1_WS2_JC2",
+        "CS3_WF3_WS2_JC2",
+        "CS4_WF4_WS1_JC2",
+        "CS4_WF4_WS2_JC2",
+    )
 ]
 
 
@@ -161,6 +169,23 @@ def test_jobs_too_short_for_the_duration_are_refused_at_once() -> None:
     scenario = replace(presets.base(), projects=(presets.project("P", flops=1e3),))
     with pytest.raises(ConfigError, match="allowed: up to 5000000"):
         run(scenario)
+
+
+@pytest.mark.parametrize("policy", ["CS2_WF2_WS2_JC2", "CS3_WF3_WS2_JC2", "CS4_WF4_WS1_JC2"])
+def test_memory_does_not_grow_with_simulated_time(policy: str) -> None:
+    app = AppModel(flops_estimate=6e13, sizes=JobSizes(mean=6e13), output_bytes=1e6)
+    projects = tuple(ProjectModel(name=name, apps=(app,)) for name in "ab")
+    base = replace(presets.base(), projects=projects)
+    base = replace(
+        base, host=replace(base.host, upload_rate=1e4, availability=OnOff(fraction=0.8, mean_on=2e4))
+    )
+    peaks: list[int] = []
+    for days in (15, 60):
+        tracemalloc.start()
+        run(replace(base, duration=days * DAY), PolicyChoice.parse(policy))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.3 * peaks[0] + 10_000
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

@@ -11,6 +11,7 @@ import pytest
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client import availability, backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
 from cobblestone.policy.client.device_round_robin import CPU, QueueProject, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
@@ -40,6 +41,8 @@ class Job:
     cpus: float = 1.0
     gpu: str = ""
     gpus: float = 0.0
+    app_name: str = "app"
+    working_set: float = 0.0
 
 
 # -- choice ---------------------------------------------------------------------------------------------------------
@@ -380,7 +383,7 @@ def test_the_run_list_never_uses_more_than_there_is() -> None:
 
 def test_a_concurrency_limit_holds() -> None:
     jobs = [Job() for _ in range(3)]
-    projects = [QueueProject(share=1.0, rec=0.0, max_concurrent=1)]
+    projects = [QueueProject(share=1.0, rec=0.0, limits=ProjectLimits(max_concurrent=1))]
     assert (
         len(
             make_device_run_list(

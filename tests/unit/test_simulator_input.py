@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from cobblestone.cli import paper, simulate
 from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.reading import read_scenario
+from cobblestone.simulator.run import simulate as run_one
 from cobblestone.simulator.scenario import DAY
 from cobblestone.simulator.state_import import scenario_from_state
 from cobblestone.simulator.streams import CLibraryRandom
@@ -99,7 +101,30 @@ def test_a_trace_gives_the_periods_of_one_node(tmp_path: Path) -> None:
         read_trace(path, node="n9")
 
 
-@pytest.mark.parametrize("line", ["1\t2\t3", "1\t0\tn\t0\tx\t1\tabc\t5", "1\t0\tn\t0\tx\t1\t9\t5"])
+def test_an_empty_trace_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "trace.tab"
+    path.write_text("# nothing\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no event; a line holds at least 8 columns"):
+        read_trace(path)
+
+
+def test_a_host_follows_its_trace_to_the_second(tmp_path: Path) -> None:
+    # half a day on, half a day off, written in the archive's columns: the host is available for half of the time
+    rows = "".join(
+        f"{i}\t0\tnode\t0\thost\t{1 - i % 2}\t{i * 43200}\t{(i + 1) * 43200}\tx\n" for i in range(4)
+    )
+    (tmp_path / "event_trace.tab").write_text("# event_id ...\n" + rows, encoding="utf-8")
+    text = GOOD.replace('fraction = 0.5\nmean_on = "1 h"', 'trace_file = "event_trace.tab"').replace(
+        "2 d", "6 d"
+    )
+    scenario = read_scenario(write(tmp_path, text))
+    books = run_one(scenario, PolicyChoice()).books
+    assert books.available == pytest.approx(3 * DAY)
+
+
+@pytest.mark.parametrize(
+    "line", ["1\t2\t3", "1\t0\tn\t0\tx\t1\tabc\t5", "1\t0\tn\t0\tx\t1\t9\t5", "1\t0\tn\t0\tx\t7\t1\t5"]
+)
 def test_a_broken_trace_names_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "trace.tab"
     path.write_text(line + "\n", encoding="utf-8")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cobblestone.cli.output import error_console
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.host_tables import MAX_HOSTS, draw_hosts, read_hosts
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.picture import draw_timeline
-from cobblestone.simulator.population import MAX_HOSTS, draw_hosts, read_hosts, run_population
+from cobblestone.simulator.population import PopulationRun, run_population
+from cobblestone.simulator.population_report import as_data, as_text, draw_population
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.recording import Timeline
 from cobblestone.simulator.run import RunResult, simulate
-from cobblestone.simulator.scenario import DAY, Scenario
+from cobblestone.simulator.scenario import DAY, HostModel, Scenario
 from cobblestone.simulator.state_import import scenario_from_state
 from cobblestone.simulator.statistics import estimate
 
@@ -64,13 +69,23 @@ def simulate_command(
         if explain is not None:
             typer.echo(explain_at(scenario, choices[0], first_seed, explain * DAY))
             return
-        if hosts:
-            typer.echo(_population(scenario, choices, hosts, first_seed, as_json))
+        if hosts or scenario.hosts:
+            replicates = range(first_seed, first_seed + seeds)
+            typer.echo(
+                _population(scenario, choices, hosts or scenario.hosts, replicates, picture, as_json=as_json)
+            )
             return
+        recorded: RunResult | None = None
         if picture is not None or log is not None:
-            _record(scenario, choices[0], first_seed, picture, _window(window), log)
+            recorded = _record(scenario, choices[0], first_seed, picture, _window(window), log)
         results = {
-            str(c): [simulate(scenario, c, seed=first_seed + k) for k in range(seeds)] for c in choices
+            str(c): [
+                recorded
+                if recorded is not None and (c, k) == (choices[0], 0)
+                else simulate(scenario, c, seed=first_seed + k)
+                for k in range(seeds)
+            ]
+            for c in choices
         }
     except CobblestoneError as error:
         typer.echo(f"error: {error}", err=True)
@@ -86,32 +101,57 @@ def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
     raise ConfigError("name either a scenario file or --from client_state.xml")
 
 
-def _population(scenario: Scenario, choices: list[PolicyChoice], hosts: str, seed: int, as_json: bool) -> str:
-    """Run many hosts, and show what each project sees of them."""
-    if hosts.isdigit():
-        if not 1 <= int(hosts) <= MAX_HOSTS:
-            raise ConfigError(f"hosts = {hosts}: 1 to {MAX_HOSTS}, or a CSV file")
-        models = draw_hosts(int(hosts), seed=seed)
-    else:
-        models = read_hosts(Path(hosts))
-    views = {str(c): run_population(scenario, models, c, seed=seed) for c in choices}
-    days = scenario.duration / DAY
-    if as_json:
-        body = {name: [asdict(view) for view in found] for name, found in views.items()}
-        return json.dumps(
-            {"scenario": scenario.name, "hosts": len(models), "days": days, "policies": body}, indent=2
-        )
-    lines = [f"{scenario.name}: {len(models)} hosts, {days:g} days"]
-    lines.append(
-        f"{'policy':18s}{'project':16s}{'results/day':>13s}{'GFLOPS':>10s}{'late':>8s}{'turnaround, h':>15s}"
+def _population(
+    scenario: Scenario,
+    choices: list[PolicyChoice],
+    hosts: str | int,
+    seeds: range,
+    picture: Path | None,
+    *,
+    as_json: bool,
+) -> str:
+    """Run many hosts with shared projects, and show what each project sees of them."""
+    if picture is not None:
+        _check_suffix(picture)
+    results: dict[str, list[PopulationRun]] = {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("days"),
+        TimeElapsedColumn(),
     )
-    for name, found in views.items():
-        for v in found:
-            rate, speed = v.met / days, v.useful / scenario.duration / 1e9
-            lines.append(
-                f"{name:18s}{v.name[:15]:16s}{rate:>13.1f}{speed:>10.1f}{v.late_share:>8.1%}{v.mean_turnaround / 3600:>15.1f}"
-            )
-    return "\n".join(lines)
+    with Progress(*columns, console=error_console()) as bar:
+        for choice in choices:
+            runs = results.setdefault(str(choice), [])
+            for seed in seeds:
+                line = bar.add_task(f"{choice}, seed {seed}", total=scenario.duration / DAY)
+                runs.append(
+                    run_population(
+                        scenario,
+                        _hosts(hosts, seed),
+                        choice,
+                        seed=seed,
+                        progress=partial(_show_days, bar, line),
+                    )
+                )
+                bar.update(line, completed=scenario.duration / DAY)
+    if picture is not None:
+        draw_population(results, picture)
+    return json.dumps(as_data(results), indent=2) if as_json else as_text(results)
+
+
+def _show_days(bar: Progress, line: TaskID, done: float, total: float) -> None:
+    bar.update(line, completed=done, total=total)
+
+
+def _hosts(hosts: str | int, seed: int) -> list[HostModel]:
+    text = str(hosts)
+    if not text.lstrip("+-").isdigit():
+        return read_hosts(Path(text))
+    if not 1 <= int(text) <= MAX_HOSTS:
+        raise ConfigError(f"hosts = {text}: 1 to {MAX_HOSTS}, or the name of a CSV file")
+    return draw_hosts(int(text), seed=seed)
 
 
 def _window(text: str) -> tuple[float, float]:
@@ -135,7 +175,9 @@ def _record(
     picture: Path | None,
     window: tuple[float, float],
     log: Path | None,
-) -> None:
+) -> RunResult:
+    if picture is not None:
+        _check_suffix(picture)
     timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
     if log is None:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
@@ -144,9 +186,13 @@ def _record(
             timeline.log = stream
             result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
-        if picture.suffix not in (".svg", ".png", ".pdf"):
-            raise ConfigError(f"picture = {str(picture)!r}: the name must end in .svg, .png or .pdf")
         draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+    return result
+
+
+def _check_suffix(picture: Path) -> None:
+    if picture.suffix not in (".svg", ".png", ".pdf"):
+        raise ConfigError(f"picture = {str(picture)!r}: the name must end in .svg, .png or .pdf")
 
 
 def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:
@@ -162,13 +208,15 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
     lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
     off = any(start <= at < end for start, end in timeline.off)
     running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
-    lines.append("the host is off" if off else f"{len(running)} jobs run")
+    lines.append("the host is off; these jobs go on when it is back" if off else f"{len(running)} jobs run")
     for spell in running:
         name = result.scenario.projects[spell.project].name
         how = "in order of deadlines" if spell.edf else "by its project's turn"
         lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
     for kind, title in (
         ("schedule", "last scheduling decision"),
+        ("enforce", "who waited for a processor at the last change of the running jobs"),
+        ("give up", "jobs given up last"),
         ("fetch", "last look at work fetch"),
         ("rpc", "last contact"),
     ):

@@ -11,7 +11,6 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
-from cobblestone.policy.client.cautious_fetch import JobPattern, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.round_robin import (
@@ -23,7 +22,6 @@ from cobblestone.policy.client.round_robin import (
 )
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
-from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator.accounts import Accounts, ExactAccounts, PolledAccounts
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.network import Network
@@ -68,7 +66,6 @@ class ClassicClient:
         self._prepared = [ProjectQueue(share, (), ()) for share in self.shares]
         self._changed = set(range(count))  #: projects whose entry in ``_prepared`` is out of date
         self.wanted: list[Task] = []
-        self.patterns = [JobPattern()] * count
         self.starts = 0
         self.arrivals = 0
         self.plan = NOTHING
@@ -207,6 +204,10 @@ class ClassicClient:
             again = self._contact() or again
         self._set_alarm()
 
+    def left_over(self) -> list[Task]:
+        """Return the jobs that have not been reported."""
+        return self.jobs + self.finished
+
     def _arrived(self, task: Task) -> None:
         self.must_schedule = True
 
@@ -220,30 +221,36 @@ class ClassicClient:
             host.stop(task)
             self.accounts.ended(task)
             task.completed_at = host.now
-            if self.choice.job_completion == 2 and not task.failed:
-                i = task.project
-                self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
-                self.patterns[i] = JobPattern(task.raw * self.dcf[i], task.app.latency_bound)
+            self._learn(task)
         # debts count a project that has just finished its only job as still eligible through its wall time
         for task in ended:
-            self.queues[task.project].remove(task)
-            self._changed.add(task.project)
-            self.jobs.remove(task)
-            insort(self.finished, task, key=_by_arrival)
-            due = work_fetch.report_due(
-                report_deadline=task.report_deadline,
-                completed_at=host.now,
-                buffer_min=self.prefs.buffer_min,
-            )
-            task.report_at = due
+            self._hand_in(task)
             self.network.upload(task)
-            if host.recorder is not None:
-                host.recorder.finished(task, host.now)
         host.recompute()
         self.must_schedule = True
         self.must_fetch = True
         self.outcome = None
         return True
+
+    def _learn(self, task: Task) -> None:
+        """Draw conclusions from a job that has ended."""
+        if self.choice.job_completion == 2 and not task.failed:
+            i = task.project
+            self.dcf[i] = update_dcf(self.dcf[i], actual=task.size, raw_estimate=task.raw)
+
+    def _hand_in(self, task: Task) -> None:
+        """Put a job that needs no processor any more among those that wait for their report."""
+        self.queues[task.project].remove(task)
+        self._changed.add(task.project)
+        self.jobs.remove(task)
+        insort(self.finished, task, key=_by_arrival)
+        task.report_at = work_fetch.report_due(
+            report_deadline=task.report_deadline,
+            completed_at=self.host.now,
+            buffer_min=self.prefs.buffer_min,
+        )
+        if self.host.recorder is not None:
+            self.host.recorder.finished(task, self.host.now)
 
     def _schedule(self) -> None:
         host = self.host
@@ -299,6 +306,8 @@ class ClassicClient:
             last_checkpoint=self._checkpoints(running),
             inverted_preemption=self.faults.inverted_preemption,
         )
+        if host.recorder is not None:
+            self._note_who_waits(change.start)
         self.trouble = change.misses
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
@@ -315,6 +324,16 @@ class ClassicClient:
             host.recompute()
             return True
         return False
+
+    def _note_who_waits(self, started: list[Task]) -> None:
+        """Say which wanted jobs do not run yet, since others may finish their time slice."""
+        host = self.host
+        if host.recorder is None:
+            return
+        for task in self.wanted:
+            if not task.running and task not in started:
+                text = f"{self.network.names[task.project]} job {task.number} waits until a running job's time slice is over"
+                host.recorder.note(host.now, "enforce", text)
 
     def _checkpoints(self, running: list[Task]) -> list[float] | None:
         """When each running task last checkpointed; None if all do so all the time."""
@@ -343,30 +362,9 @@ class ClassicClient:
                 wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
         else:
             outcome = self._simulate()
-            if self.choice.work_fetch == 3:
-                self.plan = fetch_in_time(
-                    projects,
-                    outcome,
-                    self.patterns,
-                    [BookedJob(t.report_deadline - now, t.remaining) for t in self.jobs],
-                    prefs=self.prefs,
-                    cpu_fraction=self.cpu_fraction(),
-                    idle_cpus=self.ncpus - len(host.running),
-                    explain=self.explain,
-                )
-            else:
-                self.plan = work_fetch.fetch_by_shortfall(
-                    projects,
-                    outcome,
-                    prefs=self.prefs,
-                    misses=self.trouble if self.compat.quantum else None,
-                    order_dependent=self.faults.order_dependent_fetch,
-                    explain=self.explain,
-                )
+            self.plan = self._ask(projects, outcome)
             if not self.compat.every_poll:
-                wait = work_fetch.next_fetch_check(
-                    projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
-                )
+                wait = self._next_look(projects, outcome, running)
         self.next_fetch = now + wait
         if not self.compat.every_poll:
             self.next_fetch = max(self.next_fetch, self.network.next_contact(now))
@@ -389,6 +387,24 @@ class ClassicClient:
             )
             for i, share in enumerate(self.shares)
         ]
+
+    def _ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
+        return work_fetch.fetch_by_shortfall(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            misses=self.trouble if self.compat.quantum else None,
+            order_dependent=self.faults.order_dependent_fetch,
+            explain=self.explain,
+        )
+
+    def _next_look(
+        self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int]
+    ) -> float:
+        """Return after how many seconds work fetch may find something new."""
+        return work_fetch.next_fetch_check(
+            projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
+        )
 
     def _named(self, why: Reason) -> str:
         """A reason's sentence with the project's name for its number."""
@@ -429,7 +445,7 @@ class ClassicClient:
             mine = task.project == project or self.compat.one_contact_reports_all
             if mine and not self.network.uploading(task):
                 self.finished.remove(task)
-                host.books.report(task, now)
+                self.network.report(task, now)
         sent: list[Task] = []
         refused = False
         if seconds > 0.0:
@@ -446,13 +462,10 @@ class ClassicClient:
                 faults=self.faults,
             )
         for task in sent:
-            self.patterns[project] = JobPattern(task.raw * self.dcf[project], task.app.latency_bound)
-            task.cutoff = computation_deadline(
-                task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
-            )
             task.remaining = task.raw * self.dcf[project]
             self.arrivals += 1
             task.serial = self.arrivals
+            task.cutoff = self._cutoff(task)
             self.queues[project].append(task)
             self._changed.add(project)
             self.jobs.append(task)
@@ -467,12 +480,18 @@ class ClassicClient:
             self.failures[project] = 0
         if host.recorder is not None:
             host.recorder.note(
-                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.0f} s, got {len(sent)} jobs"
+                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.3g} s, got {len(sent)} jobs"
             )
         self.outcome = None
         self.must_schedule = True
         self.must_fetch = True
         return True
+
+    def _cutoff(self, task: Task) -> float:
+        """Return the time by which a job that has just come should be computed."""
+        return computation_deadline(
+            task.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.slice
+        )
 
     def _failed(self, project: int, now: float) -> None:
         self.failures[project] += 1

@@ -36,6 +36,7 @@ class ClientModel(Protocol):
     def step(self) -> None: ...
     def account(self) -> None: ...
     def gap(self, seconds: float) -> None: ...
+    def left_over(self) -> list[Task]: ...
 
 
 class Availability:
@@ -82,7 +83,7 @@ class Availability:
         if self._position == len(trace):
             self._position = 0
             self._offset += self._model.trace_length or trace[-1][1]
-            if trace[0][0] <= 0.0:
+            if self._offset + trace[0][0] <= since:  # the trace ends on and begins on
                 self.on = True
                 self.until = self._offset + trace[0][1]
                 return
@@ -129,30 +130,49 @@ class HostRun:
     def run(self, client: ClientModel) -> None:
         """Go through the whole duration."""
         end = self.scenario.duration
-        availability = self.availability
-        if availability.on:
-            client.step()
+        self.begin(client)
         while self.now < end:
-            if not availability.on:
-                self._sleep(client, end)
-                continue
-            change = availability.until
-            stop = change if change < end else end
-            at = self._event(client.wake)
-            if at <= stop:
-                if self.quantum and at - self.now > self.quantum:
-                    # a polling client settles its accounts at every poll, the last time just before the end of a task
-                    self.advance(at - self.quantum)
-                    client.account()
-                self.advance(at)
-                client.step()
-            else:
-                self.advance(stop)
-            if self.now >= change:
-                if self.quantum:
-                    client.account()  # as the last poll before it did
-                self._switch_off()
-        self._close()
+            self.go_on(client, end)
+        self.close()
+
+    def begin(self, client: ClientModel) -> None:
+        """Let the client look around for the first time."""
+        if self.availability.on:
+            client.step()
+
+    def go_on(self, client: ClientModel, end: float) -> None:
+        """Go to the next event."""
+        availability = self.availability
+        if not availability.on:
+            self._sleep(client, end)
+            return
+        change = availability.until
+        stop = change if change < end else end
+        at = self._event(client.wake)
+        if at <= stop:
+            if self.quantum and at - self.now > self.quantum:
+                # a polling client settles its accounts at every poll, the last time just before the end of a task
+                self.advance(at - self.quantum)
+                client.account()
+            self.advance(at)
+            client.step()
+        else:
+            self.advance(stop)
+        if self.now >= change:
+            if self.quantum:
+                client.account()  # as the last poll before it did
+            self._switch_off()
+
+    def next_time(self, client: ClientModel, end: float) -> float:
+        """Return the time to which :meth:`go_on` will go."""
+        until = min(self.availability.until, end)
+        return min(until, self._event(client.wake)) if self.availability.on else until
+
+    def attach_at(self, when: float) -> None:
+        """Let the host's life begin later than at 0."""
+        self.now = self.on_since = when
+        while self.availability.until <= when:
+            self.availability.toggle()
 
     def _event(self, wake: float) -> float:
         q = self.quantum
@@ -299,7 +319,8 @@ class HostRun:
 
     # -- end ----------------------------------------------------------------------------------------------------------
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Stop everything and close the books."""
         for task in list(self.running):
             self.stop(task)
         self.books.close(self.clock)

@@ -31,6 +31,7 @@ class ProjectBook:
     sent: int = 0
     rpcs: int = 0
     refused: int = 0
+    given_up: int = 0  #: of the errors, jobs that the client gave up because they would have been late
     turnaround: float = 0.0  #: sum of seconds from sending to report
 
 
@@ -103,6 +104,7 @@ class Books:
         if task.failed:
             book.failed += flops
             book.errors += 1
+            book.given_up += task.given_up
         elif now > task.report_deadline:
             book.late += flops
             book.missed += 1
@@ -170,6 +172,7 @@ class Metrics:
     turnaround: float  #: mean seconds from sending to report
     unfinished: float  #: part of the delivered FLOPs in jobs not reported at the end
     waste_with_tail: float  #: waste, counting unreported jobs past their deadline
+    given_up: float  #: part of the reported jobs that the client gave up because they would have been late
     jobs: float  #: jobs reported in time
 
 
@@ -203,5 +206,6 @@ def compute_metrics(books: Books) -> Metrics:
         turnaround=sum(p.turnaround for p in projects) / max(1, reported),
         unfinished=sum(p.unfinished for p in projects) / books.delivered if books.delivered > 0 else 0.0,
         waste_with_tail=(wasted + tail) / (total + tail) if total + tail > 0 else 0.0,
+        given_up=sum(p.given_up for p in projects) / max(1, reported),
         jobs=float(met),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import next_type_backoff, rpc_backoff, type_backoff_delay
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.device_round_robin import Outlook, QueueProject, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import (
@@ -55,6 +57,15 @@ class ModernClient:
         self.projects = scenario.projects
         count = len(scenario.projects)
         self.supplies = [frozenset(a.gpu for a in p.apps if a.weight > 0) for p in scenario.projects]
+        self.limits = [
+            ProjectLimits(
+                max_concurrent=p.max_concurrent,
+                app_max_concurrent={a.name: a.max_concurrent for a in p.apps if a.max_concurrent},
+                excluded_gpus={p.excluded_gpu: p.excluded_gpus} if p.excluded_gpus else {},
+            )
+            for p in scenario.projects
+        ]
+        self.ram = model.ram_bytes or math.inf
         self.recs = [0.0] * count
         self.dcf = [1.0] * count
         self.failures = [0] * count
@@ -134,13 +145,14 @@ class ModernClient:
                 cpu_available=fraction,
                 gpu_available=fraction,
                 half_life=self.half_life,
+                ram_bytes=self.ram,
             )
         return self.outlook
 
     def _queue_projects(self) -> list[QueueProject]:
         return [
-            QueueProject(share=p.share, rec=rec, max_concurrent=p.max_concurrent)
-            for p, rec in zip(self.projects, self.recs, strict=True)
+            QueueProject(share=p.share, rec=rec, limits=limits)
+            for p, rec, limits in zip(self.projects, self.recs, self.limits, strict=True)
         ]
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -161,6 +173,10 @@ class ModernClient:
                 self._plan_fetch()
             again = self._contact() or again
         self._set_alarm()
+
+    def left_over(self) -> list[Task]:
+        """Return the jobs that have not been reported."""
+        return self.jobs + self.finished
 
     def _arrived(self, task: Task) -> None:
         self.must_schedule = True
@@ -200,9 +216,15 @@ class ModernClient:
         if len(arrived) != len(self.jobs):
             positions = {id(t): i for i, t in enumerate(arrived)}
             here = {positions[i] for i in late if i in positions}
-            outlook = Outlook(outlook.devices, here, outlook.misses)
+            outlook = Outlook(outlook.devices, here, outlook.misses, outlook.limit_shortfalls)
         wanted = make_device_run_list(
-            arrived, self._queue_projects(), self.devices, outlook, now=host.now, slice_seconds=self.slice
+            arrived,
+            self._queue_projects(),
+            self.devices,
+            outlook,
+            now=host.now,
+            slice_seconds=self.slice,
+            ram_bytes=self.ram,
         )
         ids = {id(t) for t in wanted}
         for task in [t for t in host.running if id(t) not in ids]:
@@ -235,9 +257,12 @@ class ModernClient:
         for i, p in enumerate(self.projects):
             mine = [t for t in self.jobs if t.project == i]
             queued: dict[str, float] = {}
+            seconds: dict[str, float] = {}
             flops = 0.0
             for t in mine:
-                queued[t.gpu] = queued.get(t.gpu, 0.0) + (t.gpus if t.gpu else t.cpus)
+                use = t.gpus if t.gpu else t.cpus
+                queued[t.gpu] = queued.get(t.gpu, 0.0) + use
+                seconds[t.gpu] = seconds.get(t.gpu, 0.0) + use * t.remaining
                 flops += t.remaining * self.devices.job_peak(cpus=t.cpus, gpu=t.gpu, gpus=t.gpus)
             waiting = frozenset(k for k in self.supplies[i] if self.backoff.get((i, k), (0.0, 0.0))[1] > now)
             projects.append(
@@ -251,6 +276,8 @@ class ModernClient:
                     dcf=self.dcf[i],
                     queued_flops=flops,
                     queued_instances=queued,
+                    queued_seconds=seconds,
+                    limits=self.limits[i],
                 )
             )
         self.plan = plan_device_fetch(
@@ -303,7 +330,7 @@ class ModernClient:
         self.failures[project] = 0
         for task in [t for t in self.finished if t.project == project and not self.network.uploading(t)]:
             self.finished.remove(task)
-            host.books.report(task, now)
+            self.network.report(task, now)
         if not requests:
             return True
         outlook = self._look_ahead()

@@ -6,18 +6,50 @@ contacts keep the connection interval and fail while the project's server is dow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
+from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.device_work_fetch import DeviceRequest
 from cobblestone.simulator.engine import NEVER, TINY, Availability, HostRun
-from cobblestone.simulator.server import ProjectServer
+from cobblestone.simulator.scenario import ProjectModel
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
+
+
+class Server(Protocol):
+    """A project's side of a contact, as one host sees it."""
+
+    @property
+    def model(self) -> ProjectModel: ...
+    def contacted(self, now: float) -> None: ...
+    def answer(
+        self,
+        seconds: float,
+        *,
+        now: float,
+        dcf: float,
+        workload: Iterable[Task] | None,
+        buffer_min: float,
+        faults: Faults2007,
+    ) -> tuple[list[Task], bool]: ...
+    def answer_devices(
+        self,
+        requests: Mapping[str, DeviceRequest],
+        *,
+        now: float,
+        dcf: float,
+        delays: Mapping[str, float],
+        fraction: float,
+        workload: Iterable[Task] | None,
+    ) -> list[Task]: ...
+    def reported(self, task: Task, now: float) -> None: ...
 
 
 class Network:
     """What lies between a host and its projects."""
 
-    def __init__(self, host: HostRun, servers: list[ProjectServer], streams: Streams) -> None:
+    def __init__(self, host: HostRun, servers: Sequence[Server], streams: Streams) -> None:
         self.host = host
         self.servers = servers
         self.names = [s.model.name for s in servers]
@@ -52,7 +84,14 @@ class Network:
         process = self._up[project]
         while process.until <= now:
             process.toggle()
+        if process.on:
+            self.servers[project].contacted(now)
         return process.on
+
+    def report(self, task: Task, now: float) -> None:
+        """Tell a finished job to its project, and count it."""
+        self.host.books.report(task, now)
+        self.servers[task.project].reported(task, now)
 
     # -- transfers ----------------------------------------------------------------------------------------------------
 

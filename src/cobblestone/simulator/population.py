@@ -1,125 +1,169 @@
-"""Many hosts with the same projects: what a policy means for the project (throughput, turnaround, late
-results).
+"""Many hosts that share the jobs of their projects: what a policy means for the project.
 
-Every host has a supply of jobs without end and decides for itself, so hosts are independent and run in
-batches on all cores.  The default distributions are round numbers, not measurements; a CSV file with the
-columns ``ncpus, flops, fraction, mean_on`` replaces them.
+All hosts and all servers live on one clock; the next event of any of them comes next.  Hosts attach one after
+another during the first day.  Two policies meet the same hosts, off-times and workunits: every host and every
+project has random streams of its own, and the k-th workunit of a project is the same job under every policy.
+
+Two conservation laws are asserted: the books of every host balance (see `cobblestone.simulator.metrics`), and
+what the hosts say they reported is what the servers booked, result by result and FLOP by FLOP.
 """
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+import heapq
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.run import simulate
-from cobblestone.simulator.scenario import DAY, HostModel, OnOff, Scenario, pick_weighted
+from cobblestone.domain.hosts import Host, HostDescription
+from cobblestone.domain.ids import HostId, UserId
+from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.policy.client.device_work_fetch import DeviceRequest
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.simulator.clients import make_client
+from cobblestone.simulator.engine import ClientModel, HostRun, SimulationFault
+from cobblestone.simulator.metrics import Books
+from cobblestone.simulator.network import Network
+from cobblestone.simulator.scenario import DAY, HostModel, Scenario
+from cobblestone.simulator.server import draw_luck, job_peak, job_speed
+from cobblestone.simulator.shared_project import SharedProject, Tally
 from cobblestone.simulator.streams import Streams
-from cobblestone.sweep.backends import open_backend
-from cobblestone.sweep.grid import run_grid
+from cobblestone.simulator.task import Task
 
-MEDIAN_FLOPS = 2e9
-FLOPS_SIGMA = 0.5  #: of the logarithm
-CPUS = ((1, 0.1), (2, 0.25), (4, 0.4), (8, 0.2), (16, 0.05))
-MEDIAN_ON = 4 * 3600.0
-ON_SIGMA = 1.0
-BATCH = 25
-MAX_HOSTS = 1_000_000
+#: Largest part by which hosts' and servers' FLOPs may differ (rounding of sums).
+TOLERANCE = 1e-6
 
 
-@dataclass(slots=True)
-class ProjectView:
-    """What one project sees of all hosts together."""
+class HostDoor:
+    """A shared project as one host sees it; takes the place of `ProjectServer`."""
 
-    name: str
-    met: int = 0
-    missed: int = 0
-    errors: int = 0
-    useful: float = 0.0  #: FLOPs in results reported in time
-    wasted: float = 0.0
-    turnaround: float = 0.0  #: sum of seconds from sending to report
-    rpcs: int = 0
+    def __init__(
+        self, shared: SharedProject, index: int, host: HostModel, number: int, rng: random.Random
+    ) -> None:
+        self.shared = shared
+        self.model = shared.model
+        self._index = index
+        self._host = host
+        self._rng = rng
+        self._held = 0
+        description = HostDescription(
+            p_ncpus=host.ncpus,
+            p_fpops=host.flops,
+            on_frac=host.availability.fraction,
+            os_name="Linux",
+        )
+        self._row = Host(id=HostId(number), user_id=UserId(number), description=description)
 
-    @property
-    def late_share(self) -> float:
-        """Part of the reported results that came late."""
-        return self.missed / max(1, self.met + self.missed)
+    def contacted(self, now: float) -> None:
+        """Take note of a contact."""
+        self.shared.count_rpc(now)
 
-    @property
-    def mean_turnaround(self) -> float:
-        """Seconds from sending to report, mean."""
-        return self.turnaround / max(1, self.met + self.missed + self.errors)
+    def answer(
+        self,
+        seconds: float,
+        *,
+        now: float,
+        dcf: float,
+        workload: Iterable[Task] | None,
+        buffer_min: float,
+        faults: Faults2007,
+    ) -> tuple[list[Task], bool]:
+        """Return the jobs sent for a request of ``seconds``, and whether the deadline check refused one."""
+        known: Workload | None = None
+        if workload is not None:
+            jobs = [
+                BookedJob(t.report_deadline - buffer_min - now, t.remaining)
+                for t in workload
+                if t.remaining > 0.0
+            ]
+            known = Workload(jobs, ncpus=self._host.ncpus)
+        return self._give(DeviceRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
+
+    def answer_devices(
+        self,
+        requests: Mapping[str, DeviceRequest],
+        *,
+        now: float,
+        dcf: float,
+        delays: Mapping[str, float],
+        fraction: float,
+        workload: Iterable[Task] | None,
+    ) -> list[Task]:
+        """Return the jobs sent for a request of today's clients."""
+        request = requests.get("")
+        if request is None:
+            return []
+        known: Workload | None = None
+        if workload is not None:
+            jobs = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload]
+            known = Workload(jobs, ncpus=self._host.ncpus)
+        tasks, _ = self._give(request, delays.get("", 0.0), known, dcf / fraction, now)
+        return tasks
+
+    def _give(
+        self, request: DeviceRequest, delay: float, known: Workload | None, stretch: float, now: float
+    ) -> tuple[list[Task], bool]:
+        assignments = self.shared.choose(
+            self._row,
+            ncpus=self._host.ncpus,
+            seconds=request.seconds,
+            instances=request.instances,
+            delay=delay,
+            held=self._held,
+            now=now,
+        )
+        tasks: list[Task] = []
+        refused = False
+        for assignment in assignments:
+            if known is not None:
+                booked = BookedJob(assignment.report_deadline - now, self._raw(assignment) * stretch)
+                if not known.admits(booked):
+                    refused = True
+                    break
+                known.add(booked)
+            tasks.append(self._take(assignment, now))
+        self._held += len(tasks)
+        self.shared.tally.empty += not tasks
+        return tasks, refused
+
+    def _raw(self, assignment: Assignment) -> float:
+        """The estimate in seconds, from the speed that the server tells the client."""
+        return assignment.candidate.limits.rsc_fpops_est / assignment.usage.flops
+
+    def _take(self, assignment: Assignment, now: float) -> Task:
+        job = self.shared.send(assignment, self._row, now)
+        app = self.model.apps[assignment.candidate.app_id - 1]
+        task = Task(
+            project=self._index,
+            app=app,
+            number=int(assignment.candidate.result_id),
+            raw=self._raw(assignment),
+            size=job.flops / job_speed(app, self._host),
+            received=now,
+            peak=job_peak(app, self._host),
+        )
+        draw_luck(task, self._rng)
+        return task
+
+    def reported(self, task: Task, now: float) -> None:
+        """Pass a report on."""
+        self._held -= 1
+        wrong = not task.failed and self._rng.random() < self.shared.rules.wrong_rate
+        self.shared.take_report(task, self._row, wrong=wrong, now=now)
 
 
-def draw_hosts(count: int, *, seed: int) -> list[HostModel]:
-    """Draw hosts from the default distributions (log-normal speed and length of on-periods)."""
-    rng = Streams(seed).stream("population")
-    hosts: list[HostModel] = []
-    for _ in range(count):
-        ncpus = CPUS[pick_weighted(tuple(w for _, w in CPUS), rng.random())][0]
-        fraction = min(1.0, max(0.05, rng.betavariate(2.5, 1.0)))
-        on = min(30 * DAY, max(60.0, rng.lognormvariate(math.log(MEDIAN_ON), ON_SIGMA)))
-        flops = rng.lognormvariate(math.log(MEDIAN_FLOPS), FLOPS_SIGMA)
-        hosts.append(HostModel(ncpus=ncpus, flops=flops, availability=OnOff(fraction=fraction, mean_on=on)))
-    return hosts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopulationRun:
+    """What came out of a run with many hosts."""
 
-
-def read_hosts(path: Path) -> list[HostModel]:
-    """Read hosts from a CSV file.  Raises :class:`ConfigError` naming file, line, key and value."""
-    hosts: list[HostModel] = []
-    try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for number, row in enumerate(csv.DictReader(stream), 2):
-                if number > MAX_HOSTS:
-                    raise ConfigError(f"{path}: more than {MAX_HOSTS} hosts")
-                hosts.append(_host(path, number, row))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error})") from error
-    if not hosts:
-        raise ConfigError(f"{path}: no host; the columns are ncpus, flops, fraction, mean_on")
-    return hosts
-
-
-def _host(path: Path, number: int, row: dict[str, str]) -> HostModel:
-    try:
-        values = {key: float(row[key]) for key in ("ncpus", "flops", "fraction", "mean_on")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"{path}, line {number}: {error}; the columns ncpus, flops, fraction, mean_on hold numbers"
-        ) from error
-    host = HostModel(
-        ncpus=int(values["ncpus"]) if math.isfinite(values["ncpus"]) else 0,
-        flops=values["flops"],
-        availability=OnOff(fraction=values["fraction"], mean_on=values["mean_on"]),
-    )
-    try:
-        host.check()
-    except ConfigError as error:
-        raise ConfigError(f"{path}, line {number}: {error}") from error
-    return host
-
-
-def run_batch(task: tuple[Scenario, list[HostModel], str, int]) -> list[dict[str, float | str]]:
-    """Run a batch of hosts; ``task``: scenario, hosts, policy, seed of the first host."""
-    scenario, hosts, policy, first = task
-    choice = PolicyChoice.parse(policy)
-    views: dict[str, ProjectView] = {}
-    for offset, host in enumerate(hosts):
-        result = simulate(replace(scenario, host=host), choice, seed=first + offset)
-        for model, book in zip(result.scenario.projects, result.books.projects, strict=True):
-            view = views.setdefault(model.name, ProjectView(model.name))
-            view.met += book.met
-            view.missed += book.missed
-            view.errors += book.errors
-            view.useful += book.used
-            view.wasted += book.late + book.failed + book.lost
-            view.turnaround += book.turnaround
-            view.rpcs += book.rpcs
-    return [{f.name: getattr(v, f.name) for f in fields(v)} for v in views.values()]
+    scenario: Scenario
+    policy: PolicyChoice
+    seed: int
+    hosts: int
+    tallies: tuple[Tally, ...]  #: in the order of the scenario's projects, by name
+    books: tuple[Books, ...]  #: per host
 
 
 def run_population(
@@ -128,24 +172,123 @@ def run_population(
     policy: PolicyChoice,
     *,
     seed: int = 1,
-    scheduler: str = "",
-) -> list[ProjectView]:
-    """Return what each project sees, sorted by name."""
+    progress: Callable[[float, float], None] | None = None,
+) -> PopulationRun:
+    """Simulate all hosts together; ``progress`` is told days done and days in all.
+
+    Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
+    the conservation laws do not hold.
+    """
+    scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
+    _require_population(scenario)
+    shared_streams = Streams(seed)
+    projects = [SharedProject(model, shared_streams) for model in scenario.projects]
+    runs: list[tuple[HostRun, ClientModel]] = []
+    for number, host in enumerate(hosts, 1):
+        runs.append(_attach(scenario, host, number, projects, policy, shared_streams))
+    end = scenario.duration
+    queue = [(run.now, i) for i, (run, _) in enumerate(runs)]
+    heapq.heapify(queue)
+    begun = [False] * len(runs)
+    day = 0.0
+    while queue:
+        at, i = heapq.heappop(queue)
+        run, client = runs[i]
+        if at >= end and begun[i]:
+            if run.now < end:
+                run.go_on(client, end)
+            continue
+        if progress is not None and at >= day:
+            progress(day / DAY, end / DAY)
+            day += DAY
+        if begun[i]:
+            run.go_on(client, end)
+        else:
+            begun[i] = True
+            run.begin(client)
+        heapq.heappush(queue, (run.next_time(client, end), i))
+    return _close(scenario, policy, seed, runs, projects)
+
+
+def _require_population(scenario: Scenario) -> None:
     scenario.check()
-    batches = range(0, len(hosts), BATCH)
-    tasks = {
-        str(b): (scenario, list(hosts[b : b + BATCH]), str(policy), seed * MAX_HOSTS + b) for b in batches
-    }
-    backend = open_backend(scheduler)
-    try:
-        found = run_grid(run_batch, tasks, backend=backend)
-    finally:
-        backend.close()
-    total: dict[str, ProjectView] = {}
-    for key in tasks:
-        for item in found[key]:
-            view = total.setdefault(str(item["name"]), ProjectView(str(item["name"])))
-            for f in fields(view):
-                if f.name != "name":
-                    setattr(view, f.name, getattr(view, f.name) + item[f.name])
-    return sorted(total.values(), key=lambda v: v.name)
+    if scenario.compatibility != type(scenario.compatibility)():
+        raise ConfigError("compatibility: the ways of 2007 belong to a single host; leave the table out")
+    for project in scenario.projects:
+        for app in project.apps:
+            if app.gpu or app.cpus != 1.0:
+                raise ConfigError(
+                    f"project {project.name!r}, app {app.name!r}: with many hosts a job takes one CPU; allowed: cpus = 1, no gpu"
+                )
+
+
+def _attach(
+    scenario: Scenario,
+    host: HostModel,
+    number: int,
+    projects: Sequence[SharedProject],
+    policy: PolicyChoice,
+    shared_streams: Streams,
+) -> tuple[HostRun, ClientModel]:
+    streams = shared_streams.within("host", str(number))
+    model = replace(
+        host,
+        connection_interval=scenario.host.connection_interval,
+        believed_availability=scenario.host.believed_availability,
+        download_rate=scenario.host.download_rate,
+        upload_rate=scenario.host.upload_rate,
+        leave_in_memory=scenario.host.leave_in_memory,
+        gpus=(),
+    )
+    mine = replace(scenario, host=model)
+    run = HostRun(mine, streams, None, None)
+    doors = [
+        HostDoor(project, i, model, number, streams.stream("luck", project.model.name))
+        for i, project in enumerate(projects)
+    ]
+    network = Network(run, doors, shared_streams)
+    client = make_client(run, network, policy, streams.stream("backoff"))
+    run.attach_at(streams.stream("attach").random() * min(DAY, scenario.duration / 2.0))
+    return run, client
+
+
+def _close(
+    scenario: Scenario,
+    policy: PolicyChoice,
+    seed: int,
+    runs: Sequence[tuple[HostRun, ClientModel]],
+    projects: Sequence[SharedProject],
+) -> PopulationRun:
+    for run, client in runs:
+        run.close()
+        for task in client.left_over():
+            run.books.leave(task, scenario.duration)
+        off = run.books.imbalance()
+        if off > TOLERANCE:
+            raise SimulationFault(
+                f"{policy}, seed {seed}: a host's books are out of balance by {off:.3g} of what it delivered"
+            )
+    for i, project in enumerate(projects):
+        project.advance(scenario.duration)
+        open_flops = project.close()
+        books = [run.books.projects[i] for run, _ in runs]
+        reported = sum(b.met + b.missed + b.errors for b in books)
+        flops = sum(b.used + b.late + b.failed for b in books)
+        booked = project.tally.reported_flops + open_flops
+        if reported != project.tally.reported or abs(flops - booked) > TOLERANCE * max(flops, 1.0):
+            raise SimulationFault(
+                f"project {project.model.name!r}, {policy}, seed {seed}: hosts reported {reported} results and {flops:.6g} FLOPs,"
+                f" the server booked {project.tally.reported} and {booked:.6g}"
+            )
+        if project.tally.sent != sum(b.sent for b in books):
+            raise SimulationFault(
+                f"project {project.model.name!r}, {policy}, seed {seed}: results got lost on their way"
+            )
+    return PopulationRun(
+        scenario=scenario,
+        policy=policy,
+        seed=seed,
+        hosts=len(runs),
+        tallies=tuple(p.tally for p in projects),
+        books=tuple(run.books for run, _ in runs),
+    )

@@ -23,6 +23,7 @@ from cobblestone.simulator.scenario import (
     Preferences,
     ProjectModel,
     Scenario,
+    ServerModel,
 )
 from cobblestone.simulator.traces import read_trace
 
@@ -55,6 +56,8 @@ def read_scenario(path: Path) -> Scenario:
 def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenario:
     """Make a scenario of the tables of a TOML file.  Raises :class:`ConfigError`."""
     table = dict(data)
+    if isinstance(table.get("hosts"), str):
+        table["hosts"] = str(folder / table["hosts"])
     host = _host(dict(_table(table.pop("host", {}), "host")), folder)
     preferences = _make(Preferences, _table(table.pop("preferences", {}), "preferences"), "preferences")
     compat = dict(_table(table.pop("compatibility", {}), "compatibility"))
@@ -93,11 +96,12 @@ def _host(table: dict[str, Any], folder: Path) -> HostModel:
 
 def _project(table: dict[str, Any], where: str, folder: Path) -> ProjectModel:
     downtime = _on_off(table.pop("downtime", {}), f"{where}.downtime", folder)
+    server = _make(ServerModel, _table(table.pop("server", {}), f"{where}.server"), f"{where}.server")
     apps = [
         _app(dict(_table(item, f"{where}.app")), f"{where}.app")
         for item in _list(table.pop("app", [{}]), f"{where}.app")
     ]
-    return _make(ProjectModel, table, where, downtime=downtime, apps=tuple(apps))
+    return _make(ProjectModel, table, where, downtime=downtime, server=server, apps=tuple(apps))
 
 
 def _app(table: dict[str, Any], where: str) -> AppModel:
@@ -157,7 +161,9 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
         if wanted != "bool":
             raise ConfigError(f"{where} = {value!r}: must be {wanted}")
         return value
-    if wanted == "int":
+    if wanted == "int | str" and isinstance(value, str):
+        return value
+    if wanted.startswith("int"):
         if not isinstance(value, int):
             raise ConfigError(f"{where} = {value!r}: must be a whole number")
         return value

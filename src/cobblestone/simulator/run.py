@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.classic import ClassicClient
+from cobblestone.simulator.clients import make_client
 from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
-from cobblestone.simulator.modern import ModernClient
 from cobblestone.simulator.network import Network
-from cobblestone.simulator.polling import PollingClient
 from cobblestone.simulator.scenario import Scenario
 from cobblestone.simulator.server import ProjectServer, job_speed
 from cobblestone.simulator.streams import CLibraryRandom, Streams
@@ -67,12 +65,9 @@ def simulate(
         for i, model in enumerate(scenario.projects)
     ]
     network = Network(host, servers, streams)
-    kind = ModernClient if policy.cpu_scheduling == 4 else ClassicClient
-    if scenario.compatibility.every_poll and kind is ClassicClient:
-        kind = PollingClient
-    client = kind(host, network, policy, shared if shared is not None else streams.stream("backoff"))
+    client = make_client(host, network, policy, shared if shared is not None else streams.stream("backoff"))
     host.run(client)
-    for task in client.jobs + client.finished:
+    for task in client.left_over():
         host.books.leave(task, scenario.duration)
     off = host.books.imbalance()
     if off > TOLERANCE:

@@ -147,6 +147,7 @@ class AppModel:
         0.0  #: part of the jobs that succeed at a uniformly distributed point of their size
     )
     max_concurrent: int = 0  #: 0 = no limit
+    working_set: float = 0.0  #: bytes of memory of a running job
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
@@ -163,12 +164,63 @@ class AppModel:
         _finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
         _finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
         _finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
+        _finite(where, "working_set", self.working_set, 0.0, 1e15)
         _finite(where, "error_rate", self.error_rate, 0.0, 1.0)
         _finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
         require(
             0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
         )
         self.sizes.check(where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerModel:
+    """How a project treats its workunits; only a run with many hosts looks at it.
+
+    The limits on results are the project server's (see `cobblestone.domain.work.ReplicationRules`).
+    """
+
+    workunits: int = 0  #: how many there are in all; 0 = without end
+    workunits_per_day: float = 0.0  #: how many come a day; 0 = all are there from the beginning
+    min_quorum: int = 1
+    target_results: int = 1  #: results made at first
+    max_error_results: int = 3
+    max_total_results: int = 10
+    max_success_results: int = 6
+    wrong_rate: float = 0.0  #: part of the results that are reported as success and are wrong
+    daily_quota: int = 500  #: results per CPU and day
+    max_jobs_per_rpc: int = 50  #: per CPU
+    check_deadline: bool = True  #: send only what the host's queue leaves time for (today's clients)
+    feeder_slots: int = 100  #: unsent results that a request may choose from
+
+    def check(self, where: str) -> None:
+        """Raise :class:`ConfigError` if a value is impossible."""
+        where = f"{where}, server"
+        require(0 <= self.workunits <= 10**9, where, "workunits", self.workunits, "0 to 1e9")
+        _finite(where, "workunits_per_day", self.workunits_per_day, 0.0, 1e9)
+        for key in ("min_quorum", "target_results", "max_total_results", "max_success_results"):
+            value = int(getattr(self, key))
+            require(1 <= value <= 100, where, key, value, "1 to 100")
+        require(
+            0 <= self.max_error_results <= 100, where, "max_error_results", self.max_error_results, "0 to 100"
+        )
+        require(
+            self.min_quorum <= min(self.max_total_results, self.max_success_results),
+            where,
+            "min_quorum",
+            self.min_quorum,
+            f"up to max_total_results and max_success_results ({self.max_total_results}, {self.max_success_results})",
+        )
+        _finite(where, "wrong_rate", self.wrong_rate, 0.0, 1.0)
+        require(1 <= self.daily_quota <= 10**6, where, "daily_quota", self.daily_quota, "1 to 1000000")
+        require(
+            0 <= self.max_jobs_per_rpc <= 10**4,
+            where,
+            "max_jobs_per_rpc",
+            self.max_jobs_per_rpc,
+            "0 to 10000",
+        )
+        require(1 <= self.feeder_slots <= 10**5, where, "feeder_slots", self.feeder_slots, "1 to 100000")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +233,9 @@ class ProjectModel:
     downtime: OnOff = field(default_factory=OnOff)  #: on = the project's server answers
     max_infeasible: int = 0  #: refused candidates after which the server stops looking
     max_concurrent: int = 0
+    excluded_gpu: str = ""  #: GPU type of which it may not use ``excluded_gpus`` instances
+    excluded_gpus: int = 0
+    server: ServerModel = field(default_factory=ServerModel)
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
@@ -192,9 +247,18 @@ class ProjectModel:
         require(
             0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
         )
+        require(0 <= self.excluded_gpus <= 64, where, "excluded_gpus", self.excluded_gpus, "0 to 64")
+        require(
+            bool(self.excluded_gpu) == bool(self.excluded_gpus),
+            where,
+            "excluded_gpu",
+            self.excluded_gpu,
+            "a GPU type exactly if excluded_gpus is above 0",
+        )
         self.downtime.check(f"{where}, downtime")
         for app in self.apps:
             app.check(f"{where}, app {app.name!r}")
+        self.server.check(where)
         require(
             sum(a.weight for a in self.apps) > 0, where, "weight", 0, "at least one app with a weight above 0"
         )
@@ -233,6 +297,7 @@ class HostModel:
     connection_interval: float = 0.0
     download_rate: float = 0.0  #: bytes per second; 0 = at once
     upload_rate: float = 0.0
+    ram_bytes: float = 0.0  #: memory that jobs may use (today's family looks at it); 0 = without limit
     leave_in_memory: bool = True  #: preempted tasks keep what they did since their checkpoint
 
     def check(self) -> None:
@@ -240,6 +305,7 @@ class HostModel:
         require(1 <= self.ncpus <= 1024, "host", "ncpus", self.ncpus, "1 to 1024")
         _finite("host", "flops", self.flops, 1.0, 1e18)
         _finite("host", "connection_interval", self.connection_interval, 0.0, 1e8)
+        _finite("host", "ram_bytes", self.ram_bytes, 0.0, 1e18)
         _finite("host", "download_rate", self.download_rate, 0.0, 1e12)
         _finite("host", "upload_rate", self.upload_rate, 0.0, 1e12)
         self.availability.check("host, availability")
@@ -311,6 +377,7 @@ class Scenario:
     host: HostModel = field(default_factory=HostModel)
     preferences: Preferences = field(default_factory=Preferences)
     projects: tuple[ProjectModel, ...] = (ProjectModel(name="P1"),)
+    hosts: int | str = 0  #: for a run with many hosts: how many, or the name of a CSV file of hosts
     compatibility: Compatibility = field(default_factory=Compatibility)
 
     def check(self) -> Scenario:
@@ -336,6 +403,13 @@ class Scenario:
             "every_poll",
             True,
             "with a quantum above 0 only",
+        )
+        require(
+            isinstance(self.hosts, str) or self.hosts >= 0,
+            "scenario",
+            "hosts",
+            self.hosts,
+            "a number of hosts or the name of a CSV file",
         )
         types = {g.type for g in self.host.gpus}
         for project in self.projects:

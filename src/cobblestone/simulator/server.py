@@ -34,7 +34,7 @@ class ProjectServer:
         self.sent = 0
         self._weights = tuple(a.weight for a in model.apps)
         self._speeds = [job_speed(app, host) for app in model.apps]
-        self._peaks = [_peak(app, host) for app in model.apps]
+        self._peaks = [job_peak(app, host) for app in model.apps]
         self._kept: Task | None = None
 
     def make_job(self, now: float, *, gpu: str | None = None) -> Task:
@@ -66,11 +66,7 @@ class ProjectServer:
             peak=self._peaks[number],
         )
         self.made += 1
-        if app.error_rate and self.rng.random() < app.error_rate:
-            task.failed = True
-            task.limit = task.size * self.rng.random()
-        if app.early_exit_rate and self.rng.random() < app.early_exit_rate:
-            task.size = task.limit = task.limit * self.rng.random()
+        draw_luck(task, self.rng)
         return task
 
     def answer(
@@ -162,6 +158,12 @@ class ProjectServer:
         self.sent += len(sent)
         return sent
 
+    def contacted(self, now: float) -> None:
+        """Take note of a contact."""
+
+    def reported(self, task: Task, now: float) -> None:
+        """Take a report; a project with jobs without end has nothing to conclude from it."""
+
     def _next(self, now: float) -> Task:
         task = self._kept
         if task is None:
@@ -178,6 +180,17 @@ def job_speed(app: AppModel, host: HostModel) -> float:
     return (gpu + app.cpus * host.flops) * app.efficiency
 
 
-def _peak(app: AppModel, host: HostModel) -> float:
+def draw_luck(task: Task, rng: random.Random) -> None:
+    """Let a job fail or end early, by the rates of its app."""
+    app = task.app
+    if app.error_rate and rng.random() < app.error_rate:
+        task.failed = True
+        task.limit = task.size * rng.random()
+    if app.early_exit_rate and rng.random() < app.early_exit_rate:
+        task.size = task.limit = task.limit * rng.random()
+
+
+def job_peak(app: AppModel, host: HostModel) -> float:
+    """Return the FLOP/s of the devices that a job occupies."""
     gpu = sum(g.flops for g in host.gpus if g.type == app.gpu) * app.gpus
     return gpu + app.cpus * host.flops

@@ -20,12 +20,17 @@ class Uniform(Protocol):
 class Streams:
     """Gives every purpose its own generator, derived from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *within: str) -> None:
         self.seed = seed
+        self._within = within
 
     def stream(self, *names: str) -> random.Random:
         """Return the generator for a purpose; the same names give the same numbers."""
-        return random.Random("/".join((str(self.seed), *names)))
+        return random.Random("/".join((str(self.seed), *self._within, *names)))
+
+    def within(self, *names: str) -> Streams:
+        """Return the generators of one of many, such as one host of a population."""
+        return Streams(self.seed, *self._within, *names)
 
 
 class CLibraryRandom(random.Random):

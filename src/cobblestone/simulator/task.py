@@ -20,6 +20,7 @@ class Task:
         "done",
         "edf",
         "failed",
+        "given_up",
         "gpu",
         "gpus",
         "last_checkpoint",
@@ -61,6 +62,7 @@ class Task:
         self.size = size  #: what it really needs
         self.limit = size  #: where it ends: its size, or earlier if it fails
         self.failed = False
+        self.given_up = False  #: by the client, because it would have been late
         self.received = received
         self.report_deadline = received + app.latency_bound
         self.cutoff = self.report_deadline  #: computation deadline
@@ -84,6 +86,16 @@ class Task:
         self.completed_at = 0.0
         self.report_at = 0.0  #: time from which its report is due
         self.slot = 0
+
+    @property
+    def app_name(self) -> str:
+        """Name of its app, to which limits on concurrent jobs refer."""
+        return self.app.name
+
+    @property
+    def working_set(self) -> float:
+        """Bytes of memory."""
+        return self.app.working_set
 
     @property
     def width(self) -> int:

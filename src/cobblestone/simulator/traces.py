@@ -37,6 +37,8 @@ def read_trace(path: Path, *, node: str | None = None) -> tuple[tuple[tuple[floa
         node = events[0][0]
     mine = sorted((start, stop, kind) for name, kind, start, stop in events if name == node)
     periods: list[tuple[float, float]] = []
+    if node is None:
+        raise ConfigError(f"{path}: no event; a line holds at least {_STOP + 1} columns separated by tabs")
     if not mine:
         raise ConfigError(f"{path}: no event of node {node!r}; the third column names the node")
     origin = mine[0][0]
@@ -67,10 +69,14 @@ def _event(path: Path, number: int, line: str, node: str | None) -> tuple[str, i
         kind, start, stop = int(columns[_TYPE]), float(columns[_START]), float(columns[_STOP])
     except ValueError:
         raise ConfigError(
-            f"{path}, line {number}: type, start or stop is not a number: {columns[_TYPE : _STOP + 1]}"
+            f"{path}, line {number}: type, start, stop = {columns[_TYPE : _STOP + 1]}; allowed: numbers"
         ) from None
+    if kind not in (0, 1):
+        raise ConfigError(
+            f"{path}, line {number}: type = {kind}; allowed: 1 (the node is available) and 0 (it is not)"
+        )
     if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
         raise ConfigError(
-            f"{path}, line {number}: start = {start:g}, stop = {stop:g}; start must be before stop"
+            f"{path}, line {number}: start = {start:g}, stop = {stop:g}; allowed: finite, start before stop"
         )
     return columns[_NODE], kind, start, stop

@@ -1,21 +1,23 @@
-"""WF3: never ask for a job that would be late (our own policy).
+"""WF3: ask only for jobs that can be in time, and for enough of them (our own policy).
 
-WF2 decides when the host needs work and which project is owed most.  WF3 keeps that order, but asks a
-project only for as many jobs as would all be in time, with everything that the host has already promised:
-the server's deadline check (WS2), made by the client, which knows its own availability and, from earlier
-jobs, how long the project's jobs take and how long it gives them.  Without it a buffer that is longer than
-the latency bound makes jobs late while they wait, and blocked projects come back all at once when the host
-runs dry.
+WF2 decides when the host needs work and which project is owed most.  WF3 keeps that order, but
 
-A processor that is idle overrules the check if nobody passes it: a job that may be late is better than
-none.
+* asks a project only for as many jobs as would be in time with everything that the host has already promised:
+  the server's deadline check (WS2), made by the client, which knows its own off-times and how long the
+  project's jobs keep its processors busy.  Without it a buffer that is longer than the latency bound makes
+  jobs late while they wait, and blocked projects come back all at once when the host runs dry;
+* asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
+
+A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.work_fetch import (
     FetchPlan,
@@ -26,29 +28,32 @@ from cobblestone.policy.client.work_fetch import (
 )
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 
-#: Part of the time to a deadline that is counted on.
-MARGIN = 0.9
-MAX_JOBS = 64
+#: Standard deviations of bad luck with off-times that a job must survive.
+CAUTION = 3.0
+#: Standard deviations of the jobs' sizes by which a request is enlarged.
+RESERVE = 1.0
+#: Largest number of jobs asked for at once, per processor.
+MAX_JOBS_PER_CPU = 32
 
 
-@dataclass(frozen=True, slots=True)
-class JobPattern:
-    """What the client has learned of a project's jobs; ``run_time`` in CPU seconds, both None before the
-    first job.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """What the client expects of a project's next job; all in seconds."""
 
-    run_time: float | None = None
-    latency_bound: float | None = None
+    known: bool = False  #: has it had a job of the project?
+    busy: float = 0.0  #: CPU time for which it keeps a processor busy, mean
+    deviation: float = 0.0  #: ... and standard deviation
+    time_left: float = 0.0  #: from now to when it must be computed
 
 
 def fetch_in_time(
     projects: Sequence[FetchProject],
     outcome: RoundRobinOutcome,
-    patterns: Sequence[JobPattern],
+    prospects: Sequence[Prospect],
     promised: Sequence[BookedJob],
+    interruptions: Interruptions,
     *,
     prefs: FetchPreferences,
-    cpu_fraction: float,
     idle_cpus: int,
     explain: bool = False,
 ) -> FetchPlan:
@@ -56,8 +61,7 @@ def fetch_in_time(
 
     ``promised``: deadline (seconds from now) and remaining CPU seconds of every job on the host.
     """
-    speed = min(1.0, max(0.01, cpu_fraction))
-    booked = [BookedJob(job.deadline * MARGIN, job.remaining / speed) for job in promised]
+    booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     candidates = list(projects)
     first: FetchPlan | None = None
     while True:
@@ -65,10 +69,10 @@ def fetch_in_time(
         if plan.project is None:
             break
         first = first or plan
-        pattern = patterns[plan.project]
-        if pattern.run_time is None or pattern.latency_bound is None:
+        prospect = prospects[plan.project]
+        if not prospect.known:
             return replace(plan, seconds=1.0)  # one job, to get to know the project
-        seconds = _admitted(pattern, booked, plan.seconds, prefs.ncpus, speed)
+        seconds = _admitted(prospect, booked, plan.seconds, prefs.ncpus, interruptions)
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)
@@ -77,19 +81,22 @@ def fetch_in_time(
     return plan
 
 
+def _cautious(computing: float, interruptions: Interruptions) -> float:
+    return interruptions.wall_seconds(computing, deviations=CAUTION)
+
+
 def _admitted(
-    pattern: JobPattern, booked: Sequence[BookedJob], seconds: float, ncpus: int, speed: float
+    prospect: Prospect, booked: Sequence[BookedJob], seconds: float, ncpus: int, interruptions: Interruptions
 ) -> float:
-    """Return the CPU seconds of jobs that would be in time, up to the request."""
-    assert pattern.run_time is not None  # noqa: S101 - the caller has looked
-    assert pattern.latency_bound is not None  # noqa: S101 - the caller has looked
-    run_time = max(1e-3, pattern.run_time)
+    """Return the CPU seconds of jobs that would be in time, up to the request with its reserve."""
+    busy = max(1e-3, prospect.busy)
+    wanted = seconds + RESERVE * prospect.deviation * math.sqrt(seconds / busy)
     workload = Workload(booked, ncpus=ncpus)
-    job = BookedJob(pattern.latency_bound * MARGIN, run_time / speed)
+    job = BookedJob(prospect.time_left, _cautious(busy, interruptions))
     total = 0.0
-    for _ in range(MAX_JOBS):
-        if total >= seconds or not workload.admits(job):
+    for _ in range(MAX_JOBS_PER_CPU * ncpus):
+        if total >= wanted or not workload.admits(job):
             break
         workload.add(job)
-        total += run_time
-    return min(seconds, max(0.0, total - 0.5 * run_time))
+        total += busy
+    return min(wanted, max(0.0, total - 0.5 * busy))

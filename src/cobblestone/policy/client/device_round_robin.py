@@ -7,33 +7,26 @@ next end of a job.  Source: BOINC's ``rr_sim``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cobblestone.policy.client.concurrency import CPU, LimitedJob, ProjectLimits, Together
 from cobblestone.policy.client.rec import Devices, picked_bump, priority
 
-CPU = ""
 LONG_STEP = 36000.0
 STEP = 3600.0
 MAX_STEPS = 20_000
 
 
-class QueuedJob(Protocol):
+class QueuedJob(LimitedJob, Protocol):
     """What the simulation looks at in a (nearly) runnable job."""
 
-    @property
-    def project(self) -> int: ...
     @property
     def cutoff(self) -> float: ...  #: computation deadline
     @property
     def remaining(self) -> float: ...  #: estimated elapsed seconds left
-    @property
-    def cpus(self) -> float: ...
-    @property
-    def gpu(self) -> str: ...
-    @property
-    def gpus(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +35,7 @@ class QueueProject:
 
     share: float
     rec: float
-    max_concurrent: int = 0  #: 0 = no limit
+    limits: ProjectLimits = ProjectLimits()
 
 
 @dataclass(slots=True)
@@ -64,6 +57,9 @@ class Outlook:
     devices: dict[str, DeviceOutlook]
     late: set[int]
     misses: dict[tuple[int, str], int]  #: by project and device type
+    limit_shortfalls: dict[tuple[int, str], float] = field(default_factory=dict[tuple[int, str], float])
+    """Of projects with a limit on concurrent jobs, by project and device type: instance-seconds missing within
+    the buffer, up to what the limit lets them use."""
 
 
 def simulate_devices(
@@ -76,9 +72,12 @@ def simulate_devices(
     cpu_available: float,
     gpu_available: float,
     half_life: float,
+    ram_bytes: float = math.inf,
 ) -> Outlook:
-    """Run the queue down.  ``cpu_available`` and ``gpu_available`` are the believed fractions of time (0.01
-    to 1).
+    """Run the queue down.
+
+    ``cpu_available`` and ``gpu_available`` are the believed fractions of time (0.01 to 1), the former with the CPU
+    throttle in it.  A job that needs more than ``ram_bytes`` is never called late: hurrying would not help it.
     """
     cpu_speed = min(1.0, max(0.01, cpu_available))
     gpu_speed = min(1.0, max(0.01, gpu_available))
@@ -91,10 +90,11 @@ def simulate_devices(
         if job.gpu in queues:
             queues[job.gpu].setdefault(job.project, []).append(position)
     recs = [p.rec for p in projects]
+    caps = _limited_caps(jobs, projects, counts)
     time = 0.0
     first = True
     for _ in range(MAX_STEPS):
-        picked, used = _pick(jobs, projects, devices, queues, recs, kinds, counts)
+        picked, used, used_by = _pick(jobs, projects, devices, queues, recs, kinds, counts)
         if first:
             for kind in kinds:
                 outlook.devices[kind].idle_now = max(0.0, counts[kind] - used[kind])
@@ -103,11 +103,12 @@ def simulate_devices(
             break
         step, ending = _next_step(jobs, picked, left, cpu_speed, gpu_speed)
         _book(outlook, counts, used, time, step, buffer_total)
+        _book_limited(outlook, caps, used_by, time, step, buffer_total)
         for position in picked:
             left[position] -= step * (gpu_speed if jobs[position].gpu else cpu_speed)
         time += step
         if ending is not None:
-            _finish(outlook, jobs, ending, now + time, queues, cpu_speed, gpu_speed)
+            _finish(outlook, jobs, ending, now + time, queues, cpu_speed, gpu_speed, ram_bytes)
         fade = 0.5 ** (step / half_life)
         recs = [r * fade for r in recs]
         for position in picked:
@@ -120,7 +121,37 @@ def simulate_devices(
         if time < buffer_total:
             found.shortfall += (buffer_total - time) * counts[kind]
         found.busy = min(found.booked) if found.booked else 0.0
+    _book_limited(outlook, caps, {}, time, math.inf, buffer_total)
     return outlook
+
+
+def _limited_caps(
+    jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], counts: dict[str, int]
+) -> dict[tuple[int, str], float]:
+    """Return, for projects with a limit on concurrent jobs, the instances that each can keep busy at most."""
+    limited = [i for i, p in enumerate(projects) if p.limits.limited]
+    caps: dict[tuple[int, str], float] = {}
+    for i in limited:
+        for kind, count in counts.items():
+            uses = [job.gpus if kind else job.cpus for job in jobs if job.project == i and job.gpu == kind]
+            caps[i, kind] = projects[i].limits.most_instances(kind, count, max(uses, default=1.0))
+    return caps
+
+
+def _book_limited(
+    outlook: Outlook,
+    caps: dict[tuple[int, str], float],
+    used_by: dict[tuple[int, str], float],
+    time: float,
+    step: float,
+    buffer_total: float,
+) -> None:
+    if time >= buffer_total:
+        return
+    length = min(time + step, buffer_total) - time
+    for key, cap in caps.items():
+        missing = max(0.0, cap - used_by.get(key, 0.0))
+        outlook.limit_shortfalls[key] = outlook.limit_shortfalls.get(key, 0.0) + missing * length
 
 
 def _pick(
@@ -131,28 +162,38 @@ def _pick(
     recs: Sequence[float],
     kinds: Sequence[str],
     counts: dict[str, int],
-) -> tuple[list[int], dict[str, float]]:
-    """Choose what runs together, GPUs first; returns positions and instances used per device type."""
+) -> tuple[list[int], dict[str, float], dict[tuple[int, str], float]]:
+    """Choose what runs together, GPUs first.
+
+    Returns positions, and the instances used per device type and per project and device type.
+    """
     share_sum = sum(p.share for p in projects)
     rec_sum = sum(recs) or 1.0
     total_peak = devices.peak
     trial = list(recs)
     used = dict.fromkeys(kinds, 0.0)
-    running = [0] * len(projects)
+    used_by: dict[tuple[int, str], float] = {}
+    together = Together([p.limits for p in projects], devices)
     picked: list[int] = []
     for kind in kinds:
         pending = {p: iter(q) for p, q in queues[kind].items() if q}
         while pending and used[kind] < counts[kind]:
             best = max(pending, key=lambda p: (priority(trial[p], projects[p].share, share_sum, rec_sum), -p))
-            limit = projects[best].max_concurrent
-            position = next(pending[best], None) if not limit or running[best] < limit else None
+            position = next(pending[best], None)
             if position is None:
                 del pending[best]
                 continue
             job = jobs[position]
+            refusal = together.refusal(job)
+            if refusal is not None:
+                if refusal != "app":  # another app of the project may still have room
+                    del pending[best]
+                continue
             picked.append(position)
-            running[best] += 1
+            together.add(job)
             used[CPU] += job.cpus
+            key = (best, kind)
+            used_by[key] = used_by.get(key, 0.0) + (job.gpus if kind else job.cpus)
             if job.gpu:
                 used[job.gpu] += job.gpus
             trial[best] += picked_bump(
@@ -160,7 +201,7 @@ def _pick(
                 total_peak=total_peak,
                 rec_sum=rec_sum,
             )
-    return picked, used
+    return picked, used, used_by
 
 
 def _next_step(
@@ -205,10 +246,11 @@ def _finish(
     queues: dict[str, dict[int, list[int]]],
     cpu_speed: float,
     gpu_speed: float,
+    ram_bytes: float,
 ) -> None:
     job = jobs[position]
     queues[job.gpu][job.project].remove(position)
-    if at <= job.cutoff:
+    if at <= job.cutoff or job.working_set > ram_bytes:
         return
     outlook.late.add(position)
     key = (job.project, job.gpu)

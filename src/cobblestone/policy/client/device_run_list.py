@@ -6,9 +6,11 @@ time slice is not over keep their place. Source: BOINC's ``cpu_sched`` of today.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from cobblestone.policy.client.concurrency import Together
 from cobblestone.policy.client.device_round_robin import Outlook, QueuedJob, QueueProject
 from cobblestone.policy.client.rec import Devices, picked_bump, priority
 
@@ -38,9 +40,12 @@ def make_device_run_list(
     now: float,
     slice_seconds: float,
     edf: bool = True,
+    ram_bytes: float = math.inf,
 ) -> list[JobT]:
-    """Return the jobs that should run now; their use never exceeds the GPUs, nor the CPUs but for GPU jobs'
-    parts of up to one CPU.
+    """Return the jobs that should run now.
+
+    Their use never exceeds the GPUs (of each project: those that it may use), the volunteer's limits on concurrent
+    jobs and the memory, nor the CPUs but for GPU jobs' parts of up to one CPU.
     """
     order = _preference(jobs, projects, devices, outlook, edf)
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
@@ -55,7 +60,7 @@ def make_device_run_list(
             rank.get(id(job), len(rank)),
         )
     )
-    return _fit(candidates, projects, devices)
+    return _fit(candidates, projects, devices, ram_bytes)
 
 
 def _preference(
@@ -80,7 +85,8 @@ def _preference(
             if job.gpu == kind and id(job) not in taken:
                 queues.setdefault(job.project, []).append(job)
         for queue in queues.values():
-            queue.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order), reverse=True)
+            queue.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
+            queue.reverse()
         while queues:
             best = max(queues, key=lambda p: (priority(recs[p], projects[p].share, share_sum, rec_sum), -p))
             job = queues[best].pop()
@@ -95,14 +101,15 @@ def _preference(
     return chosen
 
 
-def _fit(candidates: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices) -> list[JobT]:
+def _fit(
+    candidates: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, ram_bytes: float
+) -> list[JobT]:
     free = {g.name: float(g.count) for g in devices.gpus}
     cpus = 0.0
-    running = [0] * len(projects)
+    together = Together([p.limits for p in projects], devices, ram_bytes=ram_bytes)
     chosen: list[JobT] = []
     for job in candidates:
-        limit = projects[job.project].max_concurrent
-        if limit and running[job.project] >= limit:
+        if together.refusal(job) is not None:
             continue
         if job.gpu:
             if free.get(job.gpu, 0.0) + 1e-9 < job.gpus or cpus + job.cpus > devices.ncpus + 1:
@@ -113,6 +120,6 @@ def _fit(candidates: Sequence[JobT], projects: Sequence[QueueProject], devices: 
         ):
             continue
         cpus += job.cpus
-        running[job.project] += 1
+        together.add(job)
         chosen.append(job)
     return chosen

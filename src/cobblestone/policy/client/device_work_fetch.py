@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.rec import priority
@@ -40,7 +41,9 @@ class DeviceFetchProject:
     dcf: float = 1.0
     queued_flops: float = 0.0  #: of all its jobs, remaining
     queued_instances: dict[str, float] = field(default_factory=dict[str, float])
+    queued_seconds: dict[str, float] = field(default_factory=dict[str, float])  #: instance-seconds
     blocked: bool = False
+    limits: ProjectLimits = ProjectLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def plan_device_fetch(
                 k for k in p.supplies if k in outlook.devices and outlook.devices[k].saturated < MIN_BUFFER
             }
         else:
-            able = {k for k in p.supplies if k in outlook.devices}
+            able = {k for k in p.supplies if _useful(p, i, k, outlook, low)}
         if why is not None:
             reasons.append(reason(f"fetch.{why[0]}", "project {project} " + why[1], project=i))
             continue
@@ -131,6 +134,21 @@ def _ruled_out(p: DeviceFetchProject, ncpus: int) -> tuple[str, str] | None:
     return None
 
 
+def _useful(p: DeviceFetchProject, i: int, kind: str, outlook: Outlook, low: float) -> bool:
+    """Whether more jobs of a device type could be run for the project, as the volunteer's limits are."""
+    device = outlook.devices.get(kind)
+    if device is None:
+        return False
+    usable = p.limits.usable(kind, device.instances)
+    if usable == 0:
+        return False
+    if p.limits.limited and outlook.limit_shortfalls.get((i, kind), 0.0) <= 0.0:
+        return False
+    excluded = usable < device.instances
+    enough = p.queued_seconds.get(kind, 0.0) > low * usable
+    return not (excluded and p.queued_instances.get(kind, 0.0) >= usable and enough)
+
+
 def _request(
     projects: Sequence[DeviceFetchProject], i: int, kind: str, outlook: Outlook, by_share: bool
 ) -> DeviceRequest:
@@ -141,11 +159,17 @@ def _request(
     seconds = device.shortfall
     if not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
         seconds = 1.0
+    if p.limits.limited:
+        # what its limit lets it use, and no more: idle instances beyond it are for others
+        return DeviceRequest(seconds=outlook.limit_shortfalls.get((i, kind), 0.0), instances=0.0)
+    usable = p.limits.usable(kind, device.instances)
+    seconds *= usable / device.instances
     sharing = sum(
         q.share for q in projects if kind in q.supplies and q.contactable and kind not in q.backed_off
     )
     part = p.share / sharing if by_share and sharing > 0 else 1.0
-    instances = max(device.idle_now, device.instances * part - p.queued_instances.get(kind, 0.0), 0.0)
+    fair = min(device.instances * part, usable) - p.queued_instances.get(kind, 0.0)
+    instances = min(max(device.idle_now, fair, 0.0), float(usable))
     if instances > 0.0 and seconds <= 0.0:
         seconds = 1.0
     return DeviceRequest(seconds=seconds, instances=instances)

@@ -194,7 +194,7 @@ def fetch_by_shortfall(
             _reason(
                 best,
                 "chosen",
-                "project {project} is asked for {seconds:.0f} s: it is owed most",
+                "project {project} is asked for {seconds:.3g} s: it is owed most",
                 seconds=seconds,
             )
         )

@@ -1,0 +1,86 @@
+"""The hosts of a population: drawn from distributions, or read from a CSV file.
+
+What is known and what is assumed:
+
+* Speed of a CPU: log-normal (Heien, Kondo, Anderson, "A Correlated Resource Model of Internet End Hosts", IEEE
+  TPDS 23 (6), 2012, find this family for processor speed).  Mean 2.2e9 and standard deviation 0.7e9 FLOP/s are
+  what BOINC's server takes for a population that it does not know.
+* Number of CPUs, fraction of time available and length of the on-periods: assumptions, in round numbers.  Who
+  has figures of a real population puts them into a CSV file with the columns ``ncpus, flops, fraction, mean_on``.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.simulator.scenario import DAY, HostModel, OnOff, pick_weighted
+from cobblestone.simulator.streams import Streams
+
+MEAN_FLOPS = 2.2e9
+STDEV_FLOPS = 0.7e9
+CPUS = ((1, 0.1), (2, 0.25), (4, 0.4), (8, 0.2), (16, 0.05))
+FRACTION_BETA = (2.5, 1.0)  #: mean 0.71, many hosts nearly always on, some rarely
+MEDIAN_ON = 4 * 3600.0
+ON_SIGMA = 1.0  #: of the logarithm
+MAX_HOSTS = 100_000
+COLUMNS = ("ncpus", "flops", "fraction", "mean_on")
+
+
+def draw_hosts(count: int, *, seed: int) -> list[HostModel]:
+    """Draw hosts from the distributions above; the first n hosts are the same whatever the count."""
+    rng = Streams(seed).stream("population")
+    spread = math.log1p((STDEV_FLOPS / MEAN_FLOPS) ** 2)
+    hosts: list[HostModel] = []
+    for _ in range(count):
+        ncpus = CPUS[pick_weighted(tuple(w for _, w in CPUS), rng.random())][0]
+        fraction = min(1.0, max(0.05, rng.betavariate(*FRACTION_BETA)))
+        on = min(30 * DAY, max(60.0, rng.lognormvariate(math.log(MEDIAN_ON), ON_SIGMA)))
+        flops = rng.lognormvariate(math.log(MEAN_FLOPS) - spread / 2.0, math.sqrt(spread))
+        hosts.append(HostModel(ncpus=ncpus, flops=flops, availability=OnOff(fraction=fraction, mean_on=on)))
+    return hosts
+
+
+def read_hosts(path: Path) -> list[HostModel]:
+    """Read hosts from a CSV file.  Raises :class:`ConfigError` naming file, line, key and value."""
+    hosts: list[HostModel] = []
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            for number, row in enumerate(csv.DictReader(stream), 2):
+                if len(hosts) == MAX_HOSTS:
+                    raise ConfigError(f"{path}: more than {MAX_HOSTS} hosts")
+                hosts.append(_host(path, number, row))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path}: is not a CSV file: {error}") from error
+    if not hosts:
+        raise ConfigError(f"{path}: no host; the columns are {', '.join(COLUMNS)}")
+    return hosts
+
+
+def _host(path: Path, number: int, row: dict[str, str | None]) -> HostModel:
+    values: dict[str, float] = {}
+    for key in COLUMNS:
+        text = row.get(key)
+        try:
+            values[key] = float(text or "")
+        except ValueError:
+            raise ConfigError(
+                f"{path}, line {number}: {key} = {text!r}: the columns {', '.join(COLUMNS)} hold numbers"
+            ) from None
+    ncpus = values["ncpus"]
+    if not math.isfinite(ncpus) or ncpus != int(ncpus):
+        raise ConfigError(f"{path}, line {number}: ncpus = {ncpus:g} is not possible; allowed: 1 to 1024")
+    host = HostModel(
+        ncpus=int(ncpus),
+        flops=values["flops"],
+        availability=OnOff(fraction=values["fraction"], mean_on=values["mean_on"]),
+    )
+    try:
+        host.check()
+    except ConfigError as error:
+        raise ConfigError(f"{path}, line {number}: {error}") from error
+    return host

@@ -1,0 +1,191 @@
+"""A client with our own policies, CS3 and WF3, on a simulated host."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+from cobblestone.policy.client.cautious_fetch import Prospect, fetch_in_time
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
+from cobblestone.policy.client.hopeless import can_be_in_time, hopeless_jobs
+from cobblestone.policy.client.interruptions import Interruptions
+from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
+from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
+from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject
+from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.simulator.classic import ClassicClient
+from cobblestone.simulator.engine import NEVER, TINY, HostRun
+from cobblestone.simulator.network import Network
+from cobblestone.simulator.task import Task
+
+
+class OwnClient(ClassicClient):
+    """The published client with CS3, WF3 or both."""
+
+    def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
+        super().__init__(host, network, choice, rng)
+        self.own_scheduling = choice.cpu_scheduling == 3
+        self.own_fetch = choice.work_fetch == 3
+        self.interruptions = Interruptions()
+        self.histories = [JobHistory()] * len(self.shares)
+        self.connection_interval = host.host.connection_interval
+        self._gap_clock = 0.0
+        self._probe_at = NEVER
+
+    def gap(self, seconds: float) -> None:
+        """The host was off for some time."""
+        super().gap(seconds)
+        clock = self.host.clock
+        self.interruptions = self.interruptions.after_gap(
+            on_seconds=clock - self._gap_clock, gap_seconds=seconds
+        )
+        self._gap_clock = clock
+
+    # -- what the client learns -----------------------------------------------------------------------------------
+
+    def _learn(self, task: Task) -> None:
+        if task.failed or self.choice.job_completion == 1:
+            return
+        self._remember(task, task.size)
+
+    def _remember(self, task: Task, size: float) -> None:
+        i = task.project
+        self.histories[i] = self.histories[i].after_job(size / task.raw if task.raw > 0.0 else 1.0)
+        self._correct(i)
+
+    def _correct(self, i: int) -> None:
+        history = self.histories[i]
+        if history.estimate > 0.0 and history.ratios:
+            busy, _ = history.busy_seconds(self._fits(i))
+            self.dcf[i] = min(DCF_MAX, max(DCF_MIN, busy / history.estimate))
+
+    def _fits(self, project: int) -> Callable[[float], bool]:
+        left = self.histories[project].latency_bound - self._margin()
+        return lambda computing: can_be_in_time(computing, left, self.interruptions)
+
+    def _margin(self) -> float:
+        return self.connection_interval
+
+    def _cutoff(self, task: Task) -> float:
+        i = task.project
+        self.histories[i] = self.histories[i].after_delivery(
+            estimate=task.raw, latency_bound=task.app.latency_bound
+        )
+        return super()._cutoff(task)
+
+    def _last_report(self, deadline: float) -> float:
+        """Return the last time before a deadline at which the client may be in contact."""
+        interval = self.connection_interval
+        if interval <= 0.0:
+            return deadline
+        first = self.network.next_contact(self.host.now)
+        if first > deadline:
+            return deadline
+        return first + math.floor((deadline - first) / interval) * interval
+
+    def _estimate(self) -> list[ProjectQueue]:
+        if not self.own_scheduling:
+            return super()._estimate()
+        queues: list[ProjectQueue] = []
+        for i, tasks in enumerate(self.queues):
+            for task in tasks:
+                task.remaining = remaining_by_progress(
+                    estimate=task.raw * self.dcf[i],
+                    used=task.done,
+                    fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
+                )
+            queues.append(
+                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            )
+        return queues
+
+    def step(self) -> None:
+        """Do everything that is due now; a job that has just shown its size may turn out to be hopeless."""
+        if self.host.now >= self._probe_at - TINY:
+            self.must_schedule = True
+        super().step()
+
+    def _set_alarm(self) -> None:
+        super()._set_alarm()
+        young = [PROBE_SECONDS - t.done for t in self.host.running if t.done < PROBE_SECONDS]
+        self._probe_at = self.host.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
+        self.wake = min(self.wake, self._probe_at)
+
+    # -- CS3 ----------------------------------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        if self.own_scheduling:
+            self._give_up_hopeless()
+        super()._schedule()
+
+    def _give_up_hopeless(self) -> None:
+        self._estimate()
+        now = self.host.now
+        # first those on which most was spent, then those of the project that is owed most
+        order = sorted(self.jobs, key=lambda t: (-(t.done // self.slice), -self.accounts.long[t.project]))
+        least = [
+            task.remaining if task.done >= PROBE_SECONDS else self.histories[task.project].least_seconds()
+            for task in order
+        ]
+        left = [self._last_report(task.report_deadline) - now for task in order]
+        lost = hopeless_jobs(order, least, left, self.interruptions, ncpus=self.ncpus)
+        if not lost:
+            return
+        hopeful = [h.can_be_in_time(self._fits(i)) for i, h in enumerate(self.histories)]
+        lost_ids = {id(task) for task in lost}
+        others = sum(hopeful[task.project] and id(task) not in lost_ids for task in self.jobs)
+        fresh = self.network.may_contact(now) and any(hopeful)
+        if others < self.ncpus and not fresh:
+            return
+        for task in lost:
+            if task.running:
+                self.host.stop(task)
+            if task.done >= PROBE_SECONDS:
+                self._remember(task, task.done + task.remaining)
+            elif task.start_order == 0:
+                # asking again at once would bring the same kind of job, for ever
+                self.not_before[task.project] = max(self.not_before[task.project], now + TROUBLE_PERIOD)
+            task.failed = task.given_up = True
+            task.limit = task.done
+            task.completed_at = now
+            self._hand_in(task)
+            if self.host.recorder is not None:
+                self.host.recorder.note(
+                    now, "give up", f"{self.network.names[task.project]} job {task.number} would be late"
+                )
+        self.host.recompute()
+        self.must_fetch = True
+        self.outcome = None
+
+    def _next_look(
+        self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int]
+    ) -> float:
+        held_back = self.own_fetch and self.plan.project is None and outcome.shortfall > 0.0
+        return TROUBLE_PERIOD if held_back else super()._next_look(projects, outcome, running)
+
+    # -- WF3 ----------------------------------------------------------------------------------------------------------
+
+    def _ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
+        if not self.own_fetch:
+            return super()._ask(projects, outcome)
+        now = self.host.now
+        prospects: list[Prospect] = []
+        for i, history in enumerate(self.histories):
+            if not history.latency_bound:
+                prospects.append(Prospect())
+                continue
+            busy, deviation = history.busy_seconds(self._fits(i))
+            left = history.latency_bound - self._margin()
+            prospects.append(Prospect(known=True, busy=busy, deviation=deviation, time_left=left))
+        return fetch_in_time(
+            projects,
+            outcome,
+            prospects,
+            [BookedJob(self._last_report(t.report_deadline) - now, t.remaining) for t in self.jobs],
+            self.interruptions,
+            prefs=self.prefs,
+            idle_cpus=self.ncpus - len(self.host.running),
+            explain=self.explain,
+        )

@@ -1,0 +1,143 @@
+"""CS3 and WF3, one rule at a time."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobblestone.policy.client.cautious_fetch import Prospect, fetch_in_time
+from cobblestone.policy.client.hopeless import can_be_in_time, hopeless_jobs
+from cobblestone.policy.client.interruptions import Interruptions
+from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
+from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
+from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject
+from cobblestone.policy.dispatch.deadline_check import BookedJob
+
+PREFS = FetchPreferences(ncpus=2)
+ALWAYS = Interruptions()
+
+
+def learned(on: float, off: float, *, count: int = 400) -> Interruptions:
+    rng = random.Random(1)
+    found = Interruptions()
+    for _ in range(count):
+        found = found.after_gap(on_seconds=rng.expovariate(1 / on), gap_seconds=rng.expovariate(1 / off))
+    return found
+
+
+# -- off-times ------------------------------------------------------------------------------------------------------
+
+
+def test_mean_and_spread_of_the_wall_time_are_those_of_the_process() -> None:
+    found = learned(1000.0, 250.0)
+    assert found.wall_seconds(13_000.0) == pytest.approx(13_000.0 * 1.25, rel=0.05)
+    spread = found.wall_seconds(13_000.0, deviations=1.0) - found.wall_seconds(13_000.0)
+    assert spread == pytest.approx((13 * 2 * 250.0**2) ** 0.5, rel=0.15)
+
+
+def test_a_host_that_was_never_off_needs_what_the_job_needs() -> None:
+    assert ALWAYS.wall_seconds(100.0, deviations=3.0) == 100.0
+
+
+@given(st.floats(0.0, 1e6), st.floats(-5.0, 5.0))
+def test_nothing_is_faster_than_without_any_off_time(computing: float, deviations: float) -> None:
+    assert learned(1000.0, 250.0, count=5).wall_seconds(computing, deviations=deviations) >= computing
+
+
+def test_old_off_times_are_forgotten() -> None:
+    found = learned(1000.0, 1000.0)
+    for _ in range(400):
+        found = found.after_gap(on_seconds=86400.0, gap_seconds=60.0)
+    assert found.wall_seconds(86400.0) < 1.01 * 86400.0
+
+
+# -- sizes ----------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_cannot_be_in_time_count_with_what_it_takes_to_find_out() -> None:
+    history = JobHistory(ratios=(1.0, 100.0), estimate=1000.0, latency_bound=5000.0)
+    mean, deviation = history.busy_seconds(lambda seconds: seconds < 5000.0)
+    assert mean == pytest.approx((1000.0 + PROBE_SECONDS) / 2)
+    assert deviation > 0.0
+
+
+def test_after_nothing_but_giants_the_estimate_keeps_its_chance() -> None:
+    history = JobHistory(ratios=(100.0, 100.0), estimate=1000.0, latency_bound=5000.0)
+    assert history.can_be_in_time(lambda seconds: seconds < 5000.0)
+    assert history.busy_seconds(lambda seconds: seconds < 5000.0)[0] < 1000.0
+
+
+def test_where_nothing_can_be_in_time_jobs_count_in_full() -> None:
+    history = JobHistory(ratios=(2.0, 4.0), estimate=1000.0, latency_bound=500.0)
+    assert not history.can_be_in_time(lambda seconds: seconds < 500.0)
+    assert history.busy_seconds(lambda seconds: seconds < 500.0)[0] == 3000.0
+
+
+def test_the_memory_of_a_project_is_bounded() -> None:
+    history = JobHistory()
+    for i in range(1000):
+        history = history.after_job(float(i))
+    assert len(history.ratios) == 64
+    assert history.ratios[-1] == 999.0
+
+
+def test_progress_is_believed_once_it_means_something() -> None:
+    assert remaining_by_progress(estimate=1000.0, used=100.0, fraction_done=0.0001) == 900.0
+    assert remaining_by_progress(estimate=1000.0, used=400.0, fraction_done=0.01) == pytest.approx(39_600.0)
+    assert remaining_by_progress(estimate=1000.0, used=1000.0, fraction_done=1.0) == 0.0
+
+
+# -- giving up ------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_late_even_with_luck_is_hopeless() -> None:
+    host = learned(1000.0, 250.0)
+    assert can_be_in_time(13_000.0, 16_250.0, host)
+    assert not can_be_in_time(13_000.0, 13_100.0, host)
+
+
+def test_the_job_to_which_the_client_is_less_committed_is_given_up() -> None:
+    assert hopeless_jobs(["first", "second"], [800.0, 800.0], [1000.0, 1000.0], ALWAYS, ncpus=1) == ["second"]
+    assert hopeless_jobs(["first", "second"], [800.0, 800.0], [1000.0, 1000.0], ALWAYS, ncpus=2) == []
+
+
+def test_a_job_of_unknown_size_has_a_chance_until_its_deadline() -> None:
+    assert hopeless_jobs(["a", "b"], [0.0, 0.0], [1.0, -1.0], ALWAYS, ncpus=1) == ["b"]
+
+
+# -- asking ---------------------------------------------------------------------------------------------------------
+
+
+def ask(prospect: Prospect, promised: list[BookedJob] | None = None, *, idle: int = 0) -> FetchPlan:
+    queues = [ProjectQueue(1.0, [], [])]
+    outcome = simulate_round_robin(
+        queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=1.0
+    )
+    projects = [FetchProject(1.0, True, 0.0, 1.0, len(promised or []))]
+    return fetch_in_time(projects, outcome, [prospect], promised or [], ALWAYS, prefs=PREFS, idle_cpus=idle)
+
+
+def test_an_unknown_project_is_asked_for_one_job() -> None:
+    plan = ask(Prospect())
+    assert (plan.project, plan.seconds) == (0, 1.0)
+
+
+def test_no_more_is_asked_for_than_can_be_in_time() -> None:
+    plan = ask(Prospect(known=True, busy=10_000.0, time_left=25_000.0))
+    assert plan.seconds == pytest.approx(35_000.0)  # two jobs on each processor, less half a job
+    full = [BookedJob(25_000.0, 10_000.0)] * 4
+    assert ask(Prospect(known=True, busy=10_000.0, time_left=25_000.0), full).project is None
+
+
+def test_an_idle_processor_is_given_a_job_that_may_be_late() -> None:
+    plan = ask(Prospect(known=True, busy=10_000.0, time_left=9000.0), idle=1)
+    assert (plan.project, plan.seconds) == (0, 1.0)
+
+
+def test_varying_sizes_enlarge_the_request() -> None:
+    steady = ask(Prospect(known=True, busy=5000.0, time_left=1e6))
+    varying = ask(Prospect(known=True, busy=5000.0, deviation=10_000.0, time_left=1e6))
+    assert varying.seconds > 1.1 * steady.seconds

@@ -1,0 +1,167 @@
+"""Many hosts with shared projects: conservation, quorum, retries, determinism, bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator import presets
+from cobblestone.simulator.host_tables import draw_hosts, read_hosts
+from cobblestone.simulator.population import PopulationRun, run_population
+from cobblestone.simulator.population_report import as_data, as_text, view_of
+from cobblestone.simulator.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
+from cobblestone.simulator.shared_project import Tally
+
+BASE = PolicyChoice()
+POLICIES = [
+    PolicyChoice.parse(t)
+    for t in ("CS1_WF1_WS1_JC1", "CS2_WF2_WS2_JC2", "CS3_WF3_WS2_JC2", "CS4_WF4_WS1_JC2", "CS4_WF4_WS2_JC2")
+]
+
+
+def world(server: ServerModel, *, days: float = 2.0, bound: float = 2 * DAY, errors: float = 0.0) -> Scenario:
+    app = AppModel(
+        latency_bound=bound, flops_estimate=6e13, sizes=JobSizes(mean=6e13, stdev=2e13), error_rate=errors
+    )
+    project = ProjectModel(name="P", apps=(app,), server=server)
+    return replace(presets.base(), duration=days * DAY, projects=(project,))
+
+
+def run(scenario: Scenario, policy: PolicyChoice = BASE, *, hosts: int = 3, seed: int = 1) -> PopulationRun:
+    return run_population(scenario, draw_hosts(hosts, seed=seed), policy, seed=seed)
+
+
+def tally(result: PopulationRun) -> Tally:
+    return result.tallies[0]
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    quorum=st.integers(1, 3),
+    extra=st.integers(0, 2),
+    wrong=st.sampled_from([0.0, 0.3]),
+    errors=st.sampled_from([0.0, 0.3]),
+    workunits=st.sampled_from([0, 10]),
+    rate=st.sampled_from([0.0, 5.0]),
+    bound=st.sampled_from([0.3 * DAY, 2 * DAY]),
+    policy=st.sampled_from(POLICIES),
+    seed=st.integers(0, 1000),
+)
+def test_nothing_is_lost_between_hosts_and_servers(
+    quorum: int,
+    extra: int,
+    wrong: float,
+    errors: float,
+    workunits: int,
+    rate: float,
+    bound: float,
+    policy: PolicyChoice,
+    seed: int,
+) -> None:
+    server = ServerModel(
+        min_quorum=quorum,
+        target_results=quorum + extra,
+        wrong_rate=wrong,
+        workunits=workunits,
+        workunits_per_day=rate,
+    )
+    # the run asserts the balance of every host's books and that servers booked what hosts reported
+    result = run(world(server, days=0.5, bound=bound, errors=errors), policy, hosts=2, seed=seed)
+    found = tally(result)
+    assert found.done + found.failed <= found.workunits
+    assert found.workunits <= (workunits or found.workunits)
+    assert found.reported <= found.sent
+    assert found.valid >= 0
+    view = view_of(found, result.scenario.duration)
+    for part in (view.late, view.timed_out, view.errors, view.wasted, view.empty, view.failed_workunits):
+        assert -1e-9 <= part <= 1.0
+
+
+def test_a_finite_batch_is_finished_whatever_goes_wrong() -> None:
+    server = ServerModel(workunits=12, min_quorum=2, target_results=2, wrong_rate=0.1)
+    found = tally(run(world(server, days=12.0, errors=0.1)))
+    assert found.workunits == 12
+    assert found.done + found.failed == 12
+    assert found.sent > 24  # errors and disagreement were made good by further results
+
+
+def test_a_quorum_of_two_costs_twice_the_work() -> None:
+    one = tally(run(world(ServerModel(), days=5.0)))
+    two = tally(run(world(ServerModel(min_quorum=2, target_results=2), days=5.0)))
+    assert one.done / two.done == pytest.approx(2.0, rel=0.35)
+    assert one.spare_flops == 0.0
+
+
+def test_spare_results_are_wasted_and_make_it_faster() -> None:
+    plain = run(world(ServerModel(min_quorum=1, target_results=1), days=5.0))
+    spare = run(world(ServerModel(min_quorum=1, target_results=2), days=5.0))
+    assert tally(spare).spare_flops > 0.3 * tally(spare).needed_flops
+    assert tally(plain).spare_flops == 0.0
+
+
+def test_deadlines_that_pass_make_new_results() -> None:
+    found = tally(run(world(ServerModel(), bound=0.3 * DAY, days=6.0)))
+    assert found.timed_out > 0
+    assert found.late > 0
+    assert found.sent > found.workunits - found.done
+
+
+@pytest.mark.parametrize("policy", POLICIES[2:4], ids=str)
+def test_the_same_seed_gives_the_same_population(policy: PolicyChoice) -> None:
+    scenario = world(ServerModel(min_quorum=2, target_results=2, wrong_rate=0.1), errors=0.1)
+    first = tally(run(scenario, policy))
+    assert first == tally(run(scenario, policy))
+    assert first != tally(run(scenario, policy, seed=2))
+
+
+def test_two_policies_meet_the_same_hosts_and_jobs() -> None:
+    scenario = world(ServerModel())
+    one, two = run(scenario, BASE), run(scenario, POLICIES[2])
+    assert [b.available for b in one.books] == [b.available for b in two.books]
+
+
+def test_the_first_hosts_are_the_same_whatever_their_number() -> None:
+    assert draw_hosts(3, seed=5) == draw_hosts(10, seed=5)[:3]
+
+
+def test_table_and_data_give_mean_and_interval_over_replicates() -> None:
+    scenario = world(ServerModel())
+    results = {str(BASE): [run(scenario, seed=s) for s in (1, 2, 3)]}
+    assert "±" in as_text(results)
+    policies = as_data(results)["policies"]
+    assert isinstance(policies, dict)
+    cell = policies[str(BASE)]["metrics"]["P"]["gflops"]
+    assert cell["half_width"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ncpus,flops,fraction,mean_on\n2,1e9,0.5,x\n", "line 2: mean_on = 'x'"),
+        ("ncpus,flops,fraction,mean_on\n2,1e9,1.5,100\n", "line 2: host, availability: fraction = 1.5"),
+        ("ncpus,flops,fraction,mean_on\n0,1e9,0.5,100\n", "ncpus = 0 is not possible; allowed: 1 to 1024"),
+        ("ncpus,flops,fraction,mean_on\n1.5,1e9,0.5,100\n", "ncpus = 1.5 is not possible"),
+        ("ncpus,flops\n2,1e9\n", "line 2: fraction = None"),
+        ("", "no host"),
+    ],
+)
+def test_a_bad_table_of_hosts_gets_one_error(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "hosts.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_hosts(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_jobs_that_many_hosts_cannot_share_are_refused() -> None:
+    app = AppModel(cpus=2.0)
+    scenario = replace(presets.base(), projects=(ProjectModel(name="P", apps=(app,)),))
+    with pytest.raises(ConfigError, match="cpus = 1"):
+        run(scenario)
