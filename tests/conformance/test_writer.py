@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.postgres_server import PostgresServer
@@ -14,7 +16,7 @@ from cobblestone.store import people
 from cobblestone.store.database import Store, Transaction
 
 
-def add(store: Store, title: str) -> object:
+def add(store: Store, title: str) -> Future[Any]:
     return store._writer.submit(lambda tx: people.add_news(tx, title, "text", now=1.0))
 
 

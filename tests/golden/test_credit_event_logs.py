@@ -103,7 +103,7 @@ def seconds(credit: float) -> dict[str, Any]:
 
 
 def modes(found: Replay, n: int) -> list[str]:
-    return [MODES[mode].value for mode in last(found.modes, n)]
+    return [MODES[int(mode)].value for mode in last(found.modes, n)]
 
 
 # ------------------------------------------------------------------------------------------ first system

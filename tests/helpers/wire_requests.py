@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from cobblestone.wire.host_report import CoprocRequest
-from cobblestone.wire.scheduler_request import MsgFromHost, ReportedFile, ReportedResult, SchedulerRequest
+from cobblestone.wire.scheduler_request import (
+    ClientAppVersion,
+    MsgFromHost,
+    ReportedFile,
+    ReportedResult,
+    SchedulerRequest,
+)
 
 COPROC_TAGS = {
     "NVIDIA": "coproc_cuda",
@@ -46,7 +52,7 @@ def written_file(file: ReportedFile) -> str:
 
 def written_result(result: ReportedResult) -> str:
     skipped = {"exit_status", "exit_status_present", "stderr", "error_message", "files"}
-    names = [name for name in result.__slots__ if name not in skipped]
+    names = [name for name in ReportedResult.__annotations__ if name not in skipped]
     exit_status = element("exit_status", result.exit_status) if result.exit_status_present else ""
     return (
         f"<result>\n{elements(result, *names)}{exit_status}"
@@ -106,7 +112,7 @@ def written_request(request: SchedulerRequest) -> bytes:
     top += "".join(f"<file_info>\n{elements(file)}</file_info>\n" for file in request.sticky_files)
     top += "<app_versions>\n"
     for version in request.app_versions:
-        names = [name for name in version.__slots__ if not name.startswith("coproc")]
+        names = [name for name in ClientAppVersion.__annotations__ if not name.startswith("coproc")]
         coproc = ""
         if version.coproc_type:
             coproc = element("type", version.coproc_type) + element("count", version.coproc_count)

@@ -8,7 +8,7 @@ from tests.helpers.visitors import Visitor
 
 
 def language_of(text: str) -> str:
-    return html.fromstring(text).get("lang")
+    return html.fromstring(text).get("lang") or ""
 
 
 def test_pages_come_in_the_language_that_the_browser_asks_for(world: World) -> None:

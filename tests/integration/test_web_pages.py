@@ -6,6 +6,7 @@ import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from lxml import html
@@ -378,7 +379,7 @@ def count_steps(db: Database, read: Callable[[Database], object]) -> int:
         steps += 1
         return 0
 
-    connection = db._connection
+    connection: Any = db._connection  # SQLite's own, below the layer
     connection.set_progress_handler(tick, 100)
     try:
         read(db)

@@ -500,7 +500,7 @@ def descriptions() -> st.SearchStrategy[HostDescription]:
 def test_capacity_is_never_negative_and_leaves_at_least_one_cpu(
     description: HostDescription, numbers: list[float]
 ):
-    computing = ComputingPreferences(**dict(zip(ComputingPreferences.__slots__, numbers, strict=True)))
+    computing = ComputingPreferences(**dict(zip(ComputingPreferences.__annotations__, numbers, strict=True)))
     limits = DispatchLimits()
     capacity = usable_capacity(description, computing, preferences=ProjectPreferences(), limits=limits)
     assert 1 <= capacity.ncpus <= limits.max_ncpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from tests.helpers.credit_builders import (
@@ -104,7 +105,7 @@ def test_a_version_begins_at_the_factor_of_the_app() -> None:
         {"host_version": None},
     ],
 )
-def test_results_that_do_not_vote(changes: dict[str, object]) -> None:
+def test_results_that_do_not_vote(changes: dict[str, Any]) -> None:
     assert grant("steady", [facts(**changes)]).increments.versions == ()
 
 

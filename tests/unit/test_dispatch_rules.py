@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.helpers.dispatch_world import (
@@ -80,7 +81,7 @@ def test_a_pause_is_told_with_its_end():
     paused = records(record(1, max_jobs_per_day=500, bad_results=10, n_jobs_today=1, quota_day=TODAY))
     decision = choose(request(records=paused), candidates(3))
     assert codes(decision) == ["pause_after_failures"]
-    assert 72 < float(decision.refusals[0].values["hours_left"]) <= 96
+    assert 72 < float(str(decision.refusals[0].values["hours_left"])) <= 96
 
 
 # Versions
@@ -169,7 +170,7 @@ def test_fine_classes_keep_families_of_processors_apart():
 # What suits a host
 
 
-def with_file(number: int, name: str, *, sticky: bool = True, **changes: object):
+def with_file(number: int, name: str, *, sticky: bool = True, **changes: Any):
     file = InputFile(name=name, open_name="in", nbytes=1, md5="", sticky=sticky)
     return candidate(number, input_files=(file,), **changes)
 
