@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
-from cobblestone.simulator import run as run_module
+from cobblestone.simulator import clients as clients_module
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
 from cobblestone.simulator.network import Network
@@ -245,7 +245,7 @@ def test_the_correction_factor_settles_at_the_error_of_the_estimates(
             super().__init__(host, network, choice, rng)
             clients.append(self)
 
-    monkeypatch.setattr(run_module, "ClassicClient", Watched)
+    monkeypatch.setattr(clients_module, "ClassicClient", Watched)
     late = run(replace(presets.slack(12, error=error), duration=60 * DAY)).metrics
     assert clients[0].dcf[0] == pytest.approx(error, rel=1e-3)
     assert late.waste == 0.0
