@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+import httpx
 import pytest
 from lxml import html
 from starlette.routing import Route
 from tests.helpers.api_client import ApiClient
-from tests.helpers.project_world import World
+from tests.helpers.project_world import URL, World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cobblestone.server.account_rpc import Accounts
+from cobblestone.server.app import create_app
 from cobblestone.server.web import web_routes
 from cobblestone.store import people
 
@@ -110,7 +113,11 @@ def test_guessing_over_many_accounts_is_slowed_down_by_address(make_world: Calla
 
 
 def test_behind_a_proxy_each_visitor_has_limits_of_their_own(make_world: Callable[..., World]) -> None:
-    world = make_world(limits={"lookups_per_address": 2}, server={"client_address_header": "X-Forwarded-For"})
+    world = make_world(limits={"lookups_per_address": 2})
+    behind = ProxyHeadersMiddleware(
+        create_app(world.ctx), trusted_hosts="127.0.0.1"
+    )  # as the server composes them
+    world.http = httpx.AsyncClient(transport=httpx.ASGITransport(behind), base_url=URL)
 
     def ask(address: str) -> str:
         headers = {"X-Forwarded-For": f"9.9.9.9, {address}"}

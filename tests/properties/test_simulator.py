@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator import presets
 from cobblestone.simulator import clients as clients_module
+from cobblestone.simulator import presets
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
 from cobblestone.simulator.network import Network

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.ops.settings import Settings, parse_settings
-from cobblestone.server.rate_limits import Bucket, client_address, limit_key
+from cobblestone.server.rate_limits import Bucket, limit_key
 
 
 def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:
@@ -55,16 +54,3 @@ def test_zero_means_no_limit() -> None:
 )
 def test_an_address_counts_with_its_network(address: str, key: str) -> None:
     assert limit_key(address) == key
-
-
-def scope(*headers: tuple[bytes, bytes]) -> dict[str, object]:
-    return {"headers": list(headers), "client": ("10.0.0.1", 1234)}
-
-
-def test_a_header_counts_only_behind_a_proxy_and_then_its_last_entry() -> None:
-    forged = scope((b"x-forwarded-for", b"1.1.1.1, 2.2.2.2"), (b"x-forwarded-for", b"3.3.3.3"))
-    direct = Settings()
-    behind = parse_settings({"server": {"client_address_header": "X-Forwarded-For"}}, source="test")
-    assert client_address(forged, direct) == "10.0.0.1"
-    assert client_address(forged, behind) == "3.3.3.3"
-    assert client_address(scope(), behind) == ""

@@ -96,15 +96,6 @@ class ServerSection(Section):
         le=1_000_000,
         description="Outputs up to this size are stored in the database instead of in files.",
     )
-    client_address_header: str = Field(
-        "",
-        max_length=60,
-        pattern=r"[A-Za-z0-9-]*",
-        description=(
-            "Header in which your proxy names the visitor's address, such as X-Forwarded-For; its last entry counts. "
-            "Empty: visitors reach the server directly. Never set it without a proxy: anybody could then choose an address."
-        ),
-    )
 
 
 class DatabaseSection(Section):

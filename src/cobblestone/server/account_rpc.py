@@ -170,7 +170,7 @@ class AccountRpc:
         self._accounts = accounts
 
     def _address(self, request: Request) -> str:
-        return client_address(request.scope, self._ctx.settings)
+        return client_address(request.scope)
 
     async def get_project_config(self, request: Request) -> Response:
         """``get_project_config.php``: what a client must know before it attaches."""

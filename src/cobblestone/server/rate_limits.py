@@ -88,12 +88,8 @@ def minutes(seconds: float) -> int:
     return max(1, math.ceil(seconds / 60))
 
 
-def client_address(scope: Scope, settings: Settings) -> str:
-    """The address of whoever sent a request: from the proxy's header when there is one, else of the connection."""
-    header = settings.server.client_address_header.lower().encode()
-    if header:
-        given = b",".join(value for name, value in scope["headers"] if name == header)
-        return given.rpartition(b",")[2].strip()[:60].decode("latin-1")
+def client_address(scope: Scope) -> str:
+    """The address of whoever sent a request; behind a trusted proxy (``server.trusted_proxies``) the one that it names."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 

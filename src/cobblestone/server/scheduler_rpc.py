@@ -36,7 +36,7 @@ class SchedulerRpc:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        body = await self._answer(scope, receive, address=client_address(scope, self._ctx.settings))
+        body = await self._answer(scope, receive, address=client_address(scope))
         await answer(send, body, "text/xml; charset=utf-8")
 
     async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:

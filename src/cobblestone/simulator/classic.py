@@ -1,6 +1,7 @@
 """The published family's client on a simulated host: calls the policies at events and carries out what they
 decide.
 """
+# length: one client; its steps share its state.
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class Visit:
     @property
     def address(self) -> str:
         """The visitor's address, for rate limits."""
-        return client_address(self.request.scope, self.ctx.settings)
+        return client_address(self.request.scope)
 
     @property
     def here(self) -> str:
