@@ -363,6 +363,21 @@ def test_a_host_with_wrong_answers_is_throttled_like_one_that_crashes(make_world
     assert world.query("SELECT DISTINCT bad_results FROM host_app_version WHERE host_id > 1") == [(0,)]
 
 
+def test_the_owner_of_a_failing_computer_gets_a_mail_a_week_unless_it_is_not_wanted(make_world):
+    world = make_world(scheduler={"max_jobs_per_day_init": 2})
+    world.add_jobs(world.add_app(rules=PATIENT), n=200)
+    for name in ("alice", "quiet"):
+        user = world.user(name)
+        if name == "quiet":
+            world.write(lambda tx: tx.execute("UPDATE user_account SET send_email = 0 WHERE id = 2"))
+        host = world.host(user, p_ncpus=2)
+        run_bad_host(world, host, 6, lambda host, names: host.rpc(reports=[failed(each) for each in names]))
+    ((recipient, subject, body),) = world.query("SELECT recipient, subject, body FROM mail")
+    assert recipient == "alice@example.org"
+    assert "your computer 1 fails" in subject
+    assert "Look at the failed tasks" in body
+
+
 def test_a_host_that_never_reports_holds_no_more_than_a_new_one_may(make_world):
     world = make_world(scheduler={"max_jobs_per_day_init": 2})
     limits = JobLimits(rsc_fpops_est=1e12, delay_bound=5 * 86400.0)

@@ -28,6 +28,7 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.host_description import describe_host
 from cobblestone.server.host_quality import record_after_report
 from cobblestone.server.job_blocks import add_jobs
+from cobblestone.server.owner_mails import tell_owner
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
 from cobblestone.server.sending import WorkSender
 from cobblestone.server.work_request import project_preferences, with_capacity, work_request
@@ -342,7 +343,7 @@ class Exchange:
         if self._resend(request, in_progress):
             return
         if message.wants_work or always:
-            self._send_new(request)
+            self._send_new(request, user)
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
@@ -382,12 +383,14 @@ class Exchange:
         self._add_jobs(decision.resent)
         return bool(decision.resent)
 
-    def _send_new(self, request: WorkRequest) -> None:
+    def _send_new(self, request: WorkRequest, user: User) -> None:
         sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
         decision, claimed = sender.send()
         self._add_jobs(claimed)
+        problems = sender.problems_of_host()
+        tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
-            for problem in sender.problems_of_host():
+            for problem in problems:
                 self._say(problem.text(), notice=True)
         elif self.message.wants_work:
             self._explain(decision.refusals)

@@ -36,6 +36,15 @@ def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float
     )
 
 
+def written_since(db: Database, *, recipient: str, subject: str, since: float) -> bool:
+    """Whether this person got a mail with this subject since then."""
+    found = db.one(
+        "SELECT 1 FROM mail WHERE recipient = ? AND subject = ? AND create_time >= ? LIMIT 1",
+        (recipient, subject, since),
+    )
+    return found is not None
+
+
 def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
     """Mails that are due, the one that waits longest first."""
     rows = db.query(
