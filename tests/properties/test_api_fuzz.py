@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,18 +94,16 @@ def addresses(endpoint: Endpoint[Any, Any]) -> st.SearchStrategy[str]:
     words = st.sampled_from(
         ["period", "native", "output", "ab" * 32, "%00", "%ff%fe", "..%2f..", "a%20b", "query"]
     )
-    return st.tuples(ids, ids, words).map(
-        lambda drawn: (
-            endpoint.path.replace("{batch_id:int}", drawn[0])
-            .replace("{job_id:int}", drawn[1])
-            .replace("{version_id:int}", drawn[0])
-            .replace("{token_id:int}", str(int(drawn[1]) + 1000))  # our own token stays
-            .replace("{team_id:int}", drawn[0])
-            .replace("{host_id:int}", drawn[0])
-            .replace("{workunit}", drawn[0])
-            .replace("{name}", drawn[2])
-        )
-    )
+
+    def filled(drawn: tuple[str, str, str]) -> str:
+        def number(place: re.Match[str]) -> str:
+            if place[1] == "token_id":  # our own token stays
+                return str(int(drawn[1]) + 1000)
+            return drawn[1] if place[1] == "job_id" else drawn[0]
+
+        return re.sub(r"\{(\w+):int\}", number, endpoint.path).replace("{name}", drawn[2])
+
+    return st.tuples(ids, ids, words).map(filled)
 
 
 FILE = "jf_44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"  # of the content {}

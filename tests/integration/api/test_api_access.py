@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,10 +17,8 @@ from cobblestone.store.tokens import Scope
 
 def concrete(endpoint: Endpoint[Any, Any]) -> str:
     """An address of the endpoint."""
-    path = endpoint.path.replace(":int", "")
-    for name in ("batch_id", "job_id", "version_id", "token_id", "team_id", "host_id"):
-        path = path.replace(f"{{{name}}}", "1")
-    return path.replace("{name}", "some")
+    path = endpoint.path.replace("{name}", "some")
+    return re.sub(r"\{\w+:int\}", "1", path)
 
 
 PROTECTED = [endpoint for endpoint in ENDPOINTS if endpoint.scope is not None]

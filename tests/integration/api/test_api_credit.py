@@ -47,6 +47,7 @@ def test_an_app_is_made_and_changed_with_its_credit_options(world: World):
         "host_scale_check": True,
         "partial": False,
         "per_cpu_second": 0.0,
+        "function": "",
     }
     assert api.get("/apps/a") == changed
 
