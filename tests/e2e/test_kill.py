@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Iterator[tuple[Server, list[str]]]:
         server.stop()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
     project: tuple[Server, list[str]], rng: random.Random
 ):
