@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 import hypothesis.strategies as st
-from hypothesis import note, settings
+from hypothesis import given, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
@@ -298,3 +298,18 @@ class WorkunitLife(RuleBasedStateMachine):
 
 TestWorkunitLife = WorkunitLife.TestCase
 TestWorkunitLife.settings = settings(max_examples=6 * settings().max_examples)
+
+
+@given(patience=st.sampled_from([500.0, 1.0]))
+def test_a_report_that_missed_an_older_result_is_followed_by_a_whole_one(patience: float):
+    life = WorkunitLife()
+    rules = ReplicationRules(
+        min_quorum=2, target_nresults=2, max_error_results=0, max_total_results=3, max_success_results=2
+    )
+    life.submit(rules=rules, delete_delay=0.0, committed=False)
+    life.hosts_work(answers=[1, 0], patience=500.0)
+    life.validator_finds_all_usable()
+    life.hosts_work(answers=[0], patience=patience)
+    found = iter(["usable", "unseen", "usable"])
+    life.validate(lambda: next(found))
+    life.teardown()

@@ -274,12 +274,14 @@ def _judge_set(docket: _Docket, now: float) -> ValidationDecision:
     if verdict.canonical_id is not None:
         _crown(docket, verdict, verdict.canonical_id)
         return docket.decision(next_check=now if unseen or docket.postponed else None)
+    if (
+        unseen
+    ):  # the facts are incomplete: have the validator look at all of them, which new results make it do
+        return docket.decision(next_check=now)
     for result in viable:
         if result.id in usable and result.validate_state is not ValidateState.INCONCLUSIVE:
             effect = MarkInconclusive(result_id=result.id)
             docket.add(effect, "inconclusive", "{result} has no quorum yet", result=result.name)
-    if unseen:  # the facts are incomplete: have the validator look at all of them
-        return docket.decision(next_check=now)
     if docket.postponed:
         return docket.decision(next_check=now if docket.unusable else _retry(view, now))
     if _want_more(docket, len(usable)) or docket.unusable:
