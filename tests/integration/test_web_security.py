@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -114,9 +115,8 @@ def test_guessing_over_many_accounts_is_slowed_down_by_address(make_world: Calla
 
 def test_behind_a_proxy_each_visitor_has_limits_of_their_own(make_world: Callable[..., World]) -> None:
     world = make_world(limits={"lookups_per_address": 2})
-    behind = ProxyHeadersMiddleware(
-        create_app(world.ctx), trusted_hosts="127.0.0.1"
-    )  # as the server composes them
+    app: Any = create_app(world.ctx)  # Starlette, uvicorn and httpx each have their own types for ASGI
+    behind: Any = ProxyHeadersMiddleware(app, trusted_hosts="127.0.0.1")  # as the server composes them
     world.http = httpx.AsyncClient(transport=httpx.ASGITransport(behind), base_url=URL)
 
     def ask(address: str) -> str:
