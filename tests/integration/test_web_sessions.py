@@ -149,7 +149,9 @@ def test_a_cookie_that_was_changed_is_worth_nothing(world: World) -> None:
     visitor = Visitor(world).log_in("ada")
     (cookie,) = visitor.http.cookies.jar
     assert cookie.value is not None
-    for value in (cookie.value[:-1] + ("A" if cookie.value[-1] != "A" else "B"), "x" * 3000, "{}", ""):
+    # Not the last character of the signature: some of its bits are padding, which base64 ignores.
+    head, changed, tail = cookie.value[:-10], cookie.value[-10], cookie.value[-9:]
+    for value in (head + ("A" if changed != "A" else "B") + tail, "x" * 3000, "{}", ""):
         forged = Visitor(world)
         forged.http.cookies.set(cookie.name, value)
         assert forged.get("/home.php").status_code == 303
