@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,14 @@ def test_a_taken_port_is_avoided_and_said(cli: Cli, monkeypatch):
         assert "listens on port" in cli(f"project create other --port {port}").err
 
 
-def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path):
+def test_a_folder_that_is_held_for_a_moment_is_waited_for(cli: Cli, sky: Path):
+    held = ProjectFolder(sky).lock()
+    threading.Timer(0.5, held.close).start()
+    cli("app list -p sky")
+
+
+def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cobblestone.sdk.connection.HELD_SECONDS", 0.2)
     with ProjectFolder(sky).lock():
         assert "already open in" in cli("app list -p sky", status=1).err
         assert "already open in" in cli("run sky", status=1).err

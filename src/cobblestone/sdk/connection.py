@@ -17,7 +17,7 @@ from cobblestone.domain.errors import Busy, Conflict, NotFound
 from cobblestone.ops.environment import person
 from cobblestone.sdk.errors import RequestRefused, Unreachable
 from cobblestone.sdk.in_process import open_in_process
-from cobblestone.sdk.locate import Target
+from cobblestone.sdk.locate import Target, locate
 
 T = TypeVar("T")
 
@@ -26,6 +26,8 @@ ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 60.0
+HELD_SECONDS = 10.0
+"""How long to wait for a folder that another process holds without saying where it listens."""
 LOCAL_NAMES = ("127.", "localhost", "[::1]")
 _AGAIN = (429, 502, 503, 504)
 
@@ -170,10 +172,25 @@ class Connection:
 def open_connection(target: Target) -> Connection:
     """Connect to a project: over HTTP if its server runs, else by opening the folder in this process.
 
+    A server that is starting holds its folder before it says where it listens, and a command is done with it soon: such
+    a folder is tried again for `HELD_SECONDS`.
+
     Raises:
         Unreachable: no address answers.
         Busy: the folder is open in another process that cannot be reached.
     """
+    end = time.monotonic() + HELD_SECONDS
+    while True:
+        try:
+            return _open(target)
+        except Busy:
+            if target.folder is None or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+            target = locate(target.folder, target.token)
+
+
+def _open(target: Target) -> Connection:
     headers = {
         "Authorization": f"Bearer {target.token}",
         "Accept": "application/json",

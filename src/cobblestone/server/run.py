@@ -269,14 +269,15 @@ async def _serve(
     )
     await asyncio.to_thread(ctx.join_crew, roles)
     async with run_daemons(ctx, roles):
+        # Before the first answer, so that whoever sees the server answer also finds its address.
+        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
+        if Role.WEB in roles:
+            write_durably(ctx.folder.run_file, json.dumps(running).encode())
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         guard = asyncio.create_task(close_silent_connections(server, ctx.settings.server.idle_seconds))
         while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
             await asyncio.sleep(0.01)
         server.listen_to_signals()
-        running = {"url": ctx.master_url, "pid": os.getpid(), "started": ctx.started}
-        if Role.WEB in roles:
-            write_durably(ctx.folder.run_file, json.dumps(running).encode())
         log.info(
             "project_running",
             url=ctx.master_url,
