@@ -6,16 +6,27 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
-from tests.helpers.project_world import World
-from tests.helpers.volunteers import Volunteers, populate
+from tests.browser.windows import LOOKS, OpenPage, RunningSite, Watched
+from tests.helpers.project_world import World, failed
+from tests.helpers.volunteers import PASSWORD, email, fetch, populate
 
+from cobblestone.domain.apps import App
+from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.work import ReplicationRules
+from cobblestone.policy.rollout import RolloutPlan
+from cobblestone.server import operations, rollout
 from cobblestone.server.app import create_app
 from cobblestone.server.daemons.accounts import AppCreditFollower
+from cobblestone.server.daemons.watcher import Watcher
+from cobblestone.store import apps, interventions
+from cobblestone.store.audit import Actor
+from cobblestone.store.database import Transaction
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -30,14 +41,6 @@ FLAGS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunningSite:
-    """Where the pages are, and who is there."""
-
-    url: str
-    people: Volunteers
-
-
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     listener = socket.create_server(("127.0.0.1", 0))
@@ -50,6 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     }
     world = World(tmp_path_factory.mktemp("browser") / "project", project=project)
     people = populate(world, random.Random(7))
+    ids = run_for_a_while(world)
     world.now += 120
     while world.run(AppCreditFollower(world.ctx).step()):
         pass
@@ -57,11 +61,58 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")
     thread.start()
-    yield RunningSite(url=url, people=people)
+    yield RunningSite(url=url, people=people, ids=ids)
     server.should_exit = True
     thread.join()
     listener.close()
     world.close()
+
+
+def run_for_a_while(world: World) -> dict[str, int]:
+    """What an operator sees: samples, an app of two versions, batches of which jobs failed, an audit log; Olga is the operator.
+
+    Each thing is for one test, so that none disturbs another.
+    """
+    key = world.user("olga")
+    olga = int(world.value("SELECT id FROM user_account WHERE email_addr = ?", email("olga")))
+    world.write(lambda tx: interventions.set_role(tx, olga, "operator"))
+    host = world.host(key, domain_name="gabbro.with-a-rather-long-name.of-some-university.example.org")
+    host.rpc()
+    app = world.add_app(
+        "transit", rules=ReplicationRules(min_quorum=1, target_nresults=1, max_error_results=0)
+    )
+    batch_ids: dict[str, int] = {}
+    for name in ("failed", "retried"):
+        batch_ids[f"{name}_batch"] = world.add_jobs(app, 3).id
+        world.now += 90
+        names = fetch(host)
+        host.rpc(reports=[failed(each, exit_status=-1073741819) for each in names])
+        world.settle()
+    batch_ids["cancelled_batch"] = world.add_jobs(app, 5).id
+    actor = Actor(name=f"user:{olga} Olga", origin="web 2001:db8:85a3::8a2e:370:7334")
+    reason = "Each of its tasks ends in a memory error; please look at its memory."
+    world.write(lambda tx: operations.block_host(tx, world.ctx, host.id, reason, actor))
+    newest = world.write(lambda tx: add_newer_version(tx, app, now=world.now))
+    plan = RolloutPlan(stages=(0.05, 0.25, 1.0))
+    world.write(lambda tx: rollout.start_rollout(tx, newest, plan, actor, now=world.now))
+    watcher = Watcher(world.ctx)
+    for n in range(12):
+        world.add_jobs(app, 1 + n % 4)
+        world.run(watcher.step())
+        world.now += 1801
+    open_workunit = "SELECT MAX(id) FROM workunit WHERE completed_seq IS NULL AND error_mask = 0"
+    return {
+        "olga": olga,
+        "blocked_host": host.id,
+        "open_workunit": int(world.value(open_workunit)),
+        **batch_ids,
+    }
+
+
+def add_newer_version(tx: Transaction, app: App, *, now: float) -> AppVersionId:
+    """Another version of an app, with the same files."""
+    (first,) = apps.list_versions(tx, app.id)
+    return apps.add_version(tx, replace(first, version_num=0), now=now).id
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +122,25 @@ def browser(site: RunningSite) -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, site: RunningSite) -> Iterator[OpenPage]:
+    """Open browser windows, logged in as somebody or not."""
+    contexts: list[Any] = []
+
+    def open_(look: str = "desktop", *, log_in: str = "", **options: Any) -> Watched:
+        context = browser.new_context(base_url=site.url, **{**LOOKS[look], **options})
+        contexts.append(context)
+        watched = Watched(context.new_page())
+        if log_in:
+            watched.page.goto("login.php")
+            watched.page.get_by_label("E-mail address").fill(email(log_in))
+            watched.page.get_by_label("Password").fill(PASSWORD)
+            watched.page.get_by_role("button", name="Log in").click()
+            assert watched.page.get_by_role("heading", name="Your account").is_visible()
+        return watched
+
+    yield open_
+    for context in contexts:
+        context.close()

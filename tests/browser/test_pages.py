@@ -1,28 +1,10 @@
-"""The pages in a browser: quiet console, nothing from elsewhere, no sideways scrolling, keyboard, with and without scripts.
-
-Set the environment variable ``SCREENSHOTS`` to a folder to look at them.
-"""
+"""The pages in a browser: quiet console, nothing from elsewhere, no sideways scrolling, keyboard, with and without scripts."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
-
 import pytest
-from playwright.sync_api import Browser, Page
-from tests.browser.conftest import RunningSite
+from tests.browser.windows import LOOKS, OpenPage, RunningSite, look_at
 from tests.helpers.volunteers import PASSWORD, email
-
-LOOKS: dict[str, dict[str, Any]] = {
-    "tablet": {"viewport": {"width": 768, "height": 1024}, "color_scheme": "light"},
-    "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "dark-phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "is_mobile": True},
-}
 
 #: Address by name; ``{kind}`` is the id of a result of that kind.
 PUBLIC = {
@@ -68,69 +50,18 @@ OWN = {
 }
 
 
-class Watched:
-    """A page, what its console said, and which hosts it asked."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.console: list[str] = []
-        self.hosts: set[str] = set()
-        page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self.console.append(str(error)))
-        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
-
-
-@pytest.fixture
-def open_page(browser: Browser, site: RunningSite) -> Iterator[Callable[..., Watched]]:
-    """Open browser windows; those that are logged in belong to Ada."""
-    contexts: list[Any] = []
-
-    def open_(look: str = "desktop", *, log_in: bool = False, **options: Any) -> Watched:
-        context = browser.new_context(base_url=site.url, **{**LOOKS[look], **options})
-        contexts.append(context)
-        watched = Watched(context.new_page())
-        if log_in:
-            watched.page.goto("login.php")
-            watched.page.get_by_label("E-mail address").fill(email("ada"))
-            watched.page.get_by_label("Password").fill(PASSWORD)
-            watched.page.get_by_role("button", name="Log in").click()
-            assert watched.page.get_by_role("heading", name="Your account").is_visible()
-        return watched
-
-    yield open_
-    for context in contexts:
-        context.close()
-
-
-def address(site: RunningSite, template: str) -> str:
-    return template.format(**site.people.results, **site.people.user_ids)
-
-
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("own", [False, True], ids=["visitor", "volunteer"])
 def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
-    site: RunningSite, open_page: Callable[..., Watched], look: str, own: bool
+    site: RunningSite, open_page: OpenPage, look: str, own: bool
 ) -> None:
-    folder = os.environ.get("SCREENSHOTS")
-    watched = open_page(look, log_in=own)
-    page = watched.page
-    for name, template in (OWN if own else PUBLIC).items():
-        response = page.goto(address(site, template))
-        assert response is not None
-        assert response.status == {"missing": 404, "private": 403, "link-too-old": 410}.get(name, 200), name
-        if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=f"{folder}/{name}-{look}.png", full_page=True)
-        width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width <= visible, f"{name} is {width} pixels wide on a screen of {visible}"
-    expected = [
-        line for line in watched.console if not any(status in line for status in ("404", "403", "410"))
-    ]
-    assert expected == []
-    assert watched.hosts == {urlsplit(site.url).netloc}
+    watched = open_page(look, log_in="ada" if own else "")
+    look_at(
+        watched, site, OWN if own else PUBLIC, look, {"missing": 404, "private": 403, "link-too-old": 410}
+    )
 
 
-def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: Callable[..., Watched]) -> None:
+def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) -> None:
     page = open_page().page
     page.goto("login.php")
     order: list[str] = []
@@ -151,8 +82,8 @@ def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: Callable[...
     assert page.get_by_role("heading", name="Your account").is_visible()
 
 
-def test_everything_works_without_scripts(open_page: Callable[..., Watched]) -> None:
-    page = open_page(java_script_enabled=False, log_in=True).page
+def test_everything_works_without_scripts(open_page: OpenPage) -> None:
+    page = open_page(java_script_enabled=False, log_in="ada").page
     page.get_by_role("link", name="All tasks").click()
     page.get_by_label("State").get_by_role("link", name="Valid", exact=False).first.click()
     assert page.get_by_role("heading", name="Your tasks").is_visible()
@@ -160,7 +91,7 @@ def test_everything_works_without_scripts(open_page: Callable[..., Watched]) -> 
     assert page.get_by_role("link", name="Log in").is_visible()
 
 
-def test_live_figures_are_refreshed_in_place(open_page: Callable[..., Watched]) -> None:
+def test_live_figures_are_refreshed_in_place(open_page: OpenPage) -> None:
     page = open_page().page
     page.clock.install()
     page.goto("")
@@ -173,7 +104,7 @@ def test_live_figures_are_refreshed_in_place(open_page: Callable[..., Watched]) 
     assert page.evaluate("document.querySelector('#live').dataset.before") == "1"
 
 
-def test_what_was_typed_stays_when_a_form_is_refused(open_page: Callable[..., Watched]) -> None:
+def test_what_was_typed_stays_when_a_form_is_refused(open_page: OpenPage) -> None:
     page = open_page().page
     page.goto("join.php")
     page.get_by_label("Name").fill("Eve")

@@ -10,6 +10,7 @@ from email.message import Message
 from typing import Any
 
 import pytest
+import segno
 from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
@@ -268,6 +269,33 @@ def give_password(world: World, name: str = "ada") -> Visitor:
     answer = visitor.send("/login.php", email_addr=email(name), passwd=PASSWORD)
     assert answer.headers["location"].startswith("/login_code.php")
     return visitor
+
+
+def test_the_second_factor_is_shown_as_a_picture_of_its_address(world: World) -> None:
+    world.user("ada")
+    visitor = Visitor(world).log_in("ada")
+    page = html.fromstring(visitor.get("/security.php").text)
+    (address,) = page.xpath("//a[starts-with(@href, 'otpauth://')]/@href")
+    (drawn,) = page.xpath("//*[@class='qr']/*[local-name() = 'svg']")
+    assert dark_modules(drawn) == [list(row) for row in segno.make_qr(address, error="m").matrix]
+    back, _lines = drawn.xpath(".//*[local-name() = 'path']")
+    assert back.get("fill") == "#fff", "read also where the page is dark"
+
+
+def dark_modules(svg: Any) -> list[list[int]]:
+    """The modules that the lines of a QR code cover, without the quiet zone."""
+    size = int(svg.get("viewbox").split()[2])
+    modules = [[0] * size for _ in range(size)]
+    x, y = 0, 0.0
+    for command, numbers in re.findall(r"([Mmh])([-\d. ]+)", svg.xpath(".//*[@stroke]/@d")[0]):
+        values = [float(number) for number in numbers.split()]
+        if command == "h":
+            for place in range(x, x + int(values[0])):
+                modules[int(y)][place] = 1
+            x += int(values[0])
+        else:
+            x, y = (int(values[0]), values[1]) if command == "M" else (x + int(values[0]), y + values[1])
+    return [row[4:-4] for row in modules[4:-4]]
 
 
 def test_the_second_factor_is_asked_for_and_opens_the_account(world: World) -> None:

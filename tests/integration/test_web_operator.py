@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 from lxml import html
-from tests.helpers.project_world import World
+from tests.helpers.project_world import URL, World
 from tests.helpers.visitors import Visitor, text_of
-from tests.helpers.volunteers import Volunteers, populate
+from tests.helpers.volunteers import Volunteers, email, populate
 
 from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
@@ -72,6 +72,8 @@ PAGES = (
     "/ops_host.php?id=1",
     "/ops_user.php?id={bruno}",
     "/ops_versions.php",
+    "/ops_news.php",
+    "/ops_news.php?id=1",
     "/ops_audit.php",
     "/ops_audit.php?target=host+1",
 )
@@ -164,6 +166,78 @@ def test_a_version_is_rolled_out_in_stages_held_and_withdrawn(village: Village):
     assert village.act("/ops_versions.php", "roll_back") == 303
     page = text_of(village.operator.get("/ops_versions.php"))
     assert "withdrawn" in page
+
+
+def test_news_reach_pages_and_feed_as_they_were_typed_are_edited_and_withdrawn(village: Village):
+    desk = village.operator
+    text = "We looked for x < y & found it.\r\n\r\nNext: <b>more</b>."
+    assert desk.send("/ops_news.php", title="  First \n light ", text=text).status_code == 303
+    number = village.world.value("SELECT MAX(id) FROM news")
+    assert "We looked for x < y & found it. Next: <b>more</b>." in text_of(desk.get(f"/news.php?id={number}"))
+    feed = village.world.get("/rss_main.php").text
+    assert "<title>First light</title>" in feed
+    assert "x &lt; y &amp; found it.<br><br>Next: &lt;b&gt;more&lt;/b&gt;." in feed
+    assert desk.send(f"/ops_news.php?id={number}", title="Second light", text="More").status_code == 303
+    feed = village.world.get("/rss_main.php").text
+    assert "First light" not in feed
+    assert f"news.php?id={number}</guid>" in feed, "the same piece of news"
+    assert desk.send(f"/ops_news.php?id={number}", action="withdraw", title="", text="").status_code == 303
+    assert "Second light" not in village.world.get("/rss_main.php").text
+    assert desk.get(f"/news.php?id={number}").status_code == 404
+    assert [entry[1:] for entry in village.audit()] == [
+        (action, f"news {number}") for action in ("publish news", "edit news", "withdraw news")
+    ]
+
+
+def test_what_is_wrong_with_news_is_told_and_what_was_typed_stays(village: Village):
+    answer = village.operator.send("/ops_news.php", title="", text="half a day's work")
+    assert answer.status_code == 422
+    assert "This is empty." in text_of(answer)
+    assert "half a day's work" in text_of(answer)
+    assert village.operator.send("/ops_news.php", title="t" * 201, text="x").status_code == 422
+    assert village.operator.send("/ops_news.php", title="t", text="ž" * 20_000 + "\a").status_code == 303
+    assert village.operator.send("/ops_news.php", title="t", text="ž" * 40_000).status_code == 400
+    assert village.operator.get("/ops_news.php?id=987").status_code == 404
+    assert [entry[1] for entry in village.audit()] == ["publish news"]
+
+
+def test_only_operators_write_news_and_only_with_a_token(village: Village):
+    wish = {"action": "publish", "title": "t", "text": "t"}
+    assert village.visitors["nobody"].post("/ops_news.php", **wish).status_code == 303
+    assert village.visitors["bruno"].post("/ops_news.php", **wish).status_code == 403
+    assert village.operator.post("/ops_news.php", **wish).status_code == 403
+    assert village.operator.post("/ops_news.php?id=1", **{**wish, "action": "withdraw"}).status_code == 403
+    assert village.world.value("SELECT COUNT(*) FROM news") == 2
+    assert village.audit() == []
+
+
+def test_a_user_is_sent_a_link_for_a_new_password_in_their_language(village: Village):
+    bruno = village.people.user_ids["bruno"]
+    village.world.write(
+        lambda tx: tx.execute("UPDATE user_account SET language = 'sk' WHERE id = ?", (bruno,))
+    )
+    assert village.act(f"/ops_user.php?id={bruno}", "send_reset") == 303
+    ((recipient, body),) = village.world.query("SELECT recipient, body FROM mail ORDER BY id DESC LIMIT 1")
+    assert recipient == email("bruno")
+    assert "Dobrý deň, Bruno" in body
+    assert village.visitors["bruno"].get("/home.php").status_code == 200, "nothing has changed yet"
+    link = next(line for line in body.splitlines() if "password_new.php" in line)
+    answer = village.visitors["nobody"].send(link.removeprefix(URL[:-1]), new_passwd="a new password")
+    assert answer.status_code == 303, text_of(answer)
+    ada = f"user:{village.people.user_ids['ada']} Ada"
+    assert village.audit() == [(ada, "send password reset", f"user {bruno}")]
+
+
+def test_the_audit_log_shows_what_changed(village: Village):
+    village.act("/ops_host.php?id=1", "block_host", reason="Its memory is broken")
+    village.act("/ops_versions.php", "rollout", stages="5, 100")
+    page = text_of(village.operator.get("/ops_audit.php"))
+    assert "blocked → Its memory is broken" in page
+    assert "fraction 1.0 → 0.05" in page
+    assert "max error rate" not in page, "as before"
+    french = text_of(village.operator.get("/ops_audit.php", headers={"Accept-Language": "fr"}))
+    assert "bloquer l'ordinateur" in french
+    assert "block host" not in french
 
 
 def test_a_search_leads_to_the_thing(village: Village):

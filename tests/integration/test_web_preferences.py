@@ -206,9 +206,12 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     world.user("ada")
     world.user("bruno")
     ada, bruno = Visitor(world).log_in("ada"), Visitor(world).log_in("bruno")
-    answer = send(ada, "/team_create.php", name="Sunny 100%", description="We <3 the Sun", url="", country="")
+    answer = send(
+        ada, "/team_create.php", name="Sunny 100%", description="We <3\r\nthe Sun", url="", country=""
+    )
     page = answer.headers["location"]
     assert page == "/team_display.php?teamid=1"
+    assert world.value("SELECT description FROM team") == "We <3\nthe Sun"
     assert "Sunny 100%" in text_of(Visitor(world).get("/teams.php?words=100%25"))
     assert "Sunny" not in text_of(Visitor(world).get("/teams.php?words=__"))
     send(bruno, page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,7 +32,7 @@ class Feeds:
                     guid=ctx.url(f"news.php?id={item.id}"),
                     link=ctx.url(f"news.php?id={item.id}"),
                     published=item.time,
-                    description=item.text,
+                    description=escape(item.text).replace("\n", "<br>"),
                 )
                 for item in items
             ),

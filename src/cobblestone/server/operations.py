@@ -10,7 +10,7 @@ from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
 from cobblestone.server.account_rpc import Accounts
 from cobblestone.server.context import ServerContext
-from cobblestone.store import account_changes, audit, batches, interventions
+from cobblestone.store import account_changes, audit, batches, interventions, people
 from cobblestone.store.audit import Actor
 from cobblestone.store.batches import MAX_JOBS_PER_CALL, Batch
 from cobblestone.store.database import Transaction
@@ -156,6 +156,28 @@ def delete_user(tx: Transaction, ctx: ServerContext, user_id: int, actor: Actor)
     """Erase an account: what is personal goes, credit stays with an unnamed user.  Raises NotFound."""
     account_changes.ask_to_erase(tx, interventions.user_or_missing(tx, user_id).id, ctx.clock())
     _note(tx, ctx, actor, "delete user", f"user {user_id}", None, {"erase": True})
+
+
+def publish_news(tx: Transaction, ctx: ServerContext, title: str, text: str, actor: Actor) -> int:
+    """Publish a piece of news, which clients show as a notice; its id."""
+    news_id = people.add_news(tx, title, text, now=ctx.clock())
+    _note(tx, ctx, actor, "publish news", f"news {news_id}", None, {"title": title, "text": text})
+    return news_id
+
+
+def edit_news(tx: Transaction, ctx: ServerContext, news_id: int, title: str, text: str, actor: Actor) -> None:
+    """Change a piece of news.  Clients that have shown it do not show it again.  Raises NotFound."""
+    before = people.set_news(tx, news_id, title, text)
+    old, new = {"title": before.title, "text": before.text}, {"title": title, "text": text}
+    _note(tx, ctx, actor, "edit news", f"news {news_id}", old, new)
+
+
+def withdraw_news(tx: Transaction, ctx: ServerContext, news_id: int, actor: Actor) -> None:
+    """Take a piece of news off the pages and the feed; a client that has shown it keeps it.  Raises NotFound."""
+    before = people.withdraw_news(tx, news_id)
+    _note(
+        tx, ctx, actor, "withdraw news", f"news {news_id}", {"title": before.title, "text": before.text}, None
+    )
 
 
 def _batch_like(tx: Transaction, ctx: ServerContext, old: Batch, name: str) -> Batch:

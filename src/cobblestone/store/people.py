@@ -241,6 +241,27 @@ def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
     return tx.insert("INSERT INTO news (title, text, time) VALUES (?, ?, ?)", (title, text, now))
 
 
+def set_news(tx: Transaction, news_id: int, title: str, text: str) -> NewsItem:
+    """Change a piece of news; what it was.  Raises NotFound."""
+    before = _news_item(tx, news_id)
+    tx.execute("UPDATE news SET title = ?, text = ? WHERE id = ?", (title, text, news_id))
+    return before
+
+
+def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
+    """Take a piece of news away; what it was.  Its number is not used again.  Raises NotFound."""
+    before = _news_item(tx, news_id)
+    tx.execute("DELETE FROM news WHERE id = ?", (news_id,))
+    return before
+
+
+def _news_item(db: Database, news_id: int) -> NewsItem:
+    row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
+    if row is None:
+        raise NotFound(f"There is no news {news_id}.")
+    return NewsItem(*row)
+
+
 def list_news(db: Database, *, limit: int = 20) -> list[NewsItem]:
     """The newest news first."""
     rows = db.query("SELECT id, title, text, time FROM news ORDER BY id DESC LIMIT ?", (limit,))

@@ -7,7 +7,7 @@ Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/*.php`` fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from urllib.parse import parse_qsl, quote_plus
@@ -143,15 +143,29 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
     return AccountInfoQuery(account_key=key)
 
 
-def parse_web_query(query: str, *, max_fields: int = MAX_QUERY_FIELDS) -> dict[str, str]:
-    """Fields of a URL's query part, the last of several.  Raises WebRpcFailure for one that is too long."""
-    if len(query) > MAX_QUERY:
+def parse_web_query(
+    query: str,
+    *,
+    max_fields: int = MAX_QUERY_FIELDS,
+    max_length: int = MAX_QUERY,
+    long_fields: Collection[str] = (),
+) -> dict[str, str]:
+    """Fields of a URL's query part or of a form, the last of several; only ``long_fields`` may hold several lines.
+
+    Raises:
+        WebRpcFailure: it is too long, or has too many fields.
+    """
+    if len(query) > max_length:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request is too long")
     try:
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
     except ValueError:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request has too many fields") from None
-    return {name: "".join(c for c in value if c >= " " and c != "\x7f") for name, value in fields}
+    return {name: _without_controls(value, "\n" if name in long_fields else "") for name, value in fields}
+
+
+def _without_controls(text: str, kept: str) -> str:
+    return "".join(c for c in text if (c >= " " and c != "\x7f") or c in kept)
 
 
 def legal_email_addr(address: str) -> bool:

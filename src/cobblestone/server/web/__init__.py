@@ -17,6 +17,7 @@ from cobblestone.server.web.app_pages import AppPages
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
 from cobblestone.server.web.operator import OperatorPages
+from cobblestone.server.web.operator_news import NewsDesk
 from cobblestone.server.web.preferences import PreferencePages
 from cobblestone.server.web.public import PublicPages
 from cobblestone.server.web.rankings import RankingPages
@@ -41,7 +42,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *RankingPages(site).routes(),
         *WorkPages(site).routes(),
         *CreditPages(site).routes(),
-        *OperatorPages(site).routes(),
+        *OperatorPages(site, security).routes(),
+        *NewsDesk(site).routes(),
         Route("/static/{name}", site.static_file),
         Route("/{path:path}", site.nothing_here),
     ]

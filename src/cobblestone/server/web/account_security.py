@@ -90,19 +90,23 @@ class AccountSecurity:
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         refuse_after(limits.mails_wait(key, email_addr, now=now))
         limits.mailed(key, email_addr, now=now)
-        code = secrets.token_urlsafe(32)
 
         def ask(tx: Transaction) -> None:
             found = people.user_by_email(tx, email_addr)
             if found is None:
                 return
-            user = found[0]
-            one_time_codes.add_codes(
-                tx, user.id, Purpose.RESET_PASSWORD, [code], now=now, expire_time=now + RESET_SECONDS
-            )
-            self._tell(tx, user, _RESET, url=self._ctx.url(f"password_new.php?code={code}"))
+            self.send_reset_link(tx, found[0])
 
         await self._ctx.store.awrite(ask)
+
+    def send_reset_link(self, tx: Transaction, user: User, *, by_operator: bool = False) -> None:
+        """Send somebody a link for a new password; the links before it are not good any more."""
+        now, code = self._ctx.clock(), secrets.token_urlsafe(32)
+        one_time_codes.add_codes(
+            tx, user.id, Purpose.RESET_PASSWORD, [code], now=now, expire_time=now + RESET_SECONDS
+        )
+        kind = _RESET_BY_OPERATOR if by_operator else _RESET
+        self._tell(tx, user, kind, url=self._ctx.url(f"password_new.php?code={code}"))
 
     async def reset_is_good(self, code: str) -> bool:
         """Whether a link for a new password may still be used."""
@@ -334,9 +338,12 @@ class AccountSecurity:
 
 
 (
-    _PASSWORD_CHANGED, _RESET, _KEYS_CHANGED, _NEW_ADDRESS, _ADDRESS_CHANGED, _FACTOR_ON, _FACTOR_OFF, _RECOVERY_USED,
-    _ERASE_ASKED,
-) = ["password", "reset", "keys", "new_address", "address", "factor_on", "factor_off", "recovery", "erase"]  # fmt: skip
+    _PASSWORD_CHANGED, _RESET, _RESET_BY_OPERATOR, _KEYS_CHANGED, _NEW_ADDRESS, _ADDRESS_CHANGED, _FACTOR_ON,
+    _FACTOR_OFF, _RECOVERY_USED, _ERASE_ASKED,
+) = (
+    "password", "reset", "reset_by_operator", "keys", "new_address", "address", "factor_on",
+    "factor_off", "recovery", "erase",
+)  # fmt: skip
 
 
 def _mail(kind: str, *, url: str, days: float) -> tuple[str, str]:
@@ -356,6 +363,13 @@ def _mail(kind: str, *, url: str, days: float) -> tuple[str, str]:
                     url,
                     _("If this was not you, do nothing: your password stays as it is."),
                 )
+            )
+        case "reset_by_operator":
+            text = _(
+                "Those who run the project send you this address: it leads to a new password, once, within two hours."
+            )
+            return _("set a new password"), "\n\n".join(
+                (text, url, _("If you did not ask them for it, do nothing: your password stays as it is."))
             )
         case "keys":
             text = _("Your account has new keys. Computers that used the old ones must be attached again.")

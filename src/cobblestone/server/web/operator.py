@@ -19,6 +19,7 @@ from cobblestone.server import operations, rollout
 from cobblestone.server.disk import database_bytes, free_bytes
 from cobblestone.server.project_figures import StateReader
 from cobblestone.server.watch import current_warnings
+from cobblestone.server.web.account_security import AccountSecurity
 from cobblestone.server.web.error_rates import error_tables
 from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit
@@ -42,8 +43,9 @@ Action = Callable[[Visit, int, Mapping[str, str], Actor], Awaitable[str]]
 class OperatorPages:
     """Pages for those who run the project."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, security: AccountSecurity) -> None:
         self._site = site
+        self._actions: Mapping[str, Action] = {**_ACTIONS, "send_reset": _send_reset(security)}
         self._state = StateReader(site.ctx)
 
     def routes(self) -> list[BaseRoute]:
@@ -60,8 +62,8 @@ class OperatorPages:
         }
         page = self._site.page
         return [
-            *(Route(f"/{name}", page(_for_operators(handler))) for name, handler in named.items()),
-            Route("/ops_do.php", page(_for_operators(self.act)), methods=["POST"]),
+            *(Route(f"/{name}", page(for_operators(handler))) for name, handler in named.items()),
+            Route("/ops_do.php", page(for_operators(self.act)), methods=["POST"]),
         ]
 
     # ------------------------------------------------------------------ looking
@@ -141,7 +143,8 @@ class OperatorPages:
             found = await visit.ctx.store.aread(load)
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
-        return visit.show(template, number=number, **found)
+        done = visit.fields.get("done") == "reset"
+        return visit.show(template, number=number, mailed=done, **found)
 
     async def versions(self, visit: Visit) -> Response:
         """App versions: success, roll-out, roll-back."""
@@ -181,25 +184,29 @@ class OperatorPages:
     async def act(self, visit: Visit) -> Response:
         """Carry out what a form asks for, and go back to the page of the thing."""
         form = await visit.form()
-        action = _ACTIONS.get(form.get("action", ""))
+        action = self._actions.get(form.get("action", ""))
         number = form.get("id", "")
         if action is None or not (number.isascii() and number.isdecimal() and len(number) <= 16):
             raise PageError(400, _("That cannot be read"), _("There is no such action."))
-        viewer = visit.viewer
-        client = visit.request.client
-        actor = Actor(
-            name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody",
-            origin=f"web {client.host if client else ''}".strip(),
-        )
         try:
-            return visit.go(await action(visit, int(number), form, actor))
+            return visit.go(await action(visit, int(number), form, actor_of(visit)))
         except NotFound as error:
             raise PageError(404, _("Not found"), str(error)) from error
         except Conflict as error:
             raise PageError(409, _("That is not possible now"), str(error)) from error
 
 
-def _for_operators(handler: Page) -> Page:
+def actor_of(visit: Visit) -> Actor:
+    """Who acts, for the audit log."""
+    viewer = visit.viewer
+    return Actor(
+        name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody", origin=f"web {visit.address}".strip()
+    )
+
+
+def for_operators(handler: Page) -> Page:
+    """The handler of a page that opens for operators only."""
+
     async def guarded(visit: Visit) -> Response:
         if visit.viewer is None:
             return visit.user_to_log_in()
@@ -313,6 +320,21 @@ async def _set_role(visit: Visit, number: int, form: Mapping[str, str], actor: A
     role = form.get("role", "")[:20]
     await _write(visit, lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
     return f"ops_user.php?id={number}"
+
+
+def _send_reset(security: AccountSecurity) -> Action:
+    async def send_reset(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+        def send(tx: Transaction) -> None:
+            user = interventions.user_or_missing(tx, number)
+            if user.erased:
+                raise Conflict(_("The account is deleted."))
+            security.send_reset_link(tx, user, by_operator=True)
+            audit.record(tx, actor, "send password reset", f"user {number}", now=visit.ctx.clock())
+
+        await _write(visit, send)
+        return f"ops_user.php?id={number}&done=reset"
+
+    return send_reset
 
 
 async def _delete_user(visit: Visit, number: int, form: Mapping[str, str], actor: Actor) -> str:

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from typing import Any
@@ -26,11 +26,12 @@ from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
 from cobblestone.server.rate_limits import client_address
-from cobblestone.server.web import languages, wording
+from cobblestone.server.web import languages, operator_wording, wording
 from cobblestone.server.web.credit_history import CreditHistories
 from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
 from cobblestone.server.web.languages import NAMES, chosen, current, ngettext, speaking
 from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.qr_code import qr_code
 from cobblestone.server.web.sessions import Session, Sessions
 from cobblestone.store.credit_history import CreditOwner
 from cobblestone.store.pages import MAX_PAGE
@@ -128,6 +129,8 @@ class Site:
             version=wording.version_number,
             client_version=wording.client_version,
             exit_status=wording.exit_status,
+            word=operator_wording.word,
+            qr_code=qr_code,
             tidy=wording.tidy_numbers,
             rac=self._rac,
             ago=self._ago,
@@ -142,6 +145,7 @@ class Site:
             static=self._static.address,
             task_status=self._task_status,
             workunit_status=wording.workunit_status,
+            changes=operator_wording.changes,
             languages=NAMES,
             language=current,
         )
@@ -357,10 +361,21 @@ class Visit:
             raise PageError(404, _("Too far back"), _("Lists end at page %(page)d.") % {"page": MAX_PAGE})
         return number or 0
 
-    async def form(self, *, max_fields: int = MAX_FORM_FIELDS) -> dict[str, str]:
-        """The fields of a posted form, once it is sure that the form is ours."""
-        body = await read_body(self.request, MAX_FORM_BYTES)
-        fields = parse_web_query(body.decode("utf-8", "replace"), max_fields=max_fields)
+    async def form(
+        self,
+        *,
+        max_fields: int = MAX_FORM_FIELDS,
+        max_bytes: int = MAX_FORM_BYTES,
+        long_fields: Collection[str] = (),
+    ) -> dict[str, str]:
+        """The fields of a posted form, once it is sure that the form is ours; ``long_fields`` may hold several lines."""
+        body = await read_body(self.request, max_bytes)
+        fields = parse_web_query(
+            body.decode("utf-8", "replace"),
+            max_fields=max_fields,
+            max_length=max_bytes,
+            long_fields=long_fields,
+        )
         if not self.site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,

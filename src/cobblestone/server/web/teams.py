@@ -21,6 +21,7 @@ from cobblestone.store.database import Database
 from cobblestone.store.pages import Order
 from cobblestone.wire.xml_writer import printable
 
+MAX_FORM_BYTES = 40_000  # of a form with a description in letters beyond ASCII, six bytes each
 MAX_DESCRIPTION = 5000
 MAX_WORDS = 100
 
@@ -91,7 +92,7 @@ class TeamPages:
         """The form for a new team."""
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=None)
-        form = await visit.form()
+        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
         problems = _problems(form)
         if not problems:
             try:
@@ -110,7 +111,7 @@ class TeamPages:
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
-        form = await visit.form()
+        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
         if form.get("action") == "hand_over":
             problems = await self._hand_over(visit, user, team, form)
         else:

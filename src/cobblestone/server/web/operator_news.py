@@ -1,0 +1,97 @@
+"""The operator's page for news: what is published stands on the pages, in the feed, and in clients as a notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.server import operations
+from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.web.operator import actor_of, for_operators
+from cobblestone.server.web.site import PageError, Site, Visit, not_found
+from cobblestone.store import pages, people
+from cobblestone.store.database import Transaction
+from cobblestone.wire.xml_writer import printable
+
+MAX_TITLE = 200
+MAX_TEXT = 20_000
+MAX_FORM_BYTES = 3 * 6 * MAX_TEXT // 2  # a letter beyond ASCII takes six bytes of a form, a rare one twelve
+LISTED = 50
+
+
+class NewsDesk:
+    """Where news are written, edited and withdrawn."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where it is."""
+        return [
+            Route("/ops_news.php", self._site.page(for_operators(self.news)), methods=["GET", "HEAD", "POST"])
+        ]
+
+    async def news(self, visit: Visit) -> Response:
+        """The list of news with a form for another one, or one piece of news in a form."""
+        number = visit.number("id")
+        if visit.request.method == "POST":
+            return await self._change(visit, number)
+        return await self._show(visit, number, {}, {})
+
+    async def _show(
+        self, visit: Visit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
+    ) -> Response:
+        status = 422 if problems else 200
+        if number is None:
+            items = await visit.ctx.store.aread(lambda db: people.list_news(db, limit=LISTED))
+            return visit.show(
+                "ops_news.html", http_status=status, items=items, item=None, typed=typed, problems=problems
+            )
+        item = await visit.ctx.store.aread(lambda db: pages.news_item(db, number))
+        if item is None:
+            raise not_found(_("news of that number"))
+        typed = typed or {"title": item.title, "text": item.text}
+        return visit.show(
+            "ops_news.html", http_status=status, items=[], item=item, typed=typed, problems=problems
+        )
+
+    async def _change(self, visit: Visit, number: int | None) -> Response:
+        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"text"})
+        ctx, actor = visit.ctx, actor_of(visit)
+        title = " ".join(printable(form.get("title", "")).split())
+        text = printable(form.get("text", "")).strip()
+        withdrawn = form.get("action") == "withdraw" and number is not None
+        problems = {} if withdrawn else _problems(title, text)
+        if problems:
+            return await self._show(visit, number, {"title": title, "text": text}, problems)
+
+        def change(tx: Transaction) -> None:
+            if number is None:
+                operations.publish_news(tx, ctx, title, text, actor)
+            elif withdrawn:
+                operations.withdraw_news(tx, ctx, number, actor)
+            else:
+                operations.edit_news(tx, ctx, number, title, text, actor)
+
+        try:
+            await ctx.store.awrite(change)
+        except NotFound as error:
+            raise PageError(404, _("Not found"), str(error)) from error
+        return visit.go("ops_news.php")
+
+
+def _problems(title: str, text: str) -> dict[str, str]:
+    """What is wrong with a piece of news, by field."""
+    found: dict[str, str] = {}
+    for name, value, most in (("title", title, MAX_TITLE), ("text", text, MAX_TEXT)):
+        if not value:
+            found[name] = _("This is empty.")
+        elif len(value) > most:
+            found[name] = _("At most %(most)d characters; these are %(length)d.") % {
+                "most": most,
+                "length": len(value),
+            }
+    return found
