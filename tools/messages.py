@@ -16,7 +16,10 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 SOURCE = Path(__file__).parents[1] / "src" / "cobblestone" / "server"
-LOCALES = SOURCE / "web" / "locales"
+LOCALES = SOURCE / "locales"
+DISPATCH = SOURCE.parent / "policy" / "dispatch"
+SENTENCES = {"reason": (2,), "_note": None, "_ask": None}
+"""What holds sentences of the dispatch policy, which volunteers read: the place of the sentence, if it is not the first."""
 METHODS = [("**.py", "python"), ("**.html", "jinja2"), ("**.txt", "jinja2")]
 OPTIONS = {
     "**.html": {"trimmed": "true", "silent": "false"},
@@ -29,7 +32,9 @@ FIXED_DATE = datetime(2026, 1, 1, tzinfo=UTC)  # so that a catalogue changes onl
 def extract() -> Catalog:
     """All texts of the program."""
     found = Catalog(charset="utf-8")
-    for file, _line, message, comments, context in extract_from_dir(SOURCE, METHODS, OPTIONS):
+    of_pages = extract_from_dir(SOURCE, METHODS, OPTIONS)
+    of_dispatch = extract_from_dir(DISPATCH, METHODS, OPTIONS, keywords=SENTENCES)
+    for file, _line, message, comments, context in [*of_pages, *of_dispatch]:
         found.add(message, locations=[(file, 0)], auto_comments=comments, context=context)
     return found
 

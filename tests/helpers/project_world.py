@@ -249,6 +249,7 @@ class SimHost:
         self.held: dict[str, Element] = {}  #: results that it has, by name
         self.outputs: dict[str, Element] = {}  #: descriptions of the output files that it may upload
         self.key = ""  #: the code signing key that it holds
+        self.headers: dict[str, str] = {}  #: of its HTTP requests to the scheduler
         self.reply = Element("")
         defaults: dict[str, Any] = {
             "domain_name": "host",
@@ -302,7 +303,7 @@ class SimHost:
             **changes,
         )
         self.request = replace(self.request, rpc_seqno=self.request.rpc_seqno + 1)
-        response = self.world.post("/cgi-bin/cgi", content=written_request(request))
+        response = self.world.post("/cgi-bin/cgi", content=written_request(request), headers=self.headers)
         assert response.status_code == 200, response.text
         reply = read_elements(response.content)
         if lose_reply:

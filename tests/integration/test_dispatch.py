@@ -366,16 +366,20 @@ def test_a_host_with_wrong_answers_is_throttled_like_one_that_crashes(make_world
 def test_the_owner_of_a_failing_computer_gets_a_mail_a_week_unless_it_is_not_wanted(make_world):
     world = make_world(scheduler={"max_jobs_per_day_init": 2})
     world.add_jobs(world.add_app(rules=PATIENT), n=200)
-    for name in ("alice", "quiet"):
+    for name in ("alice", "quiet", "jana"):
         user = world.user(name)
         if name == "quiet":
             world.write(lambda tx: tx.execute("UPDATE user_account SET send_email = 0 WHERE id = 2"))
+        if name == "jana":
+            world.write(lambda tx: tx.execute("UPDATE user_account SET language = 'sk' WHERE id = 3"))
         host = world.host(user, p_ncpus=2)
         run_bad_host(world, host, 6, lambda host, names: host.rpc(reports=[failed(each) for each in names]))
-    ((recipient, subject, body),) = world.query("SELECT recipient, subject, body FROM mail")
+    (recipient, subject, body), of_jana = world.query("SELECT recipient, subject, body FROM mail")
     assert recipient == "alice@example.org"
     assert "your computer 1 fails" in subject
     assert "Look at the failed tasks" in body
+    assert "váš počítač 3 zlyháva" in of_jana[1]
+    assert "Pozrite si neúspešné úlohy" in of_jana[2]
 
 
 def test_a_host_that_never_reports_holds_no_more_than_a_new_one_may(make_world):

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from lxml import html
-from tests.helpers.project_world import World
-from tests.helpers.visitors import Visitor
+from tests.helpers.project_world import World, failed
+from tests.helpers.visitors import Visitor, text_of
+
+NOTHING = {
+    "en": "The project has no applications yet. Nothing is wrong with this computer.",
+    "fr": "Le projet n'a pas encore d'applications. Cet ordinateur n'a aucun problème.",
+    "sk": "Projekt zatiaľ nemá aplikácie. S týmto počítačom je všetko v poriadku.",
+}
+
+
+def set_language(world: World, code: str) -> None:
+    world.write(lambda tx: tx.execute("UPDATE user_account SET language = ?", (code,)))
 
 
 def language_of(text: str) -> str:
@@ -16,6 +26,49 @@ def test_pages_come_in_the_language_that_the_browser_asks_for(world: World) -> N
     assert language_of(answer.text) == "sk"
     assert answer.headers["content-language"] == "sk"
     assert language_of(Visitor(world).get("/").text) == "en"
+
+
+def test_a_client_hears_in_its_own_language_or_the_accounts_why_there_are_no_tasks(world: World) -> None:
+    host = world.host(world.user("ada"))
+
+    def heard() -> list[str]:
+        host.rpc(ask=1)
+        return host.messages()
+
+    assert NOTHING["en"] in heard()
+    set_language(world, "sk")
+    assert [NOTHING["sk"] in heard(), "Neboli poslané žiadne úlohy" in heard()] == [True, True]
+    host.headers["Accept-Language"] = "fr_FR"
+    assert NOTHING["fr"] in heard()
+    host.headers["Accept-Language"] = "xx"
+    assert NOTHING["sk"] in heard(), "a language that there is not says nothing"
+    stranger = world.host("0" * 32)
+    stranger.headers["Accept-Language"] = "sk"
+    stranger.rpc()
+    assert stranger.messages()[0].startswith("Tento projekt nepozná kľúč vášho účtu.")
+
+
+def test_the_page_of_a_computer_tells_its_owner_why_there_are_no_tasks(world: World) -> None:
+    for name in ("ada", "bruno"):
+        world.user(name)
+    ada = Visitor(world).log_in("ada")
+    host = world.host(world.value("SELECT authenticator FROM user_account WHERE id = 1"))
+    host.rpc()
+    page = "/show_host_detail.php?hostid=1"
+    for code, sentence in NOTHING.items():
+        assert sentence in text_of(ada.get(page, headers={"Accept-Language": code}))
+    assert NOTHING["en"] not in text_of(Visitor(world).log_in("bruno").get(page))
+    world.add_jobs(world.add_app())
+    assert "it would get tasks" in text_of(ada.get(page))
+
+
+def test_a_task_says_what_was_wrong_in_the_language_of_the_page(world: World) -> None:
+    world.add_jobs(world.add_app())
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1)
+    host.rpc(reports=[failed(host.new_results()[0], exit_status=11)])
+    page = Visitor(world).get("/result.php?resultid=1", headers={"Accept-Language": "sk"})
+    assert "Program sa skončil s kódom 11." in text_of(page)
 
 
 def test_a_language_chosen_on_the_page_stays_and_leads_back(world: World) -> None:

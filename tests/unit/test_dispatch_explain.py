@@ -44,7 +44,7 @@ def test_equal_messages_are_sent_once_and_their_number_is_limited():
     twice = [explain(Code.NO_TASKS), explain(Code.NO_TASKS)]
     assert len(messages(twice)) == 1
     many = [explain(Code.BETA_APP, app=str(number)) for number in range(20)]
-    assert [each.text[0] for each in messages(many, limit=3)] == ["0", "1", "2"]
+    assert [each.reason.text()[0] for each in messages(many, limit=3)] == ["0", "1", "2"]
 
 
 def test_reasons_of_others_are_messages_of_low_priority():

@@ -8,7 +8,10 @@ import pytest
 from babel.messages import Message
 from tools import messages
 
-from cobblestone.server.web import languages, wording
+from cobblestone.domain.reasons import reason
+from cobblestone.policy.dispatch.explain import Code, explain
+from cobblestone.server import languages
+from cobblestone.server.web import wording
 
 PLACEHOLDER = re.compile(r"%\(\w+\)0?\d*[a-z]|%%|\{\w*\}")
 
@@ -66,6 +69,23 @@ def test_the_language_is_the_chosen_one_or_the_best_that_the_browser_asks_for(
     cookie: str, header: str, code: str
 ) -> None:
     assert languages.chosen(cookie, accepted=header) == code
+
+
+def test_the_language_of_a_header_is_known_only_if_it_is_named() -> None:
+    assert languages.best_of("de, sk_SK;q=0.4") == "sk"
+    assert languages.best_of("de") == languages.best_of("") == ""
+
+
+def test_a_reason_is_said_in_the_language_with_its_values() -> None:
+    little = explain(Code.DISK, need_gb=1234.5, have_gb=2)
+    with languages.speaking("fr"):
+        assert languages.said(little).startswith("Les tâches demandent 1\u202f234,5 Go de disque")
+        assert languages.said_again(little.as_json()) == languages.said(little)
+        assert languages.said(explain(Code.NO_PYTHON, app="{Ann} 100 %")).startswith("{Ann} 100 % demande")
+        own = reason("of_a_function", "It weighs {weight} kg.", weight=1.5)
+        assert languages.said(own) == languages.said_again(own.as_json()) == "It weighs 1.5 kg."
+    assert languages.said(little) == little.text()
+    assert languages.said_again({"code": "old", "text": "As it was.", "values": {}}) == "As it was."
 
 
 def test_numbers_and_dates_follow_the_language() -> None:

@@ -29,8 +29,13 @@ class Reason:
         return self.sentence.format_map(dict(self.values))
 
     def as_json(self) -> dict[str, object]:
-        """A JSON-ready form: code, values and the finished sentence."""
-        return {"code": self.code, "text": self.text(), "values": dict(self.values)}
+        """A JSON-ready form: code, values, the finished sentence, and the sentence as it can be said in another language."""
+        return {
+            "code": self.code,
+            "text": self.text(),
+            "sentence": self.sentence,
+            "values": dict(self.values),
+        }
 
 
 def reason(code: str, sentence: str, **values: Value) -> Reason:

@@ -28,6 +28,8 @@ from cobblestone.server.context import ServerContext
 from cobblestone.server.host_description import describe_host
 from cobblestone.server.host_quality import record_after_report
 from cobblestone.server.job_blocks import add_jobs
+from cobblestone.server.languages import best_of, chosen, said, speaking
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.owner_mails import tell_owner
 from cobblestone.server.report_details import counted_fpops, counted_intops, report_details
 from cobblestone.server.sending import WorkSender
@@ -85,12 +87,20 @@ class Exchange:
         self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
         self.texts: list[Message] = []
 
-    def run(self, address: str) -> SchedulerReply:
+    def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
+        """Do everything; messages are in the client's language, else in the account's."""
         found = people.user_by_authenticator(self.tx, self.message.authenticator)
+        with speaking(chosen(best_of(accepted_languages), found[0].language if found else "")):
+            return self._run(found, address)
+
+    def _run(self, found: tuple[User, bool] | None, address: str) -> SchedulerReply:
         if found is None:
             self._say(
-                "This project does not know your account key. Remove the project and add it again, with the e-mail address"
-                f" and password of your account at {self.ctx.master_url}",
+                _(
+                    "This project does not know your account key. Remove the project and add it again, with the e-mail"
+                    " address and password of your account at %(url)s"
+                )
+                % {"url": self.ctx.master_url},
                 notice=True,
             )
             self.reply.request_delay = BAD_KEY_DELAY
@@ -322,7 +332,7 @@ class Exchange:
         self.reply.code_sign_key = exchange.key
         self.reply.code_sign_key_signature = exchange.signature
         if blocked := host.blocked_reason or user.blocked_reason:
-            self._say(f"This computer gets no tasks: {blocked}", notice=True)
+            self._say(_("This computer gets no tasks: %(reason)s") % {"reason": blocked}, notice=True)
             self.reply.request_delay = BLOCKED_DELAY
             return
         always = self.offer.catalogue.always_apps and not message.dont_send_work
@@ -347,7 +357,7 @@ class Exchange:
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
-            self._say(exchange.reason.text(), notice=True)
+            self._say(said(exchange.reason), notice=True)
         return exchange.may_send_work
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
@@ -377,9 +387,12 @@ class Exchange:
         dispatching.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
         dispatching.expire(self.tx, [item.result_id for item in decision.expired], now=self.now)
         for assignment in decision.resent:
-            self._say(f"Resent lost task {assignment.candidate.result_name}")
+            self._say(_("Resent lost task %(name)s") % {"name": assignment.candidate.result_name})
         for item in decision.expired:
-            self._say(f"Didn't resend lost task {item.result_name}: {item.reason.text()}")
+            self._say(
+                _("Didn't resend lost task %(name)s: %(reason)s")
+                % {"name": item.result_name, "reason": said(item.reason)}
+            )
         self._add_jobs(decision.resent)
         return bool(decision.resent)
 
@@ -391,15 +404,15 @@ class Exchange:
         tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
             for problem in problems:
-                self._say(problem.text(), notice=True)
+                self._say(said(problem), notice=True)
         elif self.message.wants_work:
             self._explain(decision.refusals)
             self.reply.request_delay = decision.request_delay
 
     def _explain(self, refusals: Sequence[Reason]) -> None:
-        self._say("No tasks sent")
+        self._say(_("No tasks sent"))
         for entry in refusal_messages(refusals):
-            self._say(entry.text, notice=entry.priority == "notice")
+            self._say(said(entry.reason), notice=entry.priority == "notice")
 
     def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
         if assignments:

@@ -26,6 +26,7 @@ from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.server.catalogue import Offer
 from cobblestone.server.context import ServerContext
+from cobblestone.server.languages import N_
 from cobblestone.server.work_request import project_preferences, uses_gpu
 from cobblestone.store import dispatching, hosts, lifecycle, people, work
 from cobblestone.store.candidates import CandidateQueue, candidates_of_results
@@ -89,14 +90,17 @@ def explain_host(
     n = sum(request.in_progress.values())
     if not host.description.platforms:
         unseen = reason(
-            "host_not_seen", "The computer has not asked for tasks yet. It is described when its client does."
+            "host_not_seen",
+            N_("The computer has not asked for tasks yet. It is described when its client does."),
         )
         return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(unseen,))
     if host.description.platforms[0] == ANONYMOUS_PLATFORM:
         own = reason(
             "anonymous_platform",
-            "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get is "
-            "not known here. Its event log says.",
+            N_(
+                "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get"
+                " is not known here. Its event log says."
+            ),
         )
         return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(own,))
     queue = CandidateQueue()

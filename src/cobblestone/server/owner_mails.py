@@ -8,6 +8,8 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
 from cobblestone.server.context import ServerContext
+from cobblestone.server.languages import chosen, said, speaking
+from cobblestone.server.languages import gettext as _
 from cobblestone.store import mails
 from cobblestone.store.database import Transaction
 
@@ -21,14 +23,22 @@ def tell_owner(
     """Write to a computer's owner what is wrong with it, unless that was done lately or is not wanted."""
     if not problems or not user.send_email:
         return
+    with speaking(chosen(user.language)):
+        subject, body = _mail(ctx, user, host, problems)
+    if not mails.written_since(tx, recipient=user.email_addr, subject=subject, since=now - QUIET_SECONDS):
+        mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
+
+
+def _mail(ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason]) -> tuple[str, str]:
+    """Subject and text, in the current language."""
     project = ctx.settings.project
-    subject = f"{project.name}: your computer {host.id} fails"
-    if mails.written_since(tx, recipient=user.email_addr, subject=subject, since=now - QUIET_SECONDS):
-        return
-    texts = "\n\n".join(problem.text() for problem in problems)
-    page = f"{ctx.master_url}show_host_detail.php?hostid={host.id}"
-    body = (
-        f"Hello {user.name},\n\n{texts}\n\nThe computer and its tasks: {page}\n"
-        f"If you do not want such mails: {ctx.master_url}home.php\n\n{project.name}\n"
-    )
-    mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
+    subject = _("your computer %(id)d fails") % {"id": host.id}
+    paragraphs = [
+        _("Hello %(name)s,") % {"name": user.name},
+        *(said(problem) for problem in problems),
+        _("The computer and its tasks: %(page)s")
+        % {"page": ctx.url(f"show_host_detail.php?hostid={host.id}")},
+        _("If you do not want such mails, say so here: %(page)s") % {"page": ctx.url("account.php")},
+        project.name,
+    ]
+    return f"{project.name}: {subject}", "\n\n".join(paragraphs) + "\n"

@@ -36,10 +36,12 @@ class SchedulerRpc:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side."""
-        body = await self._answer(scope, receive, address=client_address(scope))
+        body = await self._answer(
+            scope, receive, address=client_address(scope), languages=_accepted_languages(scope)
+        )
         await answer(send, body, "text/xml; charset=utf-8")
 
-    async def _answer(self, scope: Scope, receive: Receive, *, address: str) -> bytes:
+    async def _answer(self, scope: Scope, receive: Receive, *, address: str, languages: str) -> bytes:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
             message = parse_scheduler_request(await read_all(scope, receive, max_bytes), max_bytes=max_bytes)
@@ -54,7 +56,7 @@ class SchedulerRpc:
             )
         locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
         reply = await self._ctx.store.awrite(
-            partial(self.transact, message=message, address=address), locks=locks
+            partial(self.transact, message=message, address=address, languages=languages), locks=locks
         )
         metrics = self._ctx.metrics
         metrics.n_sent += len(reply.results)
@@ -71,7 +73,19 @@ class SchedulerRpc:
             )
         )
 
-    def transact(self, tx: Transaction, *, message: SchedulerRequest, address: str) -> SchedulerReply:
+    def transact(
+        self, tx: Transaction, *, message: SchedulerRequest, address: str, languages: str
+    ) -> SchedulerReply:
         """Everything that one request does, inside a write of the store."""
         offer = self._offers.get(tx)
-        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(address)
+        return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(
+            address, languages
+        )
+
+
+def _accepted_languages(scope: Scope) -> str:
+    """What the client says of languages; it does when its user has chosen one."""
+    for name, value in scope["headers"]:
+        if name == b"accept-language":
+            return str(value, "latin-1")
+    return ""

@@ -281,18 +281,19 @@ def by_importance(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HostMessage:
-    """A message for a client: ``low`` goes to its event log, ``notice`` also asks the volunteer to look."""
+    """A reason to tell a client: ``low`` goes to its event log, ``notice`` also asks the volunteer to look."""
 
-    text: str
+    reason: Reason
     priority: str
 
 
 def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage, ...]:
     """The client's messages for these reasons, most important first, at most ``limit``, each text once."""
-    texts: dict[str, str] = {}
+    found: dict[str, HostMessage] = {}
     for each in reasons:
         explanation = EXPLANATIONS.get(Code(each.code)) if each.code in _RANK else None
-        texts.setdefault(each.text(), "notice" if explanation is not None and explanation.notice else "low")
-        if len(texts) == limit:
+        priority = "notice" if explanation is not None and explanation.notice else "low"
+        found.setdefault(each.text(), HostMessage(each, priority))
+        if len(found) == limit:
             break
-    return tuple(HostMessage(text, priority) for text, priority in texts.items())
+    return tuple(found.values())

@@ -67,7 +67,14 @@ def host_standing(
     if host.blocked_reason:
         problems.append(explain(Code.BLOCKED, why=host.blocked_reason))
     if lacks_interpreter(host, now=now):
-        problems.append(explain(Code.NO_PYTHON, app="Each application that runs on every system"))
+        problems.append(
+            reason(
+                Code.NO_PYTHON,
+                "The project's applications that run on every system need Python 3.6 or newer, and a task found none on "
+                "this computer. Install Python 3 so that it is in the search path, then say so on the computer's page of "
+                "this project; without that the project tries again in a week.",
+            )
+        )
     for record in records:
         version = known.get(record.app_version_id)
         app = None if version is None else apps.get(version.app_id)

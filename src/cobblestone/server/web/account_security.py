@@ -19,9 +19,9 @@ from cobblestone.domain.people import User
 from cobblestone.policy.one_time_password import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.server.account_rpc import Accounts, refuse_after
 from cobblestone.server.context import ServerContext
+from cobblestone.server.languages import chosen, ngettext, speaking
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.rate_limits import limit_key
-from cobblestone.server.web.languages import chosen, ngettext, speaking
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.store import account_changes, mails, one_time_codes, people
 from cobblestone.store.database import Transaction
 from cobblestone.store.one_time_codes import Purpose

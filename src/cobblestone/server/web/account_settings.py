@@ -10,6 +10,8 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import User
 from cobblestone.server.account_rpc import TooManyAttempts
+from cobblestone.server.languages import N_, NAMES
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.account_security import AccountSecurity
 from cobblestone.server.web.fields import (
     address_problem,
@@ -18,8 +20,6 @@ from cobblestone.server.web.fields import (
     too_many,
     wrong_password,
 )
-from cobblestone.server.web.languages import N_, NAMES
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit
 from cobblestone.store import account_changes, tokens
 from cobblestone.store.tokens import ApiToken, Scope

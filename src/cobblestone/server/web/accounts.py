@@ -12,10 +12,10 @@ from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
 from cobblestone.server.account_rpc import Accounts, TooManyAttempts
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.account_security import AccountSecurity
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit, own_page
 from cobblestone.store import hosts, pages, people
 from cobblestone.store.credit_history import CreditOwner

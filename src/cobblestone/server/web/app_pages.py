@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found
 from cobblestone.server.web.status import ProjectStatus, Remembered
 from cobblestone.store import apps, pages

@@ -11,8 +11,9 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.people import User
+from cobblestone.server.explaining import HostExplanation, explain_host
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.account_settings import done_text
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.preferences import VENUE_NAMES
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
@@ -100,16 +101,24 @@ class ComputerPages:
         records = [item.record for item in found["versions"]]
         samples = sum(record.turnaround_n for record in records)
         turnaround = sum(record.turnaround_avg * record.turnaround_n for record in records) / max(samples, 1)
+        own = is_owner(visit.viewer, user)
         return visit.show(
             "computer.html",
             turnaround=turnaround,
+            explanation=await self._explanation(visit, host) if own else None,
             plot=await self._site.credit_plot(CreditOwner("host", host.id), created=host.create_time),
-            own=is_owner(visit.viewer, user),
+            own=own,
             states=TASK_STATES,
             venues=VENUE_NAMES,
             done=done_text(visit),
             **found,
         )
+
+    async def _explanation(self, visit: Visit, host: Host) -> HostExplanation:
+        """What the computer would get if it asked now."""
+        ctx = visit.ctx
+        offer = await ctx.store.awrite(ctx.offers.get)
+        return await ctx.store.aread(lambda db: explain_host(ctx, db, offer, host.id, now=ctx.clock()))
 
     # -- what its owner may do ----------------------------------------------------------------------
 

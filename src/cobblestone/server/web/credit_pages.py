@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
 from cobblestone.server.web.credit_plot import DAYS_SHOWN
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
 from cobblestone.server.web.visibility import sees_computer
 from cobblestone.store import hosts, people

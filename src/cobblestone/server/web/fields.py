@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from cobblestone.server.account_rpc import TooManyAttempts
+from cobblestone.server.languages import gettext as _
+from cobblestone.server.languages import ngettext
 from cobblestone.server.web import wording
-from cobblestone.server.web.languages import gettext as _
-from cobblestone.server.web.languages import ngettext
 from cobblestone.wire.account import MAX_USER_NAME, legal_email_addr, user_name_problem
 
 MAX_PASSWORD = 200

@@ -17,11 +17,11 @@ from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, Workun
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server import operations, rollout
 from cobblestone.server.disk import database_bytes, free_bytes
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.project_figures import StateReader
 from cobblestone.server.watch import current_warnings
 from cobblestone.server.web.account_security import AccountSecurity
 from cobblestone.server.web.error_rates import error_tables
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit
 from cobblestone.server.web.sparkline import drawings
 from cobblestone.store import apps, audit, batches, hosts, interventions, operation, pages

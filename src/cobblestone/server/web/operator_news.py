@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.server import operations
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.operator import actor_of, for_operators
 from cobblestone.server.web.site import PageError, Site, Visit, not_found
 from cobblestone.store import pages, people

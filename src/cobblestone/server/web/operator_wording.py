@@ -8,8 +8,8 @@ from typing import cast
 
 import msgspec
 
-from cobblestone.server.web.languages import N_
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import N_
+from cobblestone.server.languages import gettext as _
 
 _WORDS = (
     # states of batches

@@ -11,10 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.people import User
+from cobblestone.server.languages import N_
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import number_problem, parse_number, plain_number
-from cobblestone.server.web.languages import N_
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found
 from cobblestone.store import account_changes, apps, people
 from cobblestone.store.database import Transaction

@@ -10,8 +10,8 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.web.languages import NAMES
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import NAMES
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.ids import HostId
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found
 from cobblestone.server.web.visibility import sees_computer
 from cobblestone.store import apps, hosts, pages, teams

@@ -23,14 +23,15 @@ from cobblestone.domain.people import User
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
+from cobblestone.server import languages
 from cobblestone.server.bodies import BodyTooLarge, read_body
 from cobblestone.server.context import ServerContext
+from cobblestone.server.languages import NAMES, chosen, current, ngettext, speaking
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.rate_limits import client_address
-from cobblestone.server.web import languages, operator_wording, wording
+from cobblestone.server.web import operator_wording, wording
 from cobblestone.server.web.credit_history import CreditHistories
 from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
-from cobblestone.server.web.languages import NAMES, chosen, current, ngettext, speaking
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.qr_code import qr_code
 from cobblestone.server.web.sessions import Session, Sessions
 from cobblestone.store.credit_history import CreditOwner
@@ -132,6 +133,8 @@ class Site:
             word=operator_wording.word,
             qr_code=qr_code,
             tidy=wording.tidy_numbers,
+            said=languages.said,
+            said_again=languages.said_again,
             rac=self._rac,
             ago=self._ago,
             moment=_moment,

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from cobblestone.server.context import ServerContext
 from cobblestone.server.health import DaemonHealth
+from cobblestone.server.languages import N_
 from cobblestone.server.remembered import Remembered
-from cobblestone.server.web.languages import N_
 from cobblestone.store.pages import ProjectCounts, project_counts
 from cobblestone.wire.project_pages import (
     AppTasks,

@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.fields import name_problem
-from cobblestone.server.web.languages import gettext as _
 from cobblestone.server.web.site import PageError, Site, Visit, not_found
 from cobblestone.store import account_changes, pages, people, teams
 from cobblestone.store.app_credit import Owner

@@ -10,8 +10,8 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.server.web.languages import N_
-from cobblestone.server.web.languages import gettext as _
+from cobblestone.server.languages import N_
+from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.store import apps, credit, hosts, pages, people, uploads, work

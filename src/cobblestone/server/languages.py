@@ -1,8 +1,9 @@
-"""The languages of the pages: which one a visitor reads, and every text in it.
+"""The languages of pages, mails and messages to clients: which one somebody reads, and every text in it.
 
-Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``.  A catalogue (``locales/fr.po``)
-has them in another language; ``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for
-the first time, so nothing needs to be compiled.
+Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the dispatch policy
+stand there, and `said` translates them for whoever reads them.  A catalogue (``locales/fr.po``) has all of them in another
+language; ``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for the first time, so
+nothing needs to be compiled.
 
 The language belongs to the request that is answered, so that filters and macros need not hand it on.
 """
@@ -11,16 +12,21 @@ from __future__ import annotations
 
 import gettext as _gettext
 import io
+import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files as package_files
+from typing import Any
 
 from babel import Locale
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
+from babel.numbers import format_decimal
+
+from cobblestone.domain.reasons import Reason, Value
 
 ENGLISH = "en"
 NAMES: Mapping[str, str] = {"en": "English", "fr": "Français", "sk": "Slovenčina"}
@@ -43,7 +49,7 @@ def language(code: str) -> Language:
     _ = NAMES[code]
     texts = _gettext.NullTranslations()
     if code != ENGLISH:
-        source = package_files("cobblestone.server.web").joinpath("locales", f"{code}.po").read_bytes()
+        source = package_files("cobblestone.server").joinpath("locales", f"{code}.po").read_bytes()
         compiled = io.BytesIO()
         write_mo(compiled, read_po(io.BytesIO(source), locale=code))
         compiled.seek(0)
@@ -84,19 +90,47 @@ def N_(message: str) -> str:  # noqa: N802  # the customary name, which extracto
     return message
 
 
+def said(reason: Reason) -> str:
+    """A reason in the current language; one whose sentence no catalogue has, in English."""
+    language_ = current()
+    sentence = language_.texts.gettext(reason.sentence)
+    if sentence == reason.sentence:
+        return reason.text()
+    return sentence.format_map({name: _written(value, language_) for name, value in reason.values.items()})
+
+
+def said_again(stored: Mapping[str, Any]) -> str:  # as it lies in the database
+    """A reason that was stored (`Reason.as_json`), in the current language."""
+    if "sentence" not in stored:
+        return str(stored["text"])
+    return said(Reason(stored["code"], stored["sentence"], stored["values"]))
+
+
+def _written(value: Value, language_: Language) -> str:
+    """A value in a sentence; whole numbers as they are, since many are names."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    return format_decimal(value, locale=language_.locale)
+
+
 def chosen(*wishes: str, accepted: str = "") -> str:
     """The first of ``wishes`` that there is, else the best of an ``Accept-Language`` header, else English."""
     for wish in wishes:
         if wish in NAMES:
             return wish
+    return best_of(accepted) or ENGLISH
+
+
+def best_of(accepted: str) -> str:
+    """The best language of an ``Accept-Language`` header; empty if it names none that there is."""
     ranked: list[tuple[float, str]] = []
     for item in accepted[:MAX_HEADER].split(","):
         tag, _, parameter = item.partition(";")
-        code = tag.strip().lower().partition("-")[0]
+        code = tag.strip().lower().partition("-")[0].partition("_")[0]
         if code in NAMES:
             ranked.append((_quality(parameter), code))
-    best = max(ranked, key=lambda pair: pair[0], default=(0.0, ENGLISH))  # the first of equals
-    return best[1] if best[0] > 0 else ENGLISH
+    best = max(ranked, key=lambda pair: pair[0], default=(0.0, ""))  # the first of equals
+    return best[1] if best[0] > 0 else ""
 
 
 def _quality(parameter: str) -> float:
