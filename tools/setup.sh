@@ -55,6 +55,7 @@ postgresql() {
     done
     present initdb
 }
+nginx() { present nginx || [ -x /usr/sbin/nginx ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 
 collect_packages() {
@@ -72,6 +73,7 @@ collect_packages() {
         want g++ present g++
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
         want postgresql postgresql
+        want nginx nginx
         ;;
     esac
 }
@@ -83,7 +85,7 @@ install_packages() {
     command_line="apt-get install --no-install-recommends$packages"
     present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
         "There is no apt-get here, so install them in your system's way and run make again." \
-        "Fedora: dnf install boinc-client gcc gcc-c++ chromium postgresql-server" \
+        "Fedora: dnf install boinc-client gcc gcc-c++ chromium postgresql-server nginx" \
         "The BOINC client alone is enough for \`make demo\`."
     if [ "$(id -u)" != 0 ]; then
         present sudo || fail "these Debian packages are missing:$packages" \
@@ -101,7 +103,7 @@ install_packages() {
     apt_get install -y --no-install-recommends $packages ||
         fail "apt-get could not install:$packages" "Its messages are above. Mend that, or run:" "$command_line"
     allow_service_starts
-    for service in boinc-client postgresql; do
+    for service in boinc-client postgresql nginx; do
         case "$packages " in *" $service "*) keep_off "$service" ;; esac
     done
 }

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.helpers.faulty_proxy import FaultyProxy
+from tests.helpers.nginx import Nginx
 
 import cobblestone
 from cobblestone.demo.stock_client import StockClient, free_port
@@ -29,13 +30,20 @@ class LiveProject:
     """A running project with volunteers."""
 
     def __init__(
-        self, root: Path, *, behind_proxy: bool = False, settings: dict[str, str] | None = None
+        self,
+        root: Path,
+        *,
+        behind_proxy: bool = False,
+        behind_nginx: bool = False,
+        settings: dict[str, str] | None = None,
     ) -> None:
         self.root = root
         self.folder = root / "project"
         self.port = free_port()
         self.proxy = FaultyProxy(self.port) if behind_proxy else None
-        self.url = f"http://127.0.0.1:{self.proxy.port if self.proxy else self.port}/"
+        self.nginx = Nginx(self.port) if behind_nginx else None
+        in_front = self.proxy or self.nginx
+        self.url = f"http://127.0.0.1:{in_front.port if in_front else self.port}/"
         self.clients: list[StockClient] = []
         self.cli(
             "project",
@@ -85,8 +93,9 @@ class LiveProject:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(30)
-        if self.proxy is not None:
-            self.proxy.close()
+        for in_front in (self.proxy, self.nginx):
+            if in_front is not None:
+                in_front.close()
         assert "Traceback" not in self.log(), self.log()
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -193,9 +193,10 @@ server {{
 {certificate}    client_max_body_size {max_bytes};
     proxy_request_buffering off;    # large uploads go straight through
     proxy_http_version 1.1;
+    proxy_read_timeout 120s;        # programs wait for results with one long request
     proxy_set_header Connection "";
     proxy_set_header Host $host;
-    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    proxy_set_header X-Forwarded-For $remote_addr;    # not what the client says of itself
     proxy_set_header X-Forwarded-Proto $scheme;
     # A request that reached a process is not sent to another one: clients come again by themselves.
     proxy_next_upstream error;
