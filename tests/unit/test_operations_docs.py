@@ -36,6 +36,14 @@ def test_the_table_of_metrics_is_complete():
     assert first_cells(r"cobblestone_\w+") == families
 
 
+def test_alerts_are_about_metrics_that_there_are():
+    (rules,) = re.findall(r"```yaml\n# cobblestone\.rules\.yml\n(.*?)```", TEXT, re.DOTALL)
+    named = {name.removesuffix("_bucket") for name in re.findall(r"cobblestone_\w+", rules)}
+    assert len(named) >= 6
+    assert named <= first_cells(r"cobblestone_\w+")
+    assert rules.count("- alert:") == rules.count("expr:") == rules.count("for:")
+
+
 def test_labels_of_metrics_are_documented():
     for name, info in METRICS.items():
         if info.label:
