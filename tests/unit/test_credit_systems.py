@@ -26,6 +26,7 @@ from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
     ClaimMode,
+    HostVersionStatistics,
     PlatformKind,
     Statistics,
 )
@@ -244,6 +245,29 @@ def test_the_design_scales_by_version_and_host() -> None:
     # version scale 0.5, host scale 2.0 / 1.0
     assert outcome.results[0].granted == pytest.approx(10.0)
     assert grant("creditnew-designed", [claiming(10.0)], known).results[0].granted == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("record", "n", "checks", "said"),
+    [
+        (host(9, 1.0), 100, False, "1.0 (not known yet: fewer than 10 samples of this host)"),
+        (host(10, 1.0), 99, False, "1.0 (not known yet: fewer than 100 samples of the version)"),
+        (host(10, 1.0, scale_probation=True), 100, True, "1.0 (not known yet: this host is not proven)"),
+        (host(10, 0.0), 100, False, "1.0 (not known yet: an average is 0)"),
+        (host(10, 2.0, scale_probation=False, consecutive_valid=10), 100, True, "0.5"),
+    ],
+)
+@pytest.mark.parametrize("system", ["creditnew-designed", "creditnew-deployed"])
+def test_an_explanation_says_why_a_scale_is_not_known_yet(
+    system: str, record: HostVersionStatistics, n: int, checks: bool, said: str
+) -> None:
+    known = statistics(n, 1.0, host_scale_check=checks)
+    text = grant(system, [facts(host_version=record)], known).results[0].reasons[0].text()
+    assert "version scale 1.0 (not known yet: versions need 100 samples) x" in text
+    assert f"x host scale {said}" in text
+    scaled = statistics(n, 1.0, scale=0.7, host_scale_check=checks)
+    text = grant(system, [facts(host_version=record)], scaled).results[0].reasons[0].text()
+    assert "version scale 0.7 x host" in text
 
 
 def test_a_host_scale_of_the_design_is_at_most_ten() -> None:

@@ -41,9 +41,11 @@ from cobblestone.policy.credit.pfc import (
     MAX_HOST_SCALE,
     MIN_HOST_SAMPLES,
     MIN_VERSION_SAMPLES,
+    NO_VERSION_SCALE,
     PeakFlopCount,
     estimated_flops,
     learn_run_times,
+    missing_host_scale,
     peak_flop_count,
 )
 
@@ -62,10 +64,12 @@ def inherited_version(records: Iterable[tuple[AppVersionId, int]]) -> AppVersion
     return None if best is None else best[0]
 
 
+def _is_proven(host: HostVersionStatistics, app: AppStatistics) -> bool:
+    return not app.host_scale_check or host.consecutive_valid >= MIN_CONSECUTIVE_VALID
+
+
 def _host_usable(host: HostVersionStatistics, app: AppStatistics) -> bool:
-    if app.host_scale_check and host.consecutive_valid < MIN_CONSECUTIVE_VALID:
-        return False
-    return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.mean > 0.0
+    return _is_proven(host, app) and host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.mean > 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +122,14 @@ class DeployedSystem:
         mode = ClaimMode.NORMAL if version_scale and host_scale else ClaimMode.APPROXIMATE
         why = reason(
             "scaled_pfc",
-            "{seconds} s x {peak_flops} FLOPS x version scale {version_scale} x host scale {host_scale} = {flops}.",
+            "{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale"
+            " {host_scale}{about_host} = {flops}.",
             seconds=count.seconds,
             peak_flops=count.peak_flops,
-            version_scale=version_scale,
-            host_scale=host_scale,
+            version_scale=version_scale or 1.0,
+            about_version="" if version_scale else NO_VERSION_SCALE,
+            host_scale=host_scale or 1.0,
+            about_host="" if host_scale else missing_host_scale(host, version, proven=_is_proven(host, app)),
             flops=flops,
         )
         return flops, mode, why

@@ -44,8 +44,10 @@ from cobblestone.policy.credit.pfc import (
     MAX_HOST_SCALE,
     MIN_HOST_SAMPLES,
     MIN_VERSION_SAMPLES,
+    NO_VERSION_SCALE,
     estimated_flops,
     learn_run_times,
+    missing_host_scale,
     run_time,
 )
 
@@ -56,11 +58,15 @@ DESIGN_HOST_RULE = AveragingRule(threshold=11, weight=0.01)
 """Averages of one app version on one host: straight for 10 samples."""
 
 
+def _is_proven(host: HostVersionStatistics, app: AppStatistics, now: float) -> bool:
+    return not app.host_scale_check or not (host.scale_probation or now < host.host_scale_time)
+
+
 def _host_scale(
     host: HostVersionStatistics, version: VersionStatistics, app: AppStatistics, now: float
 ) -> float | None:
     """Scale(H), or None while it may not be used."""
-    if app.host_scale_check and (host.scale_probation or now < host.host_scale_time):
+    if not _is_proven(host, app, now):
         return None
     if host.pfc.n < MIN_HOST_SAMPLES or version.pfc.n < MIN_VERSION_SAMPLES:
         return None
@@ -137,12 +143,17 @@ class DesignedSystem:
         amount = context.unit.of_flops(raw * (version_scale or 1.0) * (host_scale or 1.0))
         why = reason(
             "scaled_pfc",
-            "Claim {amount}: {seconds} s x {peak_flops} FLOPS x version scale {version_scale} x host scale {host_scale}.",
+            "Claim {amount}: {seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale"
+            " {host_scale}{about_host}.",
             amount=amount,
             seconds=run_time(facts),
             peak_flops=facts.peak_flops,
-            version_scale=version_scale,
-            host_scale=host_scale,
+            version_scale=version_scale or 1.0,
+            about_version="" if version_scale else NO_VERSION_SCALE,
+            host_scale=host_scale or 1.0,
+            about_host=""
+            if host_scale
+            else missing_host_scale(host, version, proven=_is_proven(host, app, context.now)),
         )
         probation = app.host_scale_check and host.scale_probation
         mode = ClaimMode.APPROXIMATE if probation else ClaimMode.NORMAL

@@ -16,9 +16,11 @@ from cobblestone.policy.credit.claims import (
     Claim,
     ClaimInput,
     HostVersionIncrement,
+    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     VersionIncrement,
+    VersionStatistics,
     WorkunitFacts,
 )
 
@@ -35,6 +37,22 @@ LARGEST_RATIO = 1e4
 MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
 MAX_HOST_SCALE = 10.0
+
+
+NO_VERSION_SCALE = f" (not known yet: versions need {MIN_VERSION_SAMPLES} samples)"
+
+
+def missing_host_scale(host: HostVersionStatistics, version: VersionStatistics, *, proven: bool) -> str:
+    """Why a host has no scale, in the brackets that stand behind the 1 which is taken then."""
+    if not proven:
+        why = "this host is not proven"
+    elif host.pfc.n < MIN_HOST_SAMPLES:
+        why = f"fewer than {MIN_HOST_SAMPLES} samples of this host"
+    elif version.pfc.n < MIN_VERSION_SAMPLES:
+        why = f"fewer than {MIN_VERSION_SAMPLES} samples of the version"
+    else:
+        why = "an average is 0"
+    return f" (not known yet: {why})"
 
 
 @value()
