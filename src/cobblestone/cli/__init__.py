@@ -39,6 +39,7 @@ from cobblestone.cli import (
     workunit,
 )
 from cobblestone.cli.arguments import spread_lists
+from cobblestone.cli.options import Commands
 from cobblestone.cli.output import print_error
 from cobblestone.domain.errors import CobblestoneError
 
@@ -92,9 +93,9 @@ def _root(
     """
 
 
-def build() -> typer.Typer:
+def build() -> Commands:
     """All commands."""
-    root = typer.Typer(
+    root = Commands(
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,

@@ -8,13 +8,13 @@ import typer
 
 from cobblestone.cli import app_options as o
 from cobblestone.cli import version
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, size, when
 
 if TYPE_CHECKING:
     from cobblestone.sdk.models import App, Version
 
-commands = typer.Typer(no_args_is_help=True, help="Apps: what your jobs run.")
+commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
 commands.add_typer(version.commands, name="version")
 
 
@@ -65,10 +65,8 @@ def create(
     credit_function: o.CreditFunctionOption = None,
     input_template: o.InputTemplateOption = None,
     output_template: o.OutputTemplateOption = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Make an app of a program, with its first version."""
     from cobblestone.domain.errors import ConfigError
@@ -81,7 +79,7 @@ def create(
         )
     limits = o.limits(flops_est, flops_bound, memory, disk, delay_bound)
     max_bytes = int(parse_size(max_output))
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         if command is None:
             o.refuse_with_native(files=files, stdout=stdout)
             created = connected.create_native_app(
@@ -134,7 +132,7 @@ def create(
                     credit_function,
                 ),
             )
-    show_created(output(json, quiet), created, command is not None)
+    show_created(common.out, created, command is not None)
 
 
 def show_created(out: Output, app: App, has_command: bool) -> None:
@@ -201,14 +199,12 @@ def update(
     credit_per_cpu_second: o.PerCpuSecondOption = None,
     credit_function: o.CreditFunctionOption = None,
     rollout: o.RolloutOption = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Change an app. With --files or --command it gets a new version; name all files that the new version needs."""
-    out = output(json, quiet)
-    with open_project(project, token) as connected:
+    out = common.out
+    with common.connect() as connected:
         changes = o.changes(
             title=title,
             quorum=quorum,
@@ -246,13 +242,10 @@ def update(
 
 @commands.command("list")
 def list_apps(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List apps."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.apps()
     rows = [
         (
@@ -268,7 +261,7 @@ def list_apps(
         )
         for app in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found,
         ["name", "title", "state", "versions", "quorum", "compared", "created"],
         rows,
@@ -285,13 +278,10 @@ def _sendable(app: App) -> str:
 @commands.command("show")
 def show(
     name: o.NameArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Describe an app."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         app = connected.app(name)
     limits, rules = app.limits, app.rules
     lines = [
@@ -313,21 +303,18 @@ def show(
         state = "signed" if each.signed else "unsigned"
         names = ", ".join(file.open_name for file in each.files)
         lines.append(f"  version      {each.number} {each.platform} {each.plan_class} {state}: {names}")
-    output(json, quiet).show(app, lines=lines, essential=[app.name])
+    common.out.show(app, lines=lines, essential=[app.name])
 
 
 @commands.command("deprecate")
 def deprecate(
     name: o.NameArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Send no more jobs of an app, and take none."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         changed = connected.change_app(name, {"deprecated": True})
-    output(json, quiet).show(
+    common.out.show(
         changed,
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
         essential=[name],
@@ -419,10 +406,8 @@ def dispatch(
             min=0, help="Jobs per processor of a computer that has returned none yet.", show_default=False
         ),
     ] = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Show or change who gets the jobs of an app, and how many."""
     from cobblestone.sdk.app_definition import parse_size
@@ -447,12 +432,12 @@ def dispatch(
         changes["limits"] = {"rsc_bandwidth_bound": 0 if bandwidth == "0" else parse_size(bandwidth)}
     if beta is not None:
         changes["beta"] = beta
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         app = connected.change_app(name, changes) if changes else connected.app(name)
     lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in app.dispatch.items())]
     lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
     lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
-    output(json, quiet).show(app, lines=lines, essential=[app.name])
+    common.out.show(app, lines=lines, essential=[app.name])
 
 
 def _rule_text(value: object) -> str:
@@ -475,13 +460,10 @@ def runtime() -> None:
 
 @commands.command("plan-classes")
 def plan_classes(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List plan classes and how many of the known hosts each would match."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.plan_classes()
     rows = [
         (
@@ -492,7 +474,7 @@ def plan_classes(
         )
         for each in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found,
         ["name", "runs on", "hosts", "why not"],
         rows,

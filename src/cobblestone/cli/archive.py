@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import Commands, JsonOption, ProjectOption, QuietOption, local_folder, output
 
-commands = typer.Typer(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
+commands = Commands(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
 
 
 def register(root: typer.Typer) -> None:

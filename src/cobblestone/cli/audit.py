@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Common
 from cobblestone.cli.output import when
 
 
@@ -24,13 +24,11 @@ def audit(
     ] = None,
     target: Annotated[str, typer.Option(help="Only about this, such as 'host 12'.")] = "",
     actor: Annotated[str, typer.Option(help="Only by this one: the beginning of the name.")] = "",
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Show who did what with the project, the newest first."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
     rows = [
         (
@@ -46,7 +44,7 @@ def audit(
         )
         for each in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found, ["id", "when", "who", "from", "action", "target", "before → after"], rows, empty="Nothing yet."
     )
 
@@ -59,13 +57,10 @@ def find(
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="An id, or the beginning of a name.", show_default=False)
     ],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Find users, hosts, batches, workunits and results."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.operation.search(text)
     rows = [(each.id, each.kind, each.name) for each in found]
-    output(json, quiet).table(found, ["id", "kind", "name"], rows, empty="Nothing fits.")
+    common.out.table(found, ["id", "kind", "name"], rows, empty="Nothing fits.")

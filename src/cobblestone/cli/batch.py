@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, error_console, when
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXIT_JOBS_FAILED = 3
 
-commands = typer.Typer(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
+commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
 BatchArgument = Annotated[int, typer.Argument(metavar="ID", help="Number of the batch.", show_default=False)]
 
 
@@ -40,15 +40,12 @@ def status_lines(status: BatchStatus) -> list[str]:
 @commands.command("status")
 def show_status(
     batch_id: BatchArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Tell how far a batch is."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         status = connected.batch(batch_id).status()
-    output(json, quiet).show(
+    common.out.show(
         status,
         lines=[
             *status_lines(status),
@@ -61,13 +58,11 @@ def show_status(
 @commands.command("list")
 def list_batches(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """List batches, the newest first."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.batches(limit=limit)
     rows = [
         (
@@ -82,7 +77,7 @@ def list_batches(
         )
         for each in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found,
         ["id", "name", "app", "state", "jobs", "done", "failed", "submitted"],
         rows,
@@ -94,13 +89,10 @@ def list_batches(
 @commands.command("jobs")
 def list_jobs(
     batch_id: BatchArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List the jobs of a batch, and why some failed."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = list(connected.batch(batch_id).jobs())
     rows = [
         (
@@ -112,7 +104,7 @@ def list_jobs(
         )
         for each in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found, ["id", "name", "workunit", "status", "outputs or error"], rows, empty="The batch has no jobs."
     )
 
@@ -128,17 +120,15 @@ def results(
     timeout: Annotated[
         float | None, typer.Option(min=0, help="Seconds to wait at most.", show_default=False)
     ] = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Fetch the answers of a batch: those that are there, or with --wait all.
 
     The exit status is 3 if some jobs have no answer.
     """
-    out = output(json, quiet)
-    with open_project(project, token) as connected:
+    out = common.out
+    with common.connect() as connected:
         batch = connected.batch(batch_id)
         if wait:
             finish(out, batch, to, timeout=timeout)
@@ -204,40 +194,31 @@ def _report(
 @commands.command("cancel")
 def cancel(
     batch_id: BatchArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Cancel what is not done yet; answers that are there stay."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         status = connected.batch(batch_id).cancel()
-    output(json, quiet).show(status, lines=status_lines(status), essential=[status.state])
+    common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
 @commands.command("retry")
 def retry(
     batch_id: BatchArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Submit the jobs that failed or were cancelled anew, as a batch of their own."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         status = connected.batch(batch_id).retry().status()
-    output(json, quiet).show(status, lines=status_lines(status), essential=[status.id])
+    common.out.show(status, lines=status_lines(status), essential=[status.id])
 
 
 @commands.command("retire")
 def retire(
     batch_id: BatchArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Say that a finished batch's outputs are not needed any more: the project deletes them."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         status = connected.batch(batch_id).retire()
-    output(json, quiet).show(status, lines=status_lines(status), essential=[status.state])
+    common.out.show(status, lines=status_lines(status), essential=[status.state])

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.options import Commands, JsonOption, ProjectOption, QuietOption, local_folder, output
 
-commands = typer.Typer(no_args_is_help=True, help="Settings.")
+commands = Commands(no_args_is_help=True, help="Settings.")
 
 
 def register(root: typer.Typer) -> None:

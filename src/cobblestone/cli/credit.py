@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common, JsonOption, QuietOption, output
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.credit_lab.comparison import SystemFigures
     from cobblestone.sdk.models import CreditExplanation, CreditProof, LedgerEntry
 
-commands = typer.Typer(no_args_is_help=True, help="Credit: explain, prove, correct, replay, compare.")
+commands = Commands(no_args_is_help=True, help="Credit: explain, prove, correct, replay, compare.")
 
 ResultArgument = Annotated[
     str, typer.Argument(metavar="RESULT", help="Id or name of a result.", show_default=False)
@@ -30,15 +30,12 @@ def register(root: typer.Typer) -> None:
 @commands.command("explain")
 def explain(
     result: ResultArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Show how the credit of a result was computed, with all numbers."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.explain_credit(result)
-    output(json, quiet).show(found, lines=_explanation(found), essential=[repr(found.granted)])
+    common.out.show(found, lines=_explanation(found), essential=[repr(found.granted)])
 
 
 def _explanation(found: CreditExplanation) -> list[str]:
@@ -79,15 +76,12 @@ def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
 
 @commands.command("recompute")
 def recompute(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Compute every grant, total and average again from the ledger; status 1 if anything differs."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         proof = connected.admin.prove_credit()
-    output(json, quiet).show(proof, lines=_proof(proof), essential=["agrees" if proof.agrees else "differs"])
+    common.out.show(proof, lines=_proof(proof), essential=["agrees" if proof.agrees else "differs"])
     if not proof.agrees:
         raise typer.Exit(1)
 
@@ -115,15 +109,12 @@ def correct(
         float, typer.Argument(metavar="AMOUNT", help="Negative takes credit back.", show_default=False)
     ],
     reason: Annotated[str, typer.Option(help="Why; the volunteer can read it.", show_default=False)],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Correct the credit of a result: a further entry in the ledger."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         entry = connected.admin.correct_credit(result, amount, reason)
-    output(json, quiet).show(
+    common.out.show(
         entry,
         lines=[f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}."],
         essential=[entry.id],
@@ -132,15 +123,12 @@ def correct(
 
 @commands.command("systems")
 def systems(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List the credit systems that an app can choose."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.credit_systems()
-    output(json, quiet).table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
+    common.out.table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
 
 
 @commands.command("replay")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Common
 from cobblestone.cli.output import error_console
 
 if TYPE_CHECKING:
@@ -29,19 +29,17 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what can be mended safely; noted in the audit log.")
     ] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Check the promises of a live project: results, credit, files, keys, versions, disk.
 
     The exit status is 4 if something is wrong (warnings alone do not count).
     """
-    out = output(json, quiet)
+    out = common.out
     report: list[dict[str, object]] = []
     unsound = False
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         doing = connected.operation
         checks = doing.checks()
         known = [each.name for each in checks]
@@ -52,18 +50,20 @@ def doctor(
             if check and each.name not in check:
                 continue
             with (
-                error_console().status(f"{each.name} …") if not (json or quiet) else contextlib.nullcontext()
+                error_console().status(f"{each.name} …")
+                if not (common.json or common.quiet)
+                else contextlib.nullcontext()
             ):
                 found = doing.diagnose(each.name)
                 repaired = 0
                 if found.findings and repair and each.repair:
                     repaired = doing.repair(each.name).repaired
                     before, found = found, doing.diagnose(each.name)
-                    if not (json or quiet):
+                    if not (common.json or common.quiet):
                         _show(each, before)
             unsound = unsound or bool(found.findings and not each.only_warns)
             report.append({"check": each, "diagnosis": found, "repaired": repaired})
-            if not (json or quiet):
+            if not (common.json or common.quiet):
                 if repaired:
                     typer.echo(f"        repaired {repaired}: {each.repair}")
                 _show(each, found)

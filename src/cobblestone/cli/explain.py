@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
     from cobblestone.sdk.explanations import HostExplanation, VersionStanding
 
-commands = typer.Typer(no_args_is_help=True, help="Explain why something happens or does not.")
+commands = Commands(no_args_is_help=True, help="Explain why something happens or does not.")
 
 HostArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, help="Number of a computer.", show_default=False)
@@ -31,15 +31,13 @@ def host(
         bool,
         typer.Option("--mended", help="Forget its bad results and what it lacked: it gets tasks at once."),
     ] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Say what a computer would get if it asked now, and why not more."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.forgive_host(host_id) if mended else connected.admin.explain_host(host_id)
-    output(json, quiet).show(found, lines=_host_lines(found), essential=[found.would_get])
+    common.out.show(found, lines=_host_lines(found), essential=[found.would_get])
 
 
 def _host_lines(found: HostExplanation) -> list[str]:
@@ -78,16 +76,13 @@ def workunit(
     workunit_id: Annotated[
         str, typer.Argument(metavar="ID", help="Number or name of a workunit.", show_default=False)
     ],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Say what becomes of a workunit, and who could take what waits of it."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.explain_workunit(workunit_id)
     lines = [f"Workunit {found.id} {found.name}", *(f"  - {each.text}" for each in found.reasons)]
-    output(json, quiet).show(found, lines=lines, essential=[each.code for each in found.reasons])
+    common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
 
 @commands.command("result")
@@ -95,13 +90,10 @@ def result(
     result_id: Annotated[
         str, typer.Argument(metavar="ID", help="Number or name of a result.", show_default=False)
     ],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Say what became of a result, and why."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.explain_result(result_id)
     lines = [
         f"Result {found.id} {found.name} of workunit {found.workunit}",
@@ -109,4 +101,4 @@ def result(
         *(f"  - {text}" for text in found.told),
         f"Its credit: cobblestone credit explain {found.name}",
     ]
-    output(json, quiet).show(found, lines=lines, essential=[each.code for each in found.reasons])
+    common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 
-commands = typer.Typer(no_args_is_help=True, help="Computers of volunteers.")
+commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
 HostArgument = Annotated[
     int, typer.Argument(metavar="ID", help="Number of the host; see `cobblestone find`.", show_default=False)
 ]
@@ -25,26 +25,20 @@ def block(
     reason: Annotated[
         str, typer.Option(help="Why, and what would change it: the volunteer reads it.", show_default=False)
     ],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Give a computer no more work. What it has it may finish."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         done = connected.operation.block("host", host_id, reason)
-    output(json, quiet).show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])
+    common.out.show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])
 
 
 @commands.command("unblock")
 def unblock(
     host_id: HostArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Give a computer work again."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         done = connected.operation.unblock("host", host_id)
-    output(json, quiet).show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])
+    common.out.show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])

@@ -11,10 +11,18 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import (
+    Commands,
+    Common,
+    JsonOption,
+    ProjectOption,
+    QuietOption,
+    open_project,
+    output,
+)
 from cobblestone.cli.output import size, when
 
-commands = typer.Typer(
+commands = Commands(
     no_args_is_help=True,
     help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
     " another machine: create it there, give the public one to `project create --offline-key`, and bring files to sign"
@@ -59,15 +67,12 @@ def create(
 
 @commands.command("show")
 def show(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Show the project's public keys, and which files wait for signatures."""
     from cobblestone.sdk.models import KeyList, Manifest
 
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         keys = connected.connection.get("/keys", KeyList).keys
         unsigned = connected.connection.get("/signatures", Manifest).files
     lines: list[str] = []
@@ -77,7 +82,7 @@ def show(
             state += "; clients that hold it must attach anew"
         lines += [f"Key {key.id}, made {when(key.created)}, {state}", key.public_key]
     lines += [f"Waiting for a signature: {file.open_name} of {file.app} ({file.file})" for file in unsigned]
-    output(json, quiet).show(
+    common.out.show(
         {"keys": keys, "unsigned": unsigned},
         lines=lines,
         essential=[key.public_key for key in keys if key.current],
@@ -88,17 +93,15 @@ def show(
 def manifest(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     all_: Annotated[bool, typer.Option("--all", help="Also what is signed already: for a new key.")] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Write what is to be signed into a folder, to be brought to the private key."""
     from cobblestone.sdk.signing import export_manifest
 
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         made = export_manifest(connected.connection, folder, everything=all_)
-    output(json, quiet).show(
+    common.out.show(
         made,
         lines=[
             f"{len(made.files)} files to sign in {folder}. Bring it to the machine with the private key, and there:",
@@ -148,22 +151,19 @@ def import_(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The manifest's folder, signed.", show_default=False)
     ],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Take the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.signing import import_signatures, read_signatures
 
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         reply = import_signatures(connected.connection, read_signatures(folder))
     left = (
         f"{len(reply.still_unsigned)} files are still unsigned."
         if reply.still_unsigned
         else "Everything is signed."
     )
-    output(json, quiet).show(
+    common.out.show(
         reply,
         lines=[f"{reply.versions_changed} app versions changed. {left}"],
         essential=reply.still_unsigned,

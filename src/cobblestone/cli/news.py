@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 
-commands = typer.Typer(no_args_is_help=True, help="News for volunteers.")
+commands = Commands(no_args_is_help=True, help="News for volunteers.")
 
 
 def register(root: typer.Typer) -> None:
@@ -25,12 +25,9 @@ def _group() -> None:
 def add(
     title: Annotated[str, typer.Argument(metavar="TITLE", show_default=False)],
     text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Publish a piece of news: it reaches clients as a notice."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         made = connected.admin.add_news(title, text)
-    output(json, quiet).show(made, lines=[f"News {made.id} is published."], essential=[made.id])
+    common.out.show(made, lines=[f"News {made.id} is published."], essential=[made.id])

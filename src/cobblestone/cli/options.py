@@ -1,11 +1,17 @@
-"""Options that many commands share, and the connection that they lead to."""
+"""Options that many commands share, and the connection that they lead to.
+
+Options that belong together are a dataclass: a command that takes it as a parameter has all of its options, in that place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -51,6 +57,63 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
 def output(json: bool, quiet: bool) -> Output:
     """The printer that the options mean."""
     return Output(json=json, quiet=quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What most commands take: the project, and how to print."""
+
+    project: ProjectOption = None
+    token: TokenOption = None
+    json: JsonOption = False
+    quiet: QuietOption = False
+
+    def connect(self) -> AbstractContextManager[Project]:
+        """Connect to the project."""
+        return open_project(self.project, self.token)
+
+    @property
+    def out(self) -> Output:
+        """The printer."""
+        return output(self.json, self.quiet)
+
+
+class Commands(typer.Typer):
+    """Commands whose parameters may be groups of options."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Add a command; the values are those of Typer, which knows their types."""
+        add = super().command(*args, **options)
+        return lambda function: add(_spread(function))
+
+
+def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the fields of its groups of options as parameters of its own, as Typer wants to see them."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {}  # classes, which have no common type
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        kind = hints[parameter.name]
+        if not is_dataclass(kind):
+            parameters.append(_option(parameter.name, kind, parameter.default))
+            continue
+        groups[parameter.name] = kind
+        of_group = get_type_hints(kind, include_extras=True)
+        parameters += [_option(field.name, of_group[field.name], field.default) for field in fields(kind)]
+
+    @wraps(function)
+    def command(**values: Any) -> Any:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        return function(**values)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _option(name: str, kind: Any, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def local_folder(project: str | None) -> Path:

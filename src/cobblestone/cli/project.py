@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, QuietOption, output
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 
-commands = typer.Typer(
+commands = Commands(
     no_args_is_help=True, help="Make a project, move it to PostgreSQL, write files for systemd."
 )
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 
-commands = typer.Typer(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
+commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
 
 
 def register(root: typer.Typer) -> None:
@@ -76,18 +76,16 @@ def apply(
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Find the versions of apps that have GPU versions only, and set their scales to the published ones."""
     from cobblestone.scales.fetch import read_document
     from cobblestone.wire.scales import parse_published_scales
 
     published = parse_published_scales(read_document(source))
-    printer = output(json, quiet)
-    with open_project(project, token) as connected:
+    printer = common.out
+    with common.connect() as connected:
         done = connected.admin.apply_scales(published, dry_run=dry_run)
     rows = [
         (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Common
 from cobblestone.cli.output import size, when
 
 if TYPE_CHECKING:
@@ -27,18 +27,16 @@ def status(
     every: Annotated[
         float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")
     ] = WATCH_SECONDS,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Tell how the project is doing."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         running = connected.running
-        out = output(json, quiet)
+        out = common.out
         while True:
             found = connected.status()
-            if watch and not (json or quiet):
+            if watch and not (common.json or common.quiet):
                 Console().clear()
             out.show(
                 {"running": running, "project": found},

@@ -10,7 +10,7 @@ import typer
 
 from cobblestone.cli import app_options as o
 from cobblestone.cli.batch import finish, status_lines
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Common
 
 if TYPE_CHECKING:
     from cobblestone.sdk.models import App
@@ -69,10 +69,8 @@ def submit(
         Path | None,
         typer.Option(metavar="DIR", help="Wait, and write the answers there.", show_default=False),
     ] = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Submit jobs: one for each input file, or those of a list.
 
@@ -83,8 +81,8 @@ def submit(
     from cobblestone.cli.output import error_console
 
     args = _arguments(arg or [])
-    out = output(json, quiet)
-    with open_project(project, token) as connected:
+    out = common.out
+    with common.connect() as connected:
         items = _items(connected.app(name), inputs or [], jobs, together=together)
         with Progress(
             SpinnerColumn(), TextColumn("{task.description}"), console=error_console(), transient=True

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import when
 
-commands = typer.Typer(no_args_is_help=True, help="Tokens: who may use the project from outside.")
+commands = Commands(no_args_is_help=True, help="Tokens: who may use the project from outside.")
 
 
 class Scope(StrEnum):
@@ -43,18 +43,16 @@ def create(
         typer.Option(min=1e-3, help="Share of the computers when several submitters have jobs waiting."),
     ] = 1.0,
     forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Make a token. Its text is shown only once."""
     if forever and days is not None:
         raise typer.BadParameter("give --days or --forever, not both")
     scopes = [each.value for each in list(Scope)[: list(Scope).index(scope) + 1]]
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         made = connected.admin.create_token(name, scopes, days=None if forever else days or 365, share=share)
-    output(json, quiet).show(
+    common.out.show(
         made,
         lines=[
             (
@@ -69,13 +67,10 @@ def create(
 
 @commands.command("list")
 def list_tokens(
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List tokens."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.admin.tokens()
     rows = [
         (
@@ -88,20 +83,17 @@ def list_tokens(
         )
         for each in found
     ]
-    output(json, quiet).table(found, ["id", "name", "allows", "state", "made", "expires"], rows)
+    common.out.table(found, ["id", "name", "allows", "state", "made", "expires"], rows)
 
 
 @commands.command("revoke")
 def revoke(
     token_id: Annotated[int, typer.Argument(metavar="ID", help="See `token list`.", show_default=False)],
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Make a token useless from now on."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         revoked = connected.admin.revoke_token(token_id)
-    output(json, quiet).show(
+    common.out.show(
         revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
     )

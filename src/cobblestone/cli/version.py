@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from cobblestone.cli import app_options as o
-from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, TokenOption, open_project, output
+from cobblestone.cli.options import Commands, Common
 
-commands = typer.Typer(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
+commands = Commands(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
 
 PLATFORMS = (
     "x86_64-pc-linux-gnu",
@@ -44,15 +44,13 @@ def add(
         ),
     ] = False,
     rollout: o.RolloutOption = None,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Add the executables of a program that uses the BOINC API."""
     from cobblestone.cli.app import unsigned_lines
 
-    out = output(json, quiet)
+    out = common.out
     if platform not in PLATFORMS:
         close = difflib.get_close_matches(platform, PLATFORMS, n=1)
         out.warn(
@@ -60,7 +58,7 @@ def add(
             f" Usual: {', '.join(PLATFORMS)}."
         )
     matched = ""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         for each in connected.plan_classes() if plan_class else []:
             if each.name == plan_class:
                 matched = f"{plan_class} would match {each.hosts_matched} of {each.hosts_known} hosts."
@@ -90,13 +88,10 @@ def add(
 @commands.command("list")
 def list_versions(
     name: o.NameArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """List all versions of an app."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.versions(name)
     rows = [
         (
@@ -109,7 +104,7 @@ def list_versions(
         )
         for each in found
     ]
-    output(json, quiet).table(
+    common.out.table(
         found,
         ["id", "version", "platform", "plan class", "state", "files"],
         rows,
@@ -123,16 +118,14 @@ def deprecate(
         int, typer.Argument(metavar="ID", help="See `app version list`.", show_default=False)
     ],
     undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Send a version no more."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         changed = connected.deprecate_version(version_id, undo=undo)
     state = "is sent again" if undo else "is not sent any more"
-    output(json, quiet).show(
+    common.out.show(
         changed,
         lines=[f"Version {changed.number} of {changed.app} for {changed.platform} {state}."],
         essential=[changed.id],
@@ -156,18 +149,16 @@ def start_rollout(
     ] = 0.1,
     min_results: Annotated[int, typer.Option(min=1, help="Results that a stage needs before the next.")] = 20,
     min_hours: Annotated[float, typer.Option(min=0, help="Least duration of a stage.")] = 1.0,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Let a version reach growing parts of the computers, as long as it works there."""
     parts = o.parts(stages)
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.operation.start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
         )
-    output(json, quiet).show(
+    common.out.show(
         found,
         lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers now ({found.state})."],
         essential=[version_id],
@@ -177,15 +168,12 @@ def start_rollout(
 @commands.command("hold")
 def hold(
     version_id: VersionArgument,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    common: Common,
 ) -> None:
     """Give a version to no more computers until its roll-out is started again."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         found = connected.operation.hold_rollout(version_id)
-    output(json, quiet).show(
+    common.out.show(
         found, lines=[f"Version {version_id} is held: no computer gets it."], essential=[version_id]
     )
 
@@ -196,13 +184,11 @@ def roll_back(
     abort_jobs: Annotated[
         bool, typer.Option("--abort-jobs", help="Tell computers to stop what they compute with it.")
     ] = False,
-    project: ProjectOption = None,
-    token: TokenOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    common: Common,
 ) -> None:
     """Withdraw a version: the one before it is sent again."""
-    with open_project(project, token) as connected:
+    with common.connect() as connected:
         done = connected.operation.roll_back(version_id, abort_jobs=abort_jobs)
     instead = (
         f"version {done.version_in_its_place} is sent instead"
@@ -212,4 +198,4 @@ def roll_back(
     lines = [f"Version {version_id} is not sent any more; {instead}."]
     if abort_jobs:
         lines.append(f"{done.results_given_up} results on computers are given up.")
-    output(json, quiet).show(done, lines=lines, essential=[done.version_in_its_place or ""])
+    common.out.show(done, lines=lines, essential=[done.version_in_its_place or ""])
