@@ -52,20 +52,11 @@ def create(
     platform: Annotated[
         str, typer.Option(help="Where a command runs: any (with Python 3.6 or newer).", hidden=True)
     ] = "any",
-    flops_est: o.FlopsEstOption = None,
-    flops_bound: o.FlopsBoundOption = None,
-    memory: o.MemoryOption = None,
-    disk: o.DiskOption = None,
-    delay_bound: o.DelayBoundOption = None,
-    credit: o.CreditOption = None,
-    credit_per_job: o.CreditPerJobOption = None,
-    partial_credit: o.PartialCreditOption = None,
-    host_scale_check: o.HostScaleCheckOption = None,
-    credit_per_cpu_second: o.PerCpuSecondOption = None,
-    credit_function: o.CreditFunctionOption = None,
+    *,
+    limits: o.LimitOptions,
+    credit: o.CreditOptions,
     input_template: o.InputTemplateOption = None,
     output_template: o.OutputTemplateOption = None,
-    *,
     common: Common,
 ) -> None:
     """Make an app of a program, with its first version."""
@@ -77,7 +68,6 @@ def create(
             f"A command runs anywhere, so --platform {platform} has no place here. For executables of one platform, make"
             f" the app without --command and add them: cobblestone app version add {name} --platform {platform} --main FILE"
         )
-    limits = o.limits(flops_est, flops_bound, memory, disk, delay_bound)
     max_bytes = int(parse_size(max_output))
     with common.connect() as connected:
         if command is None:
@@ -94,17 +84,10 @@ def create(
                 compare=compare or "bitwise",
                 assimilate=assimilate or "",
                 function_files=function_files or [],
-                limits=limits,
+                limits=limits.limits(),
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(
-                    credit,
-                    credit_per_job,
-                    partial_credit,
-                    host_scale_check,
-                    credit_per_cpu_second,
-                    credit_function,
-                ),
+                credit=credit.body(),
             )
         else:
             o.refuse_with_command(inputs, input_template, output_template)
@@ -120,17 +103,10 @@ def create(
                 compare=compare or "bitwise",
                 assimilate=assimilate or "",
                 function_files=function_files or [],
-                limits=limits,
+                limits=limits.limits(),
                 max_output_bytes=max_bytes,
                 gzip_outputs=gzip_outputs,
-                credit=o.credit(
-                    credit,
-                    credit_per_job,
-                    partial_credit,
-                    host_scale_check,
-                    credit_per_cpu_second,
-                    credit_function,
-                ),
+                credit=credit.body(),
             )
     show_created(common.out, created, command is not None)
 
@@ -187,19 +163,10 @@ def update(
             "--deprecated/--no-deprecated", help="Stop, or resume, sending its jobs.", show_default=False
         ),
     ] = None,
-    flops_est: o.FlopsEstOption = None,
-    flops_bound: o.FlopsBoundOption = None,
-    memory: o.MemoryOption = None,
-    disk: o.DiskOption = None,
-    delay_bound: o.DelayBoundOption = None,
-    credit: o.CreditOption = None,
-    credit_per_job: o.CreditPerJobOption = None,
-    partial_credit: o.PartialCreditOption = None,
-    host_scale_check: o.HostScaleCheckOption = None,
-    credit_per_cpu_second: o.PerCpuSecondOption = None,
-    credit_function: o.CreditFunctionOption = None,
-    rollout: o.RolloutOption = None,
     *,
+    limits: o.LimitOptions,
+    credit: o.CreditOptions,
+    rollout: o.RolloutOption = None,
     common: Common,
 ) -> None:
     """Change an app. With --files or --command it gets a new version; name all files that the new version needs."""
@@ -212,16 +179,9 @@ def update(
             assimilate=assimilate,
             function_files=function_files,
             deprecated=deprecated,
-            limits=o.limits(flops_est, flops_bound, memory, disk, delay_bound),
+            limits=limits.limits(),
             functions=connected.functions(name, function_files or []),
-            credit=o.credit(
-                credit,
-                credit_per_job,
-                partial_credit,
-                host_scale_check,
-                credit_per_cpu_second,
-                credit_function,
-            ),
+            credit=credit.body(),
         )
         lines: list[str] = []
         if files or command or outputs or stdout is not None:
@@ -322,116 +282,9 @@ def deprecate(
 
 
 @commands.command("dispatch")
-def dispatch(
-    name: o.NameArgument,
-    adaptive: Annotated[
-        bool | None,
-        typer.Option(
-            "--adaptive/--no-adaptive",
-            help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
-            show_default=False,
-        ),
-    ] = None,
-    redundancy: Annotated[
-        str | None,
-        typer.Option(
-            "--homogeneous",
-            metavar="KIND",
-            help="Results of a job go to computers that compute alike: none, fine or coarse.",
-            show_default=False,
-        ),
-    ] = None,
-    one_version: Annotated[
-        bool | None,
-        typer.Option(
-            "--one-version/--any-version", help="Results of a job use one app version.", show_default=False
-        ),
-    ] = None,
-    locality: Annotated[
-        bool | None,
-        typer.Option(
-            "--locality/--no-locality",
-            help="Jobs go first to computers that have one of their sticky files.",
-            show_default=False,
-        ),
-    ] = None,
-    size_classes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=21,
-            help="Classes of computers by speed; large jobs go to fast ones.",
-            show_default=False,
-        ),
-    ] = None,
-    always: Annotated[
-        bool | None,
-        typer.Option(
-            "--always/--not-always",
-            help="One job on every computer at all times: it hardly computes.",
-            show_default=False,
-        ),
-    ] = None,
-    beta: Annotated[
-        bool | None,
-        typer.Option(
-            "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
-        ),
-    ] = None,
-    min_version: Annotated[
-        int | None,
-        typer.Option(min=0, help="Versions below are not used (100 x major + minor).", show_default=False),
-    ] = None,
-    max_on_host: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs on a computer at a time; 0: any.", show_default=False)
-    ] = None,
-    max_per_cpu: Annotated[
-        int | None, typer.Option(min=0, help="… for the CPU, per CPU.", show_default=False)
-    ] = None,
-    max_per_gpu: Annotated[
-        int | None, typer.Option(min=0, help="… for GPUs, per GPU.", show_default=False)
-    ] = None,
-    max_per_reply: Annotated[
-        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: any.", show_default=False)
-    ] = None,
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Bytes per second that a computer must download with.", show_default=False
-        ),
-    ] = None,
-    first_day: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Jobs per processor of a computer that has returned none yet.", show_default=False
-        ),
-    ] = None,
-    *,
-    common: Common,
-) -> None:
+def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
-    from cobblestone.sdk.app_definition import parse_size
-
-    given = {
-        "adaptive": adaptive,
-        "homogeneous_redundancy": redundancy,
-        "homogeneous_app_version": one_version,
-        "locality": locality,
-        "size_class_count": size_classes,
-        "non_cpu_intensive": always,
-        "min_version": min_version,
-        "max_jobs_on_host": max_on_host,
-        "max_jobs_in_progress": max_per_cpu,
-        "max_gpu_jobs_in_progress": max_per_gpu,
-        "max_jobs_per_rpc": max_per_reply,
-        "max_jobs_per_day_init": first_day,
-    }
-    rules = {key: value for key, value in given.items() if value is not None}
-    changes: dict[str, object] = {"dispatch": rules} if rules else {}
-    if bandwidth is not None:
-        changes["limits"] = {"rsc_bandwidth_bound": 0 if bandwidth == "0" else parse_size(bandwidth)}
-    if beta is not None:
-        changes["beta"] = beta
+    changes = wanted.changes()
     with common.connect() as connected:
         app = connected.change_app(name, changes) if changes else connected.app(name)
     lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in app.dispatch.items())]

@@ -1,8 +1,9 @@
-"""Options of ``app create`` and ``app update``."""
+"""Options of commands about apps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -152,43 +153,167 @@ OutputTemplateOption = Annotated[
 ]
 
 
-def limits(
-    flops_est: float | None,
-    flops_bound: float | None,
-    memory: str | None,
-    disk: str | None,
-    delay_bound: str | None,
-) -> Limits:
-    """Limits from the options; raises ConfigError."""
-    from cobblestone.sdk.app_definition import Limits, parse_seconds, parse_size
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """What a job needs and may use."""
 
-    return Limits(
-        flops_est=flops_est,
-        flops_bound=flops_bound,
-        memory=None if memory is None else parse_size(memory),
-        disk=None if disk is None else parse_size(disk),
-        delay_bound=None if delay_bound is None else parse_seconds(delay_bound),
-    )
+    flops_est: FlopsEstOption = None
+    flops_bound: FlopsBoundOption = None
+    memory: MemoryOption = None
+    disk: DiskOption = None
+    delay_bound: DelayBoundOption = None
+
+    def limits(self) -> Limits:
+        """The limits; raises ConfigError."""
+        from cobblestone.sdk.app_definition import Limits, parse_seconds, parse_size
+
+        return Limits(
+            flops_est=self.flops_est,
+            flops_bound=self.flops_bound,
+            memory=None if self.memory is None else parse_size(self.memory),
+            disk=None if self.disk is None else parse_size(self.disk),
+            delay_bound=None if self.delay_bound is None else parse_seconds(self.delay_bound),
+        )
 
 
-def credit(
-    system: str | None,
-    per_job: float | None,
-    partial: bool | None,
-    host_scale_check: bool | None,
-    per_cpu_second: float | None,
-    function: str | None,
-) -> dict[str, object]:
-    """What the options say of credit, as the API takes it."""
-    given: dict[str, object | None] = {
-        "system": system,
-        "per_job": per_job,
-        "partial": partial,
-        "host_scale_check": host_scale_check,
-        "per_cpu_second": per_cpu_second,
-        "function": function,
-    }
-    return {key: value for key, value in given.items() if value is not None}
+@dataclass(frozen=True, kw_only=True)
+class CreditOptions:
+    """What a job is worth."""
+
+    credit: CreditOption = None
+    credit_per_job: CreditPerJobOption = None
+    partial_credit: PartialCreditOption = None
+    host_scale_check: HostScaleCheckOption = None
+    credit_per_cpu_second: PerCpuSecondOption = None
+    credit_function: CreditFunctionOption = None
+
+    def body(self) -> dict[str, object]:
+        """What the options say, as the API takes it."""
+        given: dict[str, object | None] = {
+            "system": self.credit,
+            "per_job": self.credit_per_job,
+            "partial": self.partial_credit,
+            "host_scale_check": self.host_scale_check,
+            "per_cpu_second": self.credit_per_cpu_second,
+            "function": self.credit_function,
+        }
+        return {key: value for key, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchOptions:
+    """Who gets the jobs of an app, and how many."""
+
+    adaptive: Annotated[
+        bool | None,
+        typer.Option(
+            "--adaptive/--no-adaptive",
+            help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
+            show_default=False,
+        ),
+    ] = None
+    redundancy: Annotated[
+        str | None,
+        typer.Option(
+            "--homogeneous",
+            metavar="KIND",
+            help="Results of a job go to computers that compute alike: none, fine or coarse.",
+            show_default=False,
+        ),
+    ] = None
+    one_version: Annotated[
+        bool | None,
+        typer.Option(
+            "--one-version/--any-version", help="Results of a job use one app version.", show_default=False
+        ),
+    ] = None
+    locality: Annotated[
+        bool | None,
+        typer.Option(
+            "--locality/--no-locality",
+            help="Jobs go first to computers that have one of their sticky files.",
+            show_default=False,
+        ),
+    ] = None
+    size_classes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=21,
+            help="Classes of computers by speed; large jobs go to fast ones.",
+            show_default=False,
+        ),
+    ] = None
+    always: Annotated[
+        bool | None,
+        typer.Option(
+            "--always/--not-always",
+            help="One job on every computer at all times: it hardly computes.",
+            show_default=False,
+        ),
+    ] = None
+    beta: Annotated[
+        bool | None,
+        typer.Option(
+            "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
+        ),
+    ] = None
+    min_version: Annotated[
+        int | None,
+        typer.Option(min=0, help="Versions below are not used (100 x major + minor).", show_default=False),
+    ] = None
+    max_on_host: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs on a computer at a time; 0: any.", show_default=False)
+    ] = None
+    max_per_cpu: Annotated[
+        int | None, typer.Option(min=0, help="… for the CPU, per CPU.", show_default=False)
+    ] = None
+    max_per_gpu: Annotated[
+        int | None, typer.Option(min=0, help="… for GPUs, per GPU.", show_default=False)
+    ] = None
+    max_per_reply: Annotated[
+        int | None, typer.Option(min=0, help="Most jobs in one reply; 0: any.", show_default=False)
+    ] = None
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Bytes per second that a computer must download with.", show_default=False
+        ),
+    ] = None
+    first_day: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Jobs per processor of a computer that has returned none yet.", show_default=False
+        ),
+    ] = None
+
+    def changes(self) -> dict[str, object]:
+        """What shall be different, as the API takes it; raises ConfigError."""
+        from cobblestone.sdk.app_definition import parse_size
+
+        given = {
+            "adaptive": self.adaptive,
+            "homogeneous_redundancy": self.redundancy,
+            "homogeneous_app_version": self.one_version,
+            "locality": self.locality,
+            "size_class_count": self.size_classes,
+            "non_cpu_intensive": self.always,
+            "min_version": self.min_version,
+            "max_jobs_on_host": self.max_on_host,
+            "max_jobs_in_progress": self.max_per_cpu,
+            "max_gpu_jobs_in_progress": self.max_per_gpu,
+            "max_jobs_per_rpc": self.max_per_reply,
+            "max_jobs_per_day_init": self.first_day,
+        }
+        rules = {key: value for key, value in given.items() if value is not None}
+        changes: dict[str, object] = {"dispatch": rules} if rules else {}
+        if self.bandwidth is not None:
+            changes["limits"] = {
+                "rsc_bandwidth_bound": 0 if self.bandwidth == "0" else parse_size(self.bandwidth)
+            }
+        if self.beta is not None:
+            changes["beta"] = self.beta
+        return changes
 
 
 def changes(

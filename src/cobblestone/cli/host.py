@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.blocking import ReasonOption, set_blocked
 from cobblestone.cli.options import Commands, Common
 
 commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
@@ -22,15 +23,11 @@ def register(root: typer.Typer) -> None:
 @commands.command("block")
 def block(
     host_id: HostArgument,
-    reason: Annotated[
-        str, typer.Option(help="Why, and what would change it: the volunteer reads it.", show_default=False)
-    ],
+    reason: ReasonOption,
     common: Common,
 ) -> None:
     """Give a computer no more work. What it has it may finish."""
-    with common.connect() as connected:
-        done = connected.operation.block("host", host_id, reason)
-    common.out.show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])
+    set_blocked(common, "host", host_id, reason)
 
 
 @commands.command("unblock")
@@ -39,6 +36,4 @@ def unblock(
     common: Common,
 ) -> None:
     """Give a computer work again."""
-    with common.connect() as connected:
-        done = connected.operation.unblock("host", host_id)
-    common.out.show(done, lines=[f"Host {host_id} {done.text}."], essential=[host_id])
+    set_blocked(common, "host", host_id, None)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+
+if TYPE_CHECKING:
+    from cobblestone.server.creation import CreatedProject
 
 commands = Commands(
     no_args_is_help=True, help="Make a project, move it to PostgreSQL, write files for systemd."
@@ -52,28 +55,16 @@ def create(
     quiet: QuietOption = False,
 ) -> None:
     """Make a project: settings, keys, database, and a token for you."""
-    from cobblestone.domain.errors import ConfigError
     from cobblestone.server.creation import DEFAULT_PORT, NewProject, create_project, port_is_free
 
-    public_key = ""
-    if offline_key is not None:
-        try:
-            public_key = offline_key.read_text(encoding="ascii", errors="replace")
-        except OSError as error:
-            raise ConfigError(f"--offline-key: {offline_key} cannot be read: {error.strerror}.") from error
-    wish = NewProject(name=name, url=url, host=host, port=port, public_key=public_key, database=database)
+    key = _public_key(offline_key)
+    wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)
     created = create_project(folder, wish, now=time.time())
     out = output(json, quiet)
     if port is None and not url and created.port != DEFAULT_PORT:
         out.warn(f"Port {DEFAULT_PORT} is taken; the project has {created.port}.")
     elif not port_is_free(host, created.port):
         out.warn(f"Something else listens on port {created.port} now; stop it before you run the project.")
-    key = (
-        "The private code signing key lies in keys/ inside. For a public project keep it on another machine: see"
-        " `cobblestone key --help`."
-        if created.has_private_key
-        else "App files must be signed on the machine with the private key: cobblestone key manifest, sign, import."
-    )
     out.show(
         {
             "folder": str(created.folder.root),
@@ -81,20 +72,40 @@ def create(
             "port": created.port,
             "private_key_here": created.has_private_key,
         },
-        lines=[
-            f"Created a project in {created.folder.root} for {created.url}",
-            f"Its settings, with comments: {created.folder.root / 'cobblestone.toml'}",
-            key,
-            "",
-            "Next:",
-            f"  cobblestone run {folder}",
-            (
-                f'  cobblestone app create NAME --project {folder} --command "python3 program.py {{input}} {{output}}"'
-                " --files program.py"
-            ),
-        ],
+        lines=_created_lines(created, folder),
         essential=[created.folder.root],
     )
+
+
+def _public_key(file: Path | None) -> str:
+    """The text of a public key; empty without a file.  Raises ConfigError."""
+    from cobblestone.domain.errors import ConfigError
+
+    try:
+        return "" if file is None else file.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"--offline-key: {file} cannot be read: {error.strerror}.") from error
+
+
+def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
+    """What was made, and what comes next."""
+    if created.has_private_key:
+        key = (
+            "The private code signing key lies in keys/ inside. For a public project keep it on another machine: see"
+            " `cobblestone key --help`."
+        )
+    else:
+        key = "App files must be signed on the machine with the private key: cobblestone key manifest, sign, import."
+    program = '--command "python3 program.py {input} {output}" --files program.py'
+    return [
+        f"Created a project in {created.folder.root} for {created.url}",
+        f"Its settings, with comments: {created.folder.root / 'cobblestone.toml'}",
+        key,
+        "",
+        "Next:",
+        f"  cobblestone run {folder}",
+        f"  cobblestone app create NAME --project {folder} {program}",
+    ]
 
 
 @commands.command("move")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,44 @@ from cobblestone.cli.batch import finish, status_lines
 from cobblestone.cli.options import Common
 
 if TYPE_CHECKING:
+    from cobblestone.sdk import BatchStatus
     from cobblestone.sdk.models import App
 
 
 def register(root: typer.Typer) -> None:
     """Add the command."""
     root.command("submit")(submit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """Who alone may get the jobs."""
+
+    for_host: Annotated[
+        int | None,
+        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
+    ] = None
+    for_user: Annotated[
+        int | None,
+        typer.Option(
+            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
+        ),
+    ] = None
+    for_team: Annotated[
+        int | None,
+        typer.Option(
+            "--for-team",
+            metavar="ID",
+            min=1,
+            help="Only for computers of this team's members.",
+            show_default=False,
+        ),
+    ] = None
+
+    def body(self) -> dict[str, int]:
+        """What the options say, as the API takes it."""
+        given = {"host": self.for_host, "user": self.for_user, "team": self.for_team}
+        return {kind: number for kind, number in given.items() if number is not None}
 
 
 def submit(
@@ -44,32 +77,13 @@ def submit(
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
     batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Else the app's.")] = "",
     priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
-    for_host: Annotated[
-        int | None,
-        typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.", show_default=False),
-    ] = None,
-    for_user: Annotated[
-        int | None,
-        typer.Option(
-            "--for-user", metavar="ID", min=1, help="Only for this user's computers.", show_default=False
-        ),
-    ] = None,
-    for_team: Annotated[
-        int | None,
-        typer.Option(
-            "--for-team",
-            metavar="ID",
-            min=1,
-            help="Only for computers of this team's members.",
-            show_default=False,
-        ),
-    ] = None,
+    *,
+    target: TargetOptions,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Wait, and write the answers there.", show_default=False),
     ] = None,
-    *,
     common: Common,
 ) -> None:
     """Submit jobs: one for each input file, or those of a list.
@@ -94,11 +108,7 @@ def submit(
                 args=args,
                 name=batch_name,
                 priority=priority,
-                target={
-                    kind: number
-                    for kind, number in (("host", for_host), ("user", for_user), ("team", for_team))
-                    if number is not None
-                },
+                target=target.body(),
                 progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
             )
         status = batch.status()
@@ -106,12 +116,17 @@ def submit(
             out.say(f"Batch {batch.id}: {status.njobs} jobs.")
             finish(out, batch, to, timeout=None)
             return
-        lines = [f"Submitted batch {batch.id}: {status.njobs} jobs of {name}.", *status_lines(status)[1:]]
-        if connected.running:
-            lines += ["", f"Answers: cobblestone batch results {batch.id} --wait --to DIR"]
-        else:
-            lines += ["", "The project is not running; its jobs wait. Start it with: cobblestone run"]
-        out.show(status, lines=lines, essential=[batch.id])
+        out.show(status, lines=_submitted(status, name, running=connected.running), essential=[batch.id])
+
+
+def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
+    """What was submitted, and what comes next."""
+    if running:
+        following = f"Answers: cobblestone batch results {status.id} --wait --to DIR"
+    else:
+        following = "The project is not running; its jobs wait. Start it with: cobblestone run"
+    first = f"Submitted batch {status.id}: {status.njobs} jobs of {app}."
+    return [first, *status_lines(status)[1:], "", following]
 
 
 def _arguments(given: list[str]) -> dict[str, object]:

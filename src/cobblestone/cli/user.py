@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.blocking import ReasonOption, set_blocked
 from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import when
 
@@ -86,15 +87,11 @@ def role(
 @commands.command("block")
 def block(
     user_id: UserArgument,
-    reason: Annotated[
-        str, typer.Option(help="Why, and what would change it: the volunteer reads it.", show_default=False)
-    ],
+    reason: ReasonOption,
     common: Common,
 ) -> None:
     """Give the computers of a user no more work."""
-    with common.connect() as connected:
-        done = connected.operation.block("user", user_id, reason)
-    common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+    set_blocked(common, "user", user_id, reason)
 
 
 @commands.command("unblock")
@@ -103,9 +100,7 @@ def unblock(
     common: Common,
 ) -> None:
     """Give the computers of a user work again."""
-    with common.connect() as connected:
-        done = connected.operation.unblock("user", user_id)
-    common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+    set_blocked(common, "user", user_id, None)
 
 
 @commands.command("reset-password")
