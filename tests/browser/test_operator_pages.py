@@ -33,6 +33,13 @@ def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
     look_at(open_page(look, log_in="olga"), site, PAGES, look, {"ops-missing": 404})
 
 
+@pytest.mark.parametrize("code", ["fr", "sk"])
+def test_pages_fit_a_phone_in_every_language(site: RunningSite, open_page: OpenPage, code: str) -> None:
+    watched = open_page("phone", log_in="olga")
+    watched.page.goto(f"language.php?to={code}&next=index.php")
+    look_at(watched, site, PAGES, f"phone-{code}", {"ops-missing": 404})
+
+
 @pytest.fixture
 def operate(site: RunningSite, open_page: OpenPage) -> Callable[[str], Page]:
     """Open one of the operator's pages as the operator."""

@@ -61,6 +61,17 @@ def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
     )
 
 
+@pytest.mark.parametrize("code", ["fr", "sk"])
+@pytest.mark.parametrize("own", [False, True], ids=["visitor", "volunteer"])
+def test_pages_fit_a_phone_in_every_language(
+    site: RunningSite, open_page: OpenPage, code: str, own: bool
+) -> None:
+    watched = open_page("phone", log_in="ada" if own else "")
+    watched.page.goto(f"language.php?to={code}&next=index.php")
+    statuses = {"missing": 404, "private": 403, "link-too-old": 410}
+    look_at(watched, site, OWN if own else PUBLIC, f"phone-{code}", statuses)
+
+
 def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) -> None:
     page = open_page().page
     page.goto("login.php")

@@ -423,8 +423,8 @@ def test_a_request_that_gets_nothing_is_told_why(world: World):
     decision = world.decide()
     assert decision.assignments or decision.refusals
     for message in messages(decision.refusals):
-        assert message.text.endswith(".")
-        assert len(message.text.encode()) < 1024
+        assert message.reason.text().endswith(".")
+        assert len(message.reason.text().encode()) < 1024
     assert 0 <= decision.request_delay <= 172800
 
 
