@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
 from cobblestone.server.account_rpc import AccountRpc, Accounts
@@ -34,20 +35,29 @@ SCHEDULER_PATH = "cgi-bin/cgi"
 def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starlette:
     """Compose the application: the endpoints of some roles, below the path of the master URL."""
     routes: list[BaseRoute] = []
+    busy: dict[str, ASGIApp] = {}
     if Role.SCHEDULER in roles:
-        routes.append(Route(f"/{SCHEDULER_PATH}", SchedulerRpc(ctx, ctx.offers), methods=["POST"]))
+        busy[SCHEDULER_PATH] = SchedulerRpc(ctx, ctx.offers)
     if Role.UPLOAD in roles:
-        routes += [
-            Route(f"/{UPLOAD_PATH}", UploadHandler(ctx), methods=["POST"]),
-            Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]),
-        ]
+        busy[UPLOAD_PATH] = UploadHandler(ctx)
+        routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]))
+    # They have routes too, for the answers to other methods and unusual spellings.
+    routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
     routes += Monitoring(ctx).routes()
     if Role.WEB in roles:
         routes += _web(ctx)
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
     app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[Middleware(RequestObserver, ctx=ctx, scheduler_path=SCHEDULER_PATH, prefix=prefix)],
+        middleware=[
+            Middleware(
+                RequestObserver,
+                ctx=ctx,
+                scheduler_path=SCHEDULER_PATH,
+                prefix=prefix,
+                busy={path: _guarded(endpoint) for path, endpoint in busy.items()},
+            )
+        ],
         exception_handlers={
             NotFound: _problem(404),
             Conflict: _problem(409),
@@ -73,6 +83,19 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         *api_routes(ctx),
         *web_routes(ctx, accounts),
     ]
+
+
+def _guarded(endpoint: ASGIApp) -> ASGIApp:
+    """An endpoint that answers like the routed ones when the database cannot be used."""
+    unavailable = _problem(503)
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await endpoint(scope, receive, send)
+        except StoreError as error:
+            await unavailable(Request(scope), error)(scope, receive, send)
+
+    return guarded
 
 
 def _problem(status: int):  # noqa: ANN202  # the handler's type is Starlette's own alias

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import changed
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
@@ -126,7 +126,7 @@ class Exchange:
         if weak or not _CPID.fullmatch(known) or known == user.cross_project_id:
             return user
         people.adopt_cross_project_id(self.tx, user.id, known)
-        return replace(user, cross_project_id=known)
+        return changed(user, cross_project_id=known)
 
     def _keep_preferences(self, user: User, weak: bool) -> User:
         """Store computing preferences that are newer than ours and of this very account."""
@@ -137,7 +137,7 @@ class Exchange:
         if mod_time <= people.global_preferences_time(self.tx, user.id):
             return user
         people.set_global_preferences(self.tx, user.id, theirs.text, mod_time)
-        return replace(user, global_prefs=theirs.text)
+        return changed(user, global_prefs=theirs.text)
 
     def _identify(self, user: User, address: str) -> tuple[Host, bool]:
         message, tx = self.message, self.tx
@@ -179,7 +179,7 @@ class Exchange:
             external_ip_addr=address,
             now=self.now,
         )
-        return replace(host, description=description), decision.send_host_id
+        return changed(host, description=description), decision.send_host_id
 
     # ------------------------------------------------------------------ what it brings
 
@@ -194,7 +194,8 @@ class Exchange:
             for row in rows.values()
             if row.result.app_version_id is not None
         ]
-        records = hosts.records(self.tx, keys)
+        known = hosts.records(self.tx, keys)
+        records = dict(known)
         twice = False
         for item in reported:
             row = rows.get(item.name)
@@ -247,7 +248,7 @@ class Exchange:
                     host_id=host.id,
                     now=self.now,
                 )
-        hosts.save_records(self.tx, records.values())
+        hosts.save_records(self.tx, [record for key, record in records.items() if record is not known[key]])
         acks = (
             *(item.name for item in reported),
             *(item.name for item in self.message.file_transfer_results),
@@ -262,7 +263,7 @@ class Exchange:
             return host
         trouble, since = found
         hosts.set_trouble(self.tx, host.id, trouble, now=since)
-        return replace(host, trouble=trouble, trouble_time=since)
+        return changed(host, trouble=trouble, trouble_time=since)
 
     def _initial_quota(self, row: dispatching.ReportedRow | None) -> int:
         """Jobs a day that a new host begins with, of the app of a reported result."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Mapping
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,10 +30,20 @@ _ACCOUNT_RPCS = frozenset(
 
 
 class RequestObserver:
-    """Wraps the application."""
+    """Wraps the application.  ``busy`` are endpoints that POST requests reach at once, without a search through all routes."""
 
-    def __init__(self, app: ASGIApp, ctx: ServerContext, scheduler_path: str, prefix: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        ctx: ServerContext,
+        scheduler_path: str,
+        prefix: str,
+        busy: Mapping[str, ASGIApp],
+    ) -> None:
         self._app = app
+        self._busy = {f"{prefix}/{path}": endpoint for path, endpoint in busy.items()}
+        # The logger would find out by itself that nobody wants the line, but only after it was built.
+        self._log_requests = ctx.settings.log.level == "debug"
         self._health = ctx.health
         self._metrics = ctx.metrics
         self._scheduler = f"{prefix}/{scheduler_path}"
@@ -60,13 +71,15 @@ class RequestObserver:
         self._metrics.requests_in_progress += 1
         structlog.contextvars.bind_contextvars(request=request_id.decode())
         try:
-            await self._app(scope, receive, observed)
+            app = self._busy.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
+            await app(scope, receive, observed)
         finally:
             self._metrics.requests_in_progress -= 1
             seconds = time.perf_counter() - started
             part = self._part(scope["path"])
             self._metrics.request(part, status, seconds)
-            log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
+            if self._log_requests:
+                log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
             structlog.contextvars.unbind_contextvars("request")
 
     def _part(self, path: str) -> str:

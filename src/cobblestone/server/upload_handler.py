@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
-from cobblestone.server.bodies import answer, chunks
+from cobblestone.server.bodies import BodyStream, answer
 from cobblestone.server.context import ServerContext
 from cobblestone.server.disk import disk_is_full
 from cobblestone.store.database import Transaction
@@ -66,7 +66,7 @@ class UploadHandler:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The HTTP side; every outcome is a reply of the protocol."""
         try:
-            body = await self._serve(chunks(receive))
+            body = await self._serve(BodyStream(receive))
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
             body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
@@ -82,7 +82,7 @@ class UploadHandler:
             body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
         await answer(send, body, "text/plain; charset=utf-8")
 
-    async def _serve(self, stream: AsyncIterator[bytes]) -> bytes:
+    async def _serve(self, stream: BodyStream) -> bytes:
         parser = UploadHeaderParser()
         message: FileSizeQuery | FileUpload | None = None
         async for chunk in stream:
@@ -244,17 +244,15 @@ def _record(
     return _refusal(expected, upload)
 
 
-async def _bytes_from(first: bytes, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
     if first:
         yield first
-    while True:
+    while not stream.ended:
         try:
             async with asyncio.timeout(STALL_SECONDS):
                 chunk = await anext(stream, None)
         except TimeoutError as error:
             raise UploadPutOff(f"Nothing came for {STALL_SECONDS:g} seconds.") from error
-        if chunk is None:
-            return
         if chunk:
             yield chunk
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
 from cobblestone.domain.hosts import CPU, Host, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
+from cobblestone.domain.values import changed
 from cobblestone.policy.dispatch.capacity import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.deadline_check import BookedJob
@@ -38,7 +38,7 @@ def with_capacity(
     capacity = usable_capacity(
         description, computing_preferences(computing), preferences=preferences, limits=limits
     )
-    return replace(
+    return changed(
         description,
         platforms=message.platforms,
         usable_ncpus=capacity.ncpus,

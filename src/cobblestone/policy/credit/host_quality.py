@@ -14,8 +14,7 @@ for it (``host_scale_check``), a host scale is used only after a whole delay bou
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from cobblestone.domain.values import changed
 from cobblestone.policy.credit.claims import HostVersionStatistics
 
 INITIAL_ERROR_RATE = 0.1
@@ -31,7 +30,7 @@ def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: flo
     """A job was sent to the host at ``now`` (Unix seconds) with ``delay_bound`` seconds to run."""
     if not record.scale_probation:
         return record
-    return replace(record, host_scale_time=now + delay_bound)
+    return changed(record, host_scale_time=now + delay_bound)
 
 
 def after_valid(
@@ -53,12 +52,12 @@ def after_valid(
 
 def after_invalid(record: HostVersionStatistics) -> HostVersionStatistics:
     """A result became invalid."""
-    return replace(record, consecutive_valid=0, error_rate=_after_result(record, failed=True))
+    return changed(record, consecutive_valid=0, error_rate=_after_result(record, failed=True))
 
 
 def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
     """A job ended in an error or timed out: it may have been dropped on purpose."""
-    return replace(
+    return changed(
         record,
         consecutive_valid=0,
         error_rate=_after_result(record, failed=True),

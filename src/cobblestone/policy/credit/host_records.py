@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import changed
 from cobblestone.policy.credit.claims import HostVersionStatistics
 
 
@@ -27,7 +26,7 @@ def statistics_of(record: HostAppVersion) -> HostVersionStatistics:
 def with_statistics(record: HostAppVersion, statistics: HostVersionStatistics) -> HostAppVersion:
     """The record with new statistics; its quota stays."""
     pfc, elapsed, turnaround = statistics.pfc, statistics.elapsed, statistics.turnaround
-    return replace(
+    return changed(
         record,
         pfc_n=pfc.n,
         pfc_avg=pfc.mean,

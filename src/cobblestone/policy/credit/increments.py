@@ -7,9 +7,9 @@ Increments of several validators, in any order, lose nothing: `merge` puts those
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from cobblestone.domain.ids import AppVersionId, HostId
+from cobblestone.domain.values import changed
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -39,7 +39,7 @@ def host_version_after(
     )
     if not increment.on_probation:
         return learned
-    return replace(learned, error_rate=max(learned.error_rate, INITIAL_ERROR_RATE), scale_probation=True)
+    return changed(learned, error_rate=max(learned.error_rate, INITIAL_ERROR_RATE), scale_probation=True)
 
 
 def version_after(version: VersionStatistics, increment: VersionIncrement) -> VersionStatistics:
@@ -51,7 +51,7 @@ def version_after(version: VersionStatistics, increment: VersionIncrement) -> Ve
 def app_after(app: AppStatistics, increment: AppIncrement) -> AppStatistics:
     """An app's sums and the scale that follows from them."""
     counted = _sum(app.counted or AppIncrement(), increment)
-    return replace(app, counted=counted, flops_scale=scale_from(counted, app.flops_scale))
+    return changed(app, counted=counted, flops_scale=scale_from(counted, app.flops_scale))
 
 
 def _sum(one: AppIncrement, other: AppIncrement) -> AppIncrement:
@@ -75,7 +75,7 @@ def merge(increments: Iterable[StatisticIncrements]) -> StatisticIncrements:
         for version in increment.versions:
             before = versions.get(version.app_version_id)
             versions[version.app_version_id] = (
-                version if before is None else replace(before, pfc=before.pfc + version.pfc)
+                version if before is None else changed(before, pfc=before.pfc + version.pfc)
             )
         if increment.app is not None:
             app = increment.app if app is None else _sum(app, increment.app)
@@ -85,7 +85,7 @@ def merge(increments: Iterable[StatisticIncrements]) -> StatisticIncrements:
 
 
 def _joined(one: HostVersionIncrement, other: HostVersionIncrement) -> HostVersionIncrement:
-    return replace(
+    return changed(
         one,
         pfc=one.pfc + other.pfc,
         elapsed=one.elapsed + other.elapsed,

@@ -6,12 +6,12 @@ A budget lives for one decision and is used up by it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import CPU, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import changed
 from cobblestone.policy.dispatch import quota
 from cobblestone.policy.dispatch.capacity import bounded_ncpus
 from cobblestone.policy.dispatch.decision import ResourceUsage
@@ -181,7 +181,7 @@ class Budget:
     def changed_records(self) -> tuple[HostAppVersion, ...]:
         """Records of the versions that were given, with today's count raised."""
         return tuple(
-            replace(self.record(version_id), n_jobs_today=self.record(version_id).n_jobs_today + count)
+            changed(self.record(version_id), n_jobs_today=self.record(version_id).n_jobs_today + count)
             for version_id, count in self._sent.items()
         )
 

@@ -7,13 +7,12 @@ is considered, so that a host whose tasks fail does not fall back to an older ve
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import value
+from cobblestone.domain.values import changed, value
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import ResourceUsage
@@ -220,7 +219,7 @@ class VersionChooser:
         if not self._limited:
             return usage
         if app.dispatch.non_cpu_intensive:
-            return self._budget.refuse_always(app) or replace(
+            return self._budget.refuse_always(app) or changed(
                 usage, avg_ncpus=min(usage.avg_ncpus, ALWAYS_NCPUS)
             )
         if resource not in self._budget.open:
@@ -239,7 +238,7 @@ class VersionChooser:
             record=self._request.records.get(version.id),
             version_mean=self._catalogue.peak_flop_counts.get(version.id),
         )
-        usage = estimated if flops == estimated.flops else replace(estimated, flops=flops)
+        usage = estimated if flops == estimated.flops else changed(estimated, flops=flops)
         available = self._gpu_available if usage.gpu_type else self._cpu_available
         return Match(version=version, platform=platform, usage=usage, available=available)
 

@@ -23,11 +23,10 @@ invalid results cost nothing below Q; and it knows no pauses.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import changed
 
 _GOLDEN = 2654435761  # Knuth's multiplier: neighbouring host ids land far apart
 
@@ -83,8 +82,8 @@ def for_today(record: HostAppVersion, *, daily_quota: int, initial: int = 0, now
     if not over and record.max_jobs_per_day == earned:
         return record
     if not over:
-        return replace(record, max_jobs_per_day=earned)
-    return replace(record, max_jobs_per_day=earned, n_jobs_today=0, quota_day=day)
+        return changed(record, max_jobs_per_day=earned)
+    return changed(record, max_jobs_per_day=earned, n_jobs_today=0, quota_day=day)
 
 
 def daily_limit(record: HostAppVersion, *, daily_quota: int, processors: float) -> int:
@@ -101,13 +100,13 @@ def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) ->
     most = min(daily_quota, UNCHECKED * initial) if initial else daily_quota
     if record.bad_results or record.max_jobs_per_day >= most > 0:
         return record
-    return replace(record, max_jobs_per_day=_doubled(record.max_jobs_per_day, most))
+    return changed(record, max_jobs_per_day=_doubled(record.max_jobs_per_day, most))
 
 
 def after_failure(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
     """The record after a result was reported as an error, timed out, or was invalid."""
     bad = bad_after_failure(record.bad_results, record.n_jobs_today, daily_quota)
-    return replace(record, bad_results=bad, consecutive_valid=0)
+    return changed(record, bad_results=bad, consecutive_valid=0)
 
 
 def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
@@ -115,7 +114,7 @@ def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
 
     Whether ``consecutive_valid`` grows is the validator's business.
     """
-    return replace(
+    return changed(
         record,
         bad_results=bad_after_valid(record.bad_results, daily_quota),
         max_jobs_per_day=quota_after_valid(record.max_jobs_per_day, daily_quota),
