@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -53,17 +54,30 @@ TARGETED = (
 """Condition on unfinished workunits that are for one host, user or team; an index has it."""
 
 decode_inputs = msgspec.json.Decoder(tuple[InputFile, ...]).decode
-decode_outputs = msgspec.json.Decoder(tuple[OutputSpec, ...]).decode
 
-# The constructors of enums are slow in a hot loop; a tuple look-up is not.
+# Jobs of a batch share outputs, limits and rules, which are values: the same ones are given out again.
+_SHARED = 2048
+_decode_outputs = msgspec.json.Decoder(tuple[OutputSpec, ...]).decode
+
+
+@lru_cache(_SHARED)
+def decode_outputs(text: str) -> tuple[OutputSpec, ...]:
+    """What a workunit's column of outputs says."""
+    return _decode_outputs(text)
+
+
+# The constructors of enums are slow in a hot loop; a look-up is not.
 _SERVER_STATES = {int(state): state for state in ServerState}
 _OUTCOMES = {int(state): state for state in Outcome}
 _CLIENT_STATES = {int(state): state for state in ClientState}
 _VALIDATE_STATES = {int(state): state for state in ValidateState}
 _DELETE_STATES = {int(state): state for state in FileDeleteState}
+_ASSIMILATE_STATES = {int(state): state for state in AssimilateState}
+_workunit_error = lru_cache(64)(WorkunitError)
 
 
-def limits_from(row: Sequence[Any]) -> JobLimits:
+@lru_cache(_SHARED)
+def limits_from(row: tuple[Any, ...]) -> JobLimits:
     """Limits from five columns in the order of ``WORKUNIT_COLUMNS``, and the bandwidth if it follows."""
     return JobLimits(
         rsc_fpops_est=row[0],
@@ -72,6 +86,17 @@ def limits_from(row: Sequence[Any]) -> JobLimits:
         rsc_disk_bound=row[3],
         delay_bound=row[4],
         rsc_bandwidth_bound=row[5] if len(row) > 5 else 0.0,
+    )
+
+
+@lru_cache(_SHARED)
+def _rules_from(row: tuple[Any, ...]) -> ReplicationRules:
+    return ReplicationRules(
+        min_quorum=row[0],
+        target_nresults=row[1],
+        max_error_results=row[2],
+        max_total_results=row[3],
+        max_success_results=row[4],
     )
 
 
@@ -99,19 +124,13 @@ def workunit_from(row: Row) -> Workunit:
         input_files=decode_inputs(row[7]),
         output_specs=decode_outputs(row[8]),
         limits=limits_from((*row[9:14], row[29])),
-        rules=ReplicationRules(
-            min_quorum=row[14],
-            target_nresults=row[15],
-            max_error_results=row[16],
-            max_total_results=row[17],
-            max_success_results=row[18],
-        ),
+        rules=_rules_from(row[14:19]),
         need_validate=bool(row[19]),
         canonical_result_id=None if row[20] is None else ResultId(row[20]),
         canonical_credit=row[21],
         transition_time=row[22],
-        error_mask=WorkunitError(row[23]),
-        assimilate_state=AssimilateState(row[24]),
+        error_mask=_workunit_error(row[23]),
+        assimilate_state=_ASSIMILATE_STATES[row[24]],
         file_delete_state=_DELETE_STATES[row[25]],
         hr_class=row[26],
         app_version_id=None if row[27] is None else AppVersionId(row[27]),
