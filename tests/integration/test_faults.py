@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import apsw
 import pytest
 from tests.helpers.project_world import SimHost, World, post_upload
 
@@ -32,7 +32,7 @@ def full_database(world: World) -> Iterator[None]:
 def locked_database(world: World, *, patience: int) -> Iterator[None]:
     """Another program holds the database; the project waits ``patience`` milliseconds for it."""
     world.write(lambda tx: tx.query(f"PRAGMA busy_timeout={patience}"))
-    other = sqlite3.connect(world.ctx.folder.database, isolation_level=None, check_same_thread=False)
+    other = apsw.Connection(str(world.ctx.folder.database))
     other.execute("BEGIN IMMEDIATE")
     try:
         yield

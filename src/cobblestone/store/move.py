@@ -7,17 +7,18 @@ copied is read back and compared.  The SQLite file is only read.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import apsw
 import sqlalchemy as sa
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine import Row, is_postgres
 from cobblestone.store.schema import metadata
+from cobblestone.store.sqlite import open_reader
 from cobblestone.store.upgrade import current_revision, head_revision, upgrade
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def move(source: Path, address: str, *, progress: Progress) -> list[MovedTable]:
         raise ConfigError(f"{address} is no PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
     _check_source(source)
     _prepare(source, address)
-    reader = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+    reader = open_reader(source)
     try:
         moved = [_move_table(reader, address, table, progress) for table in metadata.sorted_tables]
     finally:
@@ -115,13 +116,13 @@ def _prepare(source: Path, address: str) -> None:
         )
 
 
-def _move_table(reader: sqlite3.Connection, address: str, table: sa.Table, progress: Progress) -> MovedTable:
+def _move_table(reader: apsw.Connection, address: str, table: sa.Table, progress: Progress) -> MovedTable:
     from cobblestone.store.postgres import connect
 
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     total = int(reader.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone()[0])
     progress(table.name, 0, total)
-    source = _Rows(_pages(reader, f"SELECT {names} FROM {table.name}"))
+    source = _Rows(reader.execute(f"SELECT {names} FROM {table.name}"))
     with connect(address) as connection:
         without_mark = f" WHERE key <> '{MARK}'" if table.name == "meta" else ""
         query = f"SELECT {names} FROM {table.name}{without_mark}".encode()
@@ -180,12 +181,6 @@ class _Rows:
         return f"{self._sum:032x}"
 
 
-def _pages(reader: sqlite3.Connection, sql: str) -> Iterator[Row]:
-    cursor = reader.execute(sql)
-    while rows := cursor.fetchmany(PAGE):
-        yield from rows
-
-
 def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
     """Rows of a query, a page at a time in memory."""
     with connection.cursor("readback", binary=True) as cursor:
@@ -195,7 +190,7 @@ def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
             yield tuple(row)
 
 
-def _set_sequence(reader: sqlite3.Connection, connection: Connection[Row], table: str) -> None:
+def _set_sequence(reader: apsw.Connection, connection: Connection[Row], table: str) -> None:
     """Go on with ids behind all that were ever used."""
     row = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     last = int(row[0]) if row else 0

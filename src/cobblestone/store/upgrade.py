@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
@@ -27,6 +27,7 @@ from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine import is_postgres
 from cobblestone.store.files import sync_file, sync_folder
 from cobblestone.store.snapshot import copy_database, database_problems
+from cobblestone.store.sqlite import BUSY_TIMEOUT_MS, open_reader
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
@@ -60,13 +61,13 @@ def current_revision(location: Path | str) -> str | None:
     path = Path(location)
     if not path.exists() or path.stat().st_size == 0:
         return None
-    reader = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    reader = open_reader(path)
     try:
         row = reader.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.OperationalError:
-        return None
-    except sqlite3.DatabaseError as error:
+    except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StoreError(f"{path} is not a project database: {error}.") from error
+    except apsw.Error:
+        return None
     finally:
         reader.close()
     return None if row is None else str(row[0])
@@ -185,10 +186,11 @@ def _fold_log(path: Path) -> None:
     Raises:
         Busy: somebody has the database open.
     """
-    connection = sqlite3.connect(path, isolation_level=None, timeout=5)
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     try:
         connection.execute("PRAGMA journal_mode=DELETE")
-    except sqlite3.OperationalError as error:
+    except apsw.Error as error:
         raise Busy(f"{path} is read by another process; end that one, then upgrade.") from error
     finally:
         connection.close()
