@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 SCHEDULER_PATH = "cgi-bin/cgi"
 
+_STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, StoreError: 503}
+
 
 def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starlette:
     """Compose the application: the endpoints of some roles, below the path of the master URL."""
@@ -58,12 +60,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
                 busy={path: _guarded(endpoint) for path, endpoint in busy.items()},
             )
         ],
-        exception_handlers={
-            NotFound: _problem(404),
-            Conflict: _problem(409),
-            Busy: _problem(503),
-            StoreError: _problem(503),
-        },
+        exception_handlers={error: _problem(status) for error, status in _STATUS.items()},
     )
     app.state.ctx = ctx
     return app
@@ -86,14 +83,14 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
 
 
 def _guarded(endpoint: ASGIApp) -> ASGIApp:
-    """An endpoint that answers like the routed ones when the database cannot be used."""
-    unavailable = _problem(503)
+    """An endpoint that is reached without the routes, and answers errors of the store as those behind them do."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await endpoint(scope, receive, send)
         except StoreError as error:
-            await unavailable(Request(scope), error)(scope, receive, send)
+            handler = _problem(_STATUS.get(type(error), 503))
+            await handler(Request(scope), error)(scope, receive, send)
 
     return guarded
 

@@ -28,9 +28,9 @@ from cobblestone.store.engine import Connection, Engine, Fault, Parameters, Row,
 T = TypeVar("T")
 
 MAX_BATCH = 200
-LINGER_SECONDS = 0.001
-"""How long the writer waits for company while several write at once.  Each commit costs a flush and two changes of threads: for
-six callers this saves a third of the changes, and for one alone nothing is waited for."""
+LINGER_SECONDS = 0.0005
+"""How long the writer waits for company while several write at once.  Each commit costs a flush and changes of threads: with six
+callers this saves a third of them, and a sixth of all CPU time.  For one caller alone nothing is waited for."""
 MAX_ATTEMPTS = 6
 """Times that a write is tried when other processes are in its way."""
 ATTEMPT_SECONDS = 0.01

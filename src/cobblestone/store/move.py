@@ -10,9 +10,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import apsw
 import sqlalchemy as sa
 
 from cobblestone.domain.errors import ConfigError, StoreError
@@ -116,7 +115,7 @@ def _prepare(source: Path, address: str) -> None:
         )
 
 
-def _move_table(reader: apsw.Connection, address: str, table: sa.Table, progress: Progress) -> MovedTable:
+def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) -> MovedTable:
     from cobblestone.store.postgres import connect
 
     names = ", ".join(f'"{column.name}"' for column in table.columns)
@@ -190,7 +189,7 @@ def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
             yield tuple(row)
 
 
-def _set_sequence(reader: apsw.Connection, connection: Connection[Row], table: str) -> None:
+def _set_sequence(reader: Any, connection: Connection[Row], table: str) -> None:
     """Go on with ids behind all that were ever used."""
     row = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     last = int(row[0]) if row else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.sqlite import open_reader
+from cobblestone.store.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
 MAX_PROBLEMS = 20
@@ -26,7 +26,7 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
     try:
         reader = open_reader(source)
         try:
-            writer = apsw.Connection(str(target))
+            writer = open_plain(target)
             try:
                 # An open read holds the snapshot: writes of others do not make the copy begin anew.
                 reader.execute("BEGIN")

@@ -5,11 +5,15 @@ takes three times as long, and much longer while another thread has work.  A pro
 both: each holds a SQLite of its own, and file locks that one takes are invisible to the other (see sqlite.org/howtocorrupt.html).
 """
 
+# The driver's types name `collections.abc.Buffer`, which Python 3.11 lacks, so the checker sees holes in them.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -94,7 +98,9 @@ class SqliteConnection(apsw.Connection):
             if self.in_transaction:
                 self.execute("ROLLBACK")
 
-    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> ChangedRows:
+    def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the engine's own, which counts all rows
+        self, sql: str, rows: Iterable[Parameters], /
+    ) -> ChangedRows:
         """Run a statement once per row of parameters."""
         before = self.total_changes()
         super().executemany(sql, rows)
@@ -116,13 +122,24 @@ class SqliteConnection(apsw.Connection):
         ]
 
 
-def open_reader(path: Path) -> apsw.Connection:
+def open_reader(path: Path) -> Any:  # Any: see the top of this file
     """A plain connection that only reads an existing file.
 
     Raises:
         apsw.Error: it cannot be opened.
     """
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+
+
+def open_plain(path: Path) -> Any:  # Any: see the top of this file
+    """A connection without the settings of a project's database, to a file that is made if it is not there.
+
+    Raises:
+        apsw.Error: it cannot be opened.
+    """
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
 
 
 class SqliteEngine:

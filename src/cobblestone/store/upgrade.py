@@ -27,7 +27,7 @@ from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine import is_postgres
 from cobblestone.store.files import sync_file, sync_folder
 from cobblestone.store.snapshot import copy_database, database_problems
-from cobblestone.store.sqlite import BUSY_TIMEOUT_MS, open_reader
+from cobblestone.store.sqlite import open_plain, open_reader
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
@@ -186,8 +186,7 @@ def _fold_log(path: Path) -> None:
     Raises:
         Busy: somebody has the database open.
     """
-    connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection = open_plain(path)
     try:
         connection.execute("PRAGMA journal_mode=DELETE")
     except apsw.Error as error:

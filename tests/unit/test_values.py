@@ -1,0 +1,53 @@
+"""Values that are made by the thousand, and their changed copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from cobblestone.domain.hosts import Coprocessor, Host, HostAppVersion, HostDescription
+from cobblestone.domain.ids import AppVersionId, HostId, UserId
+from cobblestone.domain.values import changed, value
+
+GPU = Coprocessor(type="NVIDIA", count=2)
+VALUES = [
+    (
+        HostDescription(p_ncpus=8, coprocessors=(GPU,)),
+        {"usable_ram": 1e9, "platforms": ("x86_64-pc-linux-gnu",)},
+    ),
+    (Host(id=HostId(3), user_id=UserId(4), venue="home"), {"description": HostDescription(p_ncpus=2)}),
+    (HostAppVersion(host_id=HostId(3), app_version_id=AppVersionId(9), et_n=7), {"n_jobs_today": 5}),
+    (GPU, {}),
+]
+
+
+@pytest.mark.parametrize(("original", "changes"), VALUES, ids=lambda each: type(each).__name__)
+def test_a_changed_copy_is_what_replace_makes(original: HostDescription, changes: dict[str, object]):
+    before = {field.name: getattr(original, field.name) for field in fields(original)}
+    copy = changed(original, **changes)
+    assert copy == replace(original, **changes)
+    assert copy is not original
+    assert {field.name: getattr(original, field.name) for field in fields(original)} == before
+
+
+def test_a_field_that_does_not_exist_is_refused():
+    with pytest.raises(AttributeError):
+        changed(GPU, colour="green")
+
+
+def test_what_is_no_plain_value_is_refused():
+    @dataclass(frozen=True)
+    class Frozen:
+        number: int = 1
+
+    @value()
+    class Checked:
+        number: int = 1
+
+        def __post_init__(self) -> None:
+            self.number = abs(self.number)
+
+    for original in (Frozen(), Checked()):
+        with pytest.raises(TypeError, match=r"dataclasses\.replace"):
+            changed(original, number=2)
