@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
-from sqlalchemy.exc import ProgrammingError
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine import is_postgres
@@ -29,24 +25,37 @@ from cobblestone.store.files import sync_file, sync_folder
 from cobblestone.store.snapshot import copy_database, database_problems
 from cobblestone.store.sqlite import open_plain, open_reader
 
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
 ROOM_FACTOR = 1.2
 """Room that an upgrade needs, as a multiple of the database's size."""
 
 
-def _config(migrations: Path = MIGRATIONS) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
-    return config
+_REVISION = re.compile(r"""^(revision|down_revision) = (?:["'](\w+)["']|None)$""", re.MULTILINE)
+
+
+def _revisions(migrations: Path = MIGRATIONS) -> tuple[frozenset[str], str]:
+    """All revisions that there are steps to, and the last one.
+
+    Read from the steps' files: Alembic and SQLAlchemy, which take 26 MB, are loaded when there are steps to take.
+    """
+    before: dict[str, str | None] = {}
+    for path in (migrations / "versions").glob("*.py"):
+        found = {name: value or None for name, value in _REVISION.findall(path.read_text(encoding="utf-8"))}
+        if found.get("revision"):
+            before[str(found["revision"])] = found.get("down_revision")
+    heads = before.keys() - before.values()
+    if len(heads) != 1:  # a broken installation
+        raise StoreError("This installation of cobblestone lacks its migrations. Install it again.")
+    return frozenset(before), heads.pop()
 
 
 def head_revision() -> str:
     """The revision that this program needs."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:  # a broken installation
-        raise StoreError("This installation of cobblestone lacks its migrations. Install it again.")
-    return head
+    return _revisions()[1]
 
 
 def current_revision(location: Path | str) -> str | None:
@@ -131,6 +140,8 @@ def upgrade(location: Path | str, *, now: float | None = None, migrations: Path 
 
 
 def _migrate(path: Path, migrations: Path) -> None:
+    import sqlalchemy as sa
+
     engine = sa.create_engine(f"sqlite:///{path}")
     try:
         with engine.begin() as connection:
@@ -163,10 +174,9 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
 
 
 def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
-    scripts = ScriptDirectory.from_config(_config(migrations))
-    if current == scripts.get_current_head():
+    known, head = _revisions(migrations)
+    if current == head:
         return False
-    known = {script.revision for script in scripts.walk_revisions()}
     if current is not None and current not in known:
         raise StoreError(
             f"{name} was made by a newer cobblestone (schema {current}). Install that version, or restore a backup."
@@ -175,7 +185,11 @@ def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
 
 
 def _take_steps(connection: sa.Connection, migrations: Path) -> None:
-    config = _config(migrations)
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
@@ -205,6 +219,9 @@ def _remove(path: Path) -> None:
 
 
 def _upgrade_postgres(address: str, migrations: Path) -> None:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ProgrammingError
+
     from cobblestone.store.postgres import first_line, shown
 
     with _postgres_connection(address) as connection:
@@ -224,6 +241,8 @@ def _upgrade_postgres(address: str, migrations: Path) -> None:
 
 @contextmanager
 def _postgres_connection(address: str) -> Generator[sa.Connection]:
+    import sqlalchemy as sa
+
     from cobblestone.store.postgres import connect
 
     connect(address).close()  # its errors say what to do
@@ -242,6 +261,8 @@ def _plain(address: str) -> Any:  # a connection as SQLAlchemy wants it
 
 
 def _revision_in(connection: sa.Connection) -> str | None:
+    import sqlalchemy as sa
+
     if connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
         return None
     revision = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
