@@ -342,12 +342,13 @@ def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float
 def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) -> int:
     """Delete files that nobody refers to and that nobody touched since ``before`` (Unix seconds); how many.
 
-    Not for the event loop.  Also finishes deletions that a crash interrupted.
+    Not for the event loop.  Also finishes deletions that a crash interrupted.  The conditions on ``refs`` are worded as that
+    of the index, or it would not be used.
     """
 
     def condemn(tx: Transaction) -> list[str]:
         rows = tx.query(
-            "SELECT name FROM file WHERE refs = 0 AND touched_time < ? ORDER BY touched_time LIMIT ?",
+            "SELECT name FROM file WHERE refs <= 0 AND touched_time < ? ORDER BY touched_time LIMIT ?",
             (before, limit),
         )
         tx.execute_many(
@@ -355,7 +356,10 @@ def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) 
             [(row[0], before) for row in rows],
         )
         return [
-            row[0] for row in tx.query(f"SELECT name FROM file WHERE refs = {_CONDEMNED} LIMIT ?", (limit,))
+            row[0]
+            for row in tx.query(
+                f"SELECT name FROM file WHERE refs <= 0 AND refs = {_CONDEMNED} LIMIT ?", (limit,)
+            )
         ]
 
     if store.read(

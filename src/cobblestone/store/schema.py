@@ -205,8 +205,8 @@ file = _table(
     sa.Index(
         "file_unused",
         "touched_time",
-        sqlite_where=sa.text("refs = 0"),
-        postgresql_where=sa.text("refs = 0"),
+        sqlite_where=sa.text("refs <= 0"),
+        postgresql_where=sa.text("refs <= 0"),
     ),
 )
 

@@ -603,8 +603,8 @@ def upgrade() -> None:
             "file_unused",
             ["touched_time"],
             unique=False,
-            sqlite_where=sa.text("refs = 0"),
-            postgresql_where=sa.text("refs = 0"),
+            sqlite_where=sa.text("refs <= 0"),
+            postgresql_where=sa.text("refs <= 0"),
         )
 
     op.create_table(
@@ -1658,7 +1658,7 @@ def downgrade() -> None:
     op.drop_table("host")
     with op.batch_alter_table("file", schema=None) as batch_op:
         batch_op.drop_index(
-            "file_unused", sqlite_where=sa.text("refs = 0"), postgresql_where=sa.text("refs = 0")
+            "file_unused", sqlite_where=sa.text("refs <= 0"), postgresql_where=sa.text("refs <= 0")
         )
 
     op.drop_table("file")
