@@ -19,6 +19,17 @@ class _StandardError:
         sys.stderr.flush()
 
 
+class _Threshold:
+    """The least level that is written."""
+
+    level = logging.NOTSET  # until somebody configures it, structlog writes everything
+
+
+def writes_debug_lines() -> bool:
+    """Whether debug lines are written.  For busy places: structlog builds a logger before it finds out that nobody wants one."""
+    return _Threshold.level <= logging.DEBUG
+
+
 def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO | None = None) -> None:
     """Send structured logs to ``stream`` (standard error by default): coloured lines on a terminal, or JSON."""
     renderer = (
@@ -26,6 +37,7 @@ def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO
         if json
         else structlog.dev.ConsoleRenderer(colors=(stream or sys.stderr).isatty(), pad_event_to=28)
     )
+    _Threshold.level = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,  # the id of the request that this line belongs to
@@ -35,7 +47,7 @@ def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(_Threshold.level),
         logger_factory=structlog.PrintLoggerFactory(stream or cast("TextIO", _StandardError())),
         cache_logger_on_first_use=False,
     )

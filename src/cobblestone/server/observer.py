@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cobblestone.ops.logging import writes_debug_lines
 from cobblestone.server.context import ServerContext
 
 log = structlog.get_logger(__name__)
@@ -42,8 +43,6 @@ class RequestObserver:
     ) -> None:
         self._app = app
         self._busy = {f"{prefix}/{path}": endpoint for path, endpoint in busy.items()}
-        # The logger would find out by itself that nobody wants the line, but only after it was built.
-        self._log_requests = ctx.settings.log.level == "debug"
         self._health = ctx.health
         self._metrics = ctx.metrics
         self._scheduler = f"{prefix}/{scheduler_path}"
@@ -78,7 +77,7 @@ class RequestObserver:
             seconds = time.perf_counter() - started
             part = self._part(scope["path"])
             self._metrics.request(part, status, seconds)
-            if self._log_requests:
+            if writes_debug_lines():
                 log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
             structlog.contextvars.unbind_contextvars("request")
 
