@@ -182,7 +182,7 @@ def compute_metrics(books: Books) -> Metrics:
     used = sum(p.used for p in projects)
     wasted = sum(p.late + p.failed + p.lost for p in projects)
     total = used + wasted + books.idle
-    got = [p.used + p.late for p in projects]
+    got = [p.used + p.late + p.failed + p.lost for p in projects]
     everything = sum(got)
     shares = [p.share for p in books.scenario.projects]
     share_sum = sum(shares)

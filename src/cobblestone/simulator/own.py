@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 from cobblestone.policy.client.cautious_fetch import Prospect, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.contact_time import PendingReport, contact_delay
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.hopeless import can_be_in_time, hopeless_jobs
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
-from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject
+from cobblestone.policy.client.run_list import make_run_list
+from cobblestone.policy.client.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchPlan, FetchProject
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
@@ -30,9 +32,13 @@ class OwnClient(ClassicClient):
         self.own_fetch = choice.work_fetch == 3
         self.interruptions = Interruptions()
         self.histories = [JobHistory()] * len(self.shares)
+        self._prospects: list[tuple[JobHistory, Interruptions, Prospect] | None] = [None] * len(self.shares)
         self.connection_interval = host.host.connection_interval
         self._gap_clock = 0.0
         self._probe_at = NEVER
+        self._contact_waits = False
+        self._contact_at = -NEVER  #: time of the last contact
+        self._lost: set[int] = set()  #: serial numbers of jobs that will be late, kept for want of better ones
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time."""
@@ -59,6 +65,7 @@ class OwnClient(ClassicClient):
         history = self.histories[i]
         if history.estimate > 0.0 and history.ratios:
             busy, _ = history.busy_seconds(self._fits(i))
+            self._changed.add(i)
             self.dcf[i] = min(DCF_MAX, max(DCF_MIN, busy / history.estimate))
 
     def _fits(self, project: int) -> Callable[[float], bool]:
@@ -75,8 +82,8 @@ class OwnClient(ClassicClient):
         )
         return super()._cutoff(task)
 
-    def _last_report(self, deadline: float) -> float:
-        """Return the last time before a deadline at which the client may be in contact."""
+    def _safe_report(self, deadline: float) -> float:
+        """Return the last time before a deadline at which the client may be in contact, if it never waits with one."""
         interval = self.connection_interval
         if interval <= 0.0:
             return deadline
@@ -85,21 +92,30 @@ class OwnClient(ClassicClient):
             return deadline
         return first + math.floor((deadline - first) / interval) * interval
 
+    def _last_report(self, deadline: float) -> float:
+        """Return the last time before a deadline at which the client can be in contact; in the past if it cannot."""
+        return deadline if self.network.next_contact(self.host.now) <= deadline else -NEVER
+
     def _estimate(self) -> list[ProjectQueue]:
         if not self.own_scheduling:
             return super()._estimate()
-        queues: list[ProjectQueue] = []
-        for i, tasks in enumerate(self.queues):
+        changed = self._changed
+        changed.update([task.project for task in self.host.running])
+        for i in changed:
+            tasks = self.queues[i]
             for task in tasks:
                 task.remaining = remaining_by_progress(
                     estimate=task.raw * self.dcf[i],
                     used=task.done,
                     fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
                 )
-            queues.append(
-                ProjectQueue(self.shares[i], [t.remaining for t in tasks], [t.cutoff for t in tasks])
+            hopeful = [t for t in tasks if t.serial not in self._lost] if self._lost else tasks
+            self._prepared[i] = ProjectQueue(
+                self.shares[i], [t.remaining for t in hopeful], [t.cutoff for t in hopeful]
             )
-        return queues
+        changed.clear()
+        changed.update([task.project for task in self.host.running])
+        return self._prepared
 
     def step(self) -> None:
         """Do everything that is due now; a job that has just shown its size may turn out to be hopeless."""
@@ -112,16 +128,28 @@ class OwnClient(ClassicClient):
         young = [PROBE_SECONDS - t.done for t in self.host.running if t.done < PROBE_SECONDS]
         self._probe_at = self.host.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
         self.wake = min(self.wake, self._probe_at)
+        if self._contact_waits:
+            self.wake = max(self.wake, self.host.now + FETCH_PERIOD)
 
     # -- CS3 ----------------------------------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        if self.own_scheduling:
-            self._give_up_hopeless()
+        if not self.own_scheduling:
+            super()._schedule()
+            return
+        self._judge()
         super()._schedule()
+        if self._lost:
+            self._prefer_hopeful()
 
-    def _give_up_hopeless(self) -> None:
+    def _judge(self) -> None:
+        """Find the jobs that will be late; give them up if there is something better to do.
+
+        Between two contacts nothing is gained by giving up: the project would not hear of it, and nothing could come in
+        its place.  So such jobs stay, for processors that would be idle otherwise.
+        """
         self._estimate()
+        before = self._lost
         now = self.host.now
         # first those on which most was spent, then those of the project that is owed most
         order = sorted(self.jobs, key=lambda t: (-(t.done // self.slice), -self.accounts.long[t.project]))
@@ -131,14 +159,18 @@ class OwnClient(ClassicClient):
         ]
         left = [self._last_report(task.report_deadline) - now for task in order]
         lost = hopeless_jobs(order, least, left, self.interruptions, ncpus=self.ncpus)
-        if not lost:
+        self._lost = {task.serial for task in lost}
+        if self._lost != before:
+            self._changed.update(range(len(self.shares)))
+        if not lost or not self.network.may_contact(now) or self._contact_delay() > 0.0:
             return
         hopeful = [h.can_be_in_time(self._fits(i)) for i, h in enumerate(self.histories)]
-        lost_ids = {id(task) for task in lost}
-        others = sum(hopeful[task.project] and id(task) not in lost_ids for task in self.jobs)
-        fresh = self.network.may_contact(now) and any(hopeful)
-        if others < self.ncpus and not fresh:
-            return
+        others = sum(hopeful[task.project] and task.serial not in self._lost for task in self.jobs)
+        if others >= self.ncpus or any(hopeful):
+            self._give_up(lost)
+
+    def _give_up(self, lost: list[Task]) -> None:
+        now = self.host.now
         for task in lost:
             if task.running:
                 self.host.stop(task)
@@ -155,9 +187,59 @@ class OwnClient(ClassicClient):
                 self.host.recorder.note(
                     now, "give up", f"{self.network.names[task.project]} job {task.number} would be late"
                 )
+        self._lost = set()
         self.host.recompute()
         self.must_fetch = True
         self.outcome = None
+
+    def _prefer_hopeful(self) -> None:
+        """Make the run list of jobs that can be in time; only processors without one run the others."""
+        runnable = [t for t in self.jobs if t.arrived]
+        hopeful = [t for t in runnable if t.serial not in self._lost]
+        self.wanted = self._run_list(hopeful, self.ncpus)
+        if len(self.wanted) < self.ncpus:
+            lost = [t for t in runnable if t.serial in self._lost]
+            self.wanted += self._run_list(lost, self.ncpus - len(self.wanted))
+
+    def _run_list(self, jobs: list[Task], ncpus: int) -> list[Task]:
+        return make_run_list(
+            jobs,
+            ncpus=ncpus,
+            slice_seconds=self.slice,
+            shares=self.shares,
+            short_term_debts=self.accounts.short,
+            misses=self.misses,
+            dcf=self.dcf,
+        )
+
+    # -- when to be in contact ----------------------------------------------------------------------------------------
+
+    def _contact_delay(self) -> float:
+        now = self.host.now
+        if not self.own_scheduling or self.connection_interval <= 0.0 or not self.network.may_contact(now):
+            return 0.0
+        pending = [PendingReport(0.0, t.report_deadline - now, t.done, 0.0) for t in self.finished if not t.failed]
+        for task in self.jobs:
+            if task.serial not in self._lost:
+                ready = self.interruptions.wall_seconds(task.remaining)
+                pending.append(
+                    PendingReport(ready, task.report_deadline - now, task.done, task.remaining)
+                )
+        return contact_delay(
+            pending,
+            interval=self.connection_interval,
+            ncpus=self.ncpus,
+            stretch=self.interruptions.wall_seconds(1.0),
+        )
+
+    def _contact(self) -> bool:
+        now = self.host.now
+        # once one project was contacted the door is shut for all
+        self._contact_waits = self._contact_at < now and self._contact_delay() > 0.0
+        if self._contact_waits or not super()._contact():
+            return False
+        self._contact_at = now
+        return True
 
     def _next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int]
@@ -176,16 +258,29 @@ class OwnClient(ClassicClient):
             if not history.latency_bound:
                 prospects.append(Prospect())
                 continue
-            busy, deviation = history.busy_seconds(self._fits(i))
-            left = history.latency_bound - self._margin()
-            prospects.append(Prospect(known=True, busy=busy, deviation=deviation, time_left=left))
+            prospects.append(self._prospect(i, history))
         return fetch_in_time(
             projects,
             outcome,
             prospects,
-            [BookedJob(self._last_report(t.report_deadline) - now, t.remaining) for t in self.jobs],
+            [
+                BookedJob(self._safe_report(t.report_deadline) - now, t.remaining)
+                for t in self.jobs
+                if t.serial not in self._lost
+            ],
             self.interruptions,
             prefs=self.prefs,
             idle_cpus=self.ncpus - len(self.host.running),
+            until_next_contact=self.connection_interval,
             explain=self.explain,
         )
+
+    def _prospect(self, project: int, history: JobHistory) -> Prospect:
+        """Return what is expected of a project's next job; worked out anew when something was learned."""
+        known = self._prospects[project]
+        if known is None or known[0] is not history or known[1] is not self.interruptions:
+            busy, deviation = history.busy_seconds(self._fits(project))
+            left = history.latency_bound - self._margin()
+            prospect = Prospect(known=True, busy=busy, deviation=deviation, time_left=left)
+            known = self._prospects[project] = (history, self.interruptions, prospect)
+        return known[2]

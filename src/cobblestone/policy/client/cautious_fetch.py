@@ -32,6 +32,8 @@ from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 CAUTION = 3.0
 #: Standard deviations of the jobs' sizes by which a request is enlarged.
 RESERVE = 1.0
+#: Seconds without contact for which one job of an unknown project will do.
+FEW_JOBS_LAST = 3600.0
 #: Largest number of jobs asked for at once, per processor.
 MAX_JOBS_PER_CPU = 32
 
@@ -55,11 +57,13 @@ def fetch_in_time(
     *,
     prefs: FetchPreferences,
     idle_cpus: int,
+    until_next_contact: float = 0.0,
     explain: bool = False,
 ) -> FetchPlan:
     """Return the request.
 
     ``promised``: deadline (seconds from now) and remaining CPU seconds of every job on the host.
+    ``until_next_contact``: seconds for which nobody can be asked again after this.
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     candidates = list(projects)
@@ -71,7 +75,8 @@ def fetch_in_time(
         first = first or plan
         prospect = prospects[plan.project]
         if not prospect.known:
-            return replace(plan, seconds=1.0)  # one job, to get to know the project
+            # one job, to get to know the project, if more can be had soon
+            return replace(plan, seconds=1.0) if until_next_contact < FEW_JOBS_LAST else plan
         seconds = _admitted(prospect, booked, plan.seconds, prefs.ncpus, interruptions)
         if seconds > 0.0:
             return replace(plan, seconds=seconds)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from cobblestone.policy.client.interruptions import Interruptions
-from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, all_in_time
 
 #: Standard deviations of luck with the host's off-times that are granted to a job.
 LUCK = 2.0
@@ -42,15 +42,17 @@ def hopeless_jobs(
     needs at least, ``left`` the seconds until it must be ready.  A job is hopeless if it would be late even if all
     jobs before it in this order that are not were run by earliest deadline first from now on.
     """
+    lucky = [interruptions.wall_seconds(needs, deviations=-LUCK) for needs in least]
+    everything = [BookedJob(*both) for both in zip(left, lucky, strict=True)]
+    if all_in_time(everything, ncpus=ncpus):
+        return []
     committed = Workload((), ncpus=ncpus)
     hopeless: list[JobT] = []
-    for job, needs, seconds in zip(jobs, least, left, strict=True):
-        if needs <= 0.0:
-            if seconds < 0.0:
+    for job, booked in zip(jobs, everything, strict=True):
+        if booked.remaining <= 0.0:
+            if booked.deadline < 0.0:
                 hopeless.append(job)
-            continue
-        booked = BookedJob(seconds, interruptions.wall_seconds(needs, deviations=-LUCK))
-        if committed.admits(booked):
+        elif committed.admits(booked):
             committed.add(booked)
         else:
             hopeless.append(job)

@@ -43,8 +43,10 @@ class Interruptions:
 
         Never less than ``computing``.
         """
-        if self.on_seconds <= 0.0:
+        on = self.on_seconds
+        if on <= 0.0:
             return computing
-        mean = computing * (1.0 + self.gap_seconds / self.on_seconds)
-        spread = math.sqrt(max(0.0, computing) * self.gap_squares / self.on_seconds)
-        return max(computing, mean + deviations * spread)
+        wall = computing * (1.0 + self.gap_seconds / on)
+        if deviations and computing > 0.0:
+            wall += deviations * math.sqrt(computing * self.gap_squares / on)
+        return wall if wall > computing else computing

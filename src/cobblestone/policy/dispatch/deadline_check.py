@@ -60,6 +60,17 @@ class Workload:
         self._soonest = self._jobs[0].deadline
 
 
+def all_in_time(jobs: Iterable[BookedJob], *, ncpus: int) -> bool:
+    """Tell whether all jobs are in time if they are run by earliest deadline first."""
+    booked = [0.0] * ncpus
+    for deadline, remaining in sorted(jobs):
+        first = booked.index(min(booked)) if ncpus > 1 else 0
+        booked[first] += remaining
+        if booked[first] > deadline:
+            return False
+    return True
+
+
 def _job_deadline(job: BookedJob) -> float:
     return job.deadline
 
