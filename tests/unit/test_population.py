@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from cobblestone.cli import build
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
@@ -139,8 +141,19 @@ def test_table_and_data_give_mean_and_interval_over_replicates() -> None:
         ("ncpus,flops,fraction,mean_on\n2,1e9,1.5,100\n", "line 2: host, availability: fraction = 1.5"),
         ("ncpus,flops,fraction,mean_on\n0,1e9,0.5,100\n", "ncpus = 0 is not possible; allowed: 1 to 1024"),
         ("ncpus,flops,fraction,mean_on\n1.5,1e9,0.5,100\n", "ncpus = 1.5 is not possible"),
-        ("ncpus,flops\n2,1e9\n", "line 2: fraction = None"),
-        ("", "no host"),
+        (
+            "ncpus,flops,fraction,mean_on\n2,-1,0.5,100\n",
+            "line 2: host: flops = -1.0 is not possible; allowed: 1 to",
+        ),
+        ("ncpus,flops,fraction,mean_on\n2,nan,0.5,100\n", "line 2: host: flops = nan is not possible"),
+        ("ncpus,flops,fraction,mean_on\n\n2,1e9,0.5,0\n", "line 3: host, availability: mean_on = 0.0"),
+        ("ncpus,flops,fraction,mean_on\n2,1e9,0.5\n", "line 2: 3 values under 4 columns"),
+        ("ncpus,flops,fraction,mean_on\n2,1e9,0.5,100,7\n", "line 2: 5 values under 4 columns"),
+        ("ncpus,flops\n2,1e9\n", "line 1: the column fraction is missing"),
+        ("ncpus;flops;fraction;mean_on\n", "line 1: the column ncpus is missing; the first line names"),
+        ("ncpus,flops,fraction,mean_on,flops\n", "line 1: the column flops is there more than once"),
+        ("ncpus,flops,fraction,mean_on\n", "no host below the line of columns"),
+        ("", "line 1: the column ncpus is missing"),
     ],
 )
 def test_a_bad_table_of_hosts_gets_one_error(tmp_path: Path, text: str, said: str) -> None:
@@ -150,6 +163,87 @@ def test_a_bad_table_of_hosts_gets_one_error(tmp_path: Path, text: str, said: st
         read_hosts(path)
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_a_table_of_hosts_may_have_further_columns_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.csv"
+    path.write_text(
+        "\ufeffname, ncpus,flops,fraction,mean_on\na,2,1e9,0.5,100\n\nb,4,2e9,1,100\n", encoding="utf-8"
+    )
+    assert [(h.ncpus, h.flops, h.availability.fraction) for h in read_hosts(path)] == [
+        (2, 1e9, 0.5),
+        (4, 2e9, 1.0),
+    ]
+
+
+SCENARIO = """{top}
+duration = "1 d"
+[[project]]
+name = "P"
+[[project.app]]
+latency_bound = "2 d"
+flops_estimate = 6e13
+{app}
+[project.server]
+{server}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "said"),
+    [
+        ({"top": "hosts = -1"}, (), "hosts = -1 is not possible; allowed: a number of hosts"),
+        ({"top": "hosts = 1.5"}, (), "hosts = 1.5: must be a whole number"),
+        ({"top": "hosts = 200000"}, (), "hosts = 200000 is not possible; allowed: 1 to 100000"),
+        ({"top": 'hosts = "absent.csv"'}, (), "absent.csv: cannot be read"),
+        ({}, ("--hosts", "0"), "hosts = 0 is not possible; allowed: 1 to 100000"),
+        ({}, ("--hosts", "2.5"), "hosts = 2.5 is not possible"),
+        ({}, ("--hosts", "nan"), "hosts = nan is not possible"),
+        ({}, ("--hosts", "2", "--explain", "0.5"), "--explain looks at one host"),
+        ({}, ("--hosts", "2", "--log", "x.txt"), "--log looks at one host"),
+        ({"server": "min_quorum = 0"}, (), "min_quorum = 0 is not possible; allowed: 1 to 100"),
+        (
+            {"server": "min_quorum = 9"},
+            (),
+            "min_quorum = 9 is not possible; allowed: up to max_total_results",
+        ),
+        ({"server": "target_results = 2.5"}, (), "target_results = 2.5: must be a whole number"),
+        (
+            {"server": "max_error_results = -1"},
+            (),
+            "max_error_results = -1 is not possible; allowed: 0 to 100",
+        ),
+        ({"server": "wrong_rate = 1.5"}, (), "wrong_rate = 1.5 is not possible; allowed: 0 to 1"),
+        ({"server": "feeder_slots = 0"}, (), "feeder_slots = 0 is not possible; allowed: 1 to 100000"),
+        ({"server": "workunits = -3"}, (), "workunits = -3 is not possible; allowed: 0 to 1e9"),
+        ({"server": "workunits_per_day = nan"}, (), "workunits_per_day = nan"),
+        ({"server": "daily_quota = 0"}, (), "daily_quota = 0 is not possible; allowed: 1 to 1000000"),
+        (
+            {"server": "max_jobs_per_rpc = -1"},
+            (),
+            "max_jobs_per_rpc = -1 is not possible; allowed: 0 to 10000",
+        ),
+        ({"server": 'check_deadline = "yes"'}, (), "check_deadline = 'yes'"),
+        ({"server": "colour = 1"}, (), "unknown key 'colour' = 1; allowed: check_deadline"),
+        (
+            {"app": "flops_mean = 1e3", "server": "daily_quota = 1000000"},
+            ("--hosts", "3"),
+            "allowed: up to 5000000; take larger jobs",
+        ),
+    ],
+)
+def test_bad_input_of_a_population_gets_one_error(
+    tmp_path: Path, values: dict[str, str], options: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(SCENARIO.format(**({"top": "", "app": "", "server": ""} | values)), encoding="utf-8")
+    many = () if options or "hosts" in values.get("top", "") else ("--hosts", "2")
+    found = CliRunner().invoke(build(), ["simulate", str(path), *options, *many])
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert found.stderr.startswith("error: ")
+    assert len(found.stderr.splitlines()) == 1
+    assert found.stdout == ""
 
 
 def test_jobs_that_many_hosts_cannot_share_are_refused() -> None:

@@ -71,7 +71,7 @@ NOUNS = (
     config,
 )
 # Further commands come with parts that may be absent; each has a function ``register``.
-OPTIONAL = ("demo", "explain", "simulate", "paper")
+OPTIONAL = ("demo", "explain", "simulate", "paper", "frontier")
 
 
 def _version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host_tables import MAX_HOSTS, draw_hosts, read_hosts
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.picture import draw_timeline
-from cobblestone.simulator.population import PopulationRun, run_population
+from cobblestone.simulator.population import PopulationRun, require_population, run_population
 from cobblestone.simulator.population_report import as_data, as_text, draw_population
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.recording import Timeline
@@ -66,6 +66,9 @@ def simulate_command(
     try:
         scenario = _load(scenario_file, state)
         choices = [PolicyChoice.parse(text) for text in policy or ["CS2_WF2_WS2_JC2"]]
+        if (hosts or scenario.hosts) and (explain is not None or log is not None):
+            what = "explain" if explain is not None else "log"
+            raise ConfigError(f"--{what} looks at one host; leave it out, or leave hosts out")
         if explain is not None:
             typer.echo(explain_at(scenario, choices[0], first_seed, explain * DAY))
             return
@@ -113,6 +116,9 @@ def _population(
     """Run many hosts with shared projects, and show what each project sees of them."""
     if picture is not None:
         _check_suffix(picture)
+    tables = {seed: _hosts(hosts, seed) for seed in seeds}
+    for table in tables.values():
+        require_population(scenario, table)
     results: dict[str, list[PopulationRun]] = {}
     columns = (
         TextColumn("{task.description}"),
@@ -129,7 +135,7 @@ def _population(
                 runs.append(
                     run_population(
                         scenario,
-                        _hosts(hosts, seed),
+                        tables[seed],
                         choice,
                         seed=seed,
                         progress=partial(_show_days, bar, line),
@@ -147,11 +153,15 @@ def _show_days(bar: Progress, line: TaskID, done: float, total: float) -> None:
 
 def _hosts(hosts: str | int, seed: int) -> list[HostModel]:
     text = str(hosts)
-    if not text.lstrip("+-").isdigit():
+    try:
+        count = float(text)
+    except ValueError:
         return read_hosts(Path(text))
-    if not 1 <= int(text) <= MAX_HOSTS:
-        raise ConfigError(f"hosts = {text}: 1 to {MAX_HOSTS}, or the name of a CSV file")
-    return draw_hosts(int(text), seed=seed)
+    if not 1 <= count <= MAX_HOSTS or count != int(count):
+        raise ConfigError(
+            f"hosts = {text} is not possible; allowed: 1 to {MAX_HOSTS}, or the name of a CSV file"
+        )
+    return draw_hosts(int(count), seed=seed)
 
 
 def _window(text: str) -> tuple[float, float]:

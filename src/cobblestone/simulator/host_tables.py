@@ -47,26 +47,46 @@ def read_hosts(path: Path) -> list[HostModel]:
     """Read hosts from a CSV file.  Raises :class:`ConfigError` naming file, line, key and value."""
     hosts: list[HostModel] = []
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for number, row in enumerate(csv.DictReader(stream), 2):
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            table = csv.reader(stream)
+            header = [name.strip() for name in next(table, [])]
+            _require_columns(path, header)
+            for fields in table:
+                if not fields:
+                    continue  # an empty line
+                if len(fields) != len(header):
+                    raise ConfigError(
+                        f"{path}, line {table.line_num}: {len(fields)} values under {len(header)} columns"
+                    )
                 if len(hosts) == MAX_HOSTS:
                     raise ConfigError(f"{path}: more than {MAX_HOSTS} hosts")
-                hosts.append(_host(path, number, row))
+                hosts.append(_host(path, table.line_num, dict(zip(header, fields, strict=True))))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: is not a CSV file: {error}") from error
     if not hosts:
-        raise ConfigError(f"{path}: no host; the columns are {', '.join(COLUMNS)}")
+        raise ConfigError(f"{path}: no host below the line of columns ({', '.join(COLUMNS)})")
     return hosts
 
 
-def _host(path: Path, number: int, row: dict[str, str | None]) -> HostModel:
+def _require_columns(path: Path, header: list[str]) -> None:
+    """Further columns are ignored."""
+    for key in COLUMNS:
+        if header.count(key) != 1:
+            what = "is missing" if key not in header else "is there more than once"
+            raise ConfigError(
+                f"{path}, line 1: the column {key} {what}; the first line names {', '.join(COLUMNS)},"
+                f" separated by commas; it is {', '.join(header)[:100]!r}"
+            )
+
+
+def _host(path: Path, number: int, row: dict[str, str]) -> HostModel:
     values: dict[str, float] = {}
     for key in COLUMNS:
-        text = row.get(key)
+        text = row[key]
         try:
-            values[key] = float(text or "")
+            values[key] = float(text)
         except ValueError:
             raise ConfigError(
                 f"{path}, line {number}: {key} = {text!r}: the columns {', '.join(COLUMNS)} hold numbers"

@@ -38,7 +38,9 @@ class OwnClient(ClassicClient):
         self._probe_at = NEVER
         self._contact_waits = False
         self._contact_at = -NEVER  #: time of the last contact
-        self._lost: set[int] = set()  #: serial numbers of jobs that will be late, kept for want of better ones
+        self._lost: set[int] = (
+            set()
+        )  #: serial numbers of jobs that will be late, kept for want of better ones
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time."""
@@ -218,13 +220,13 @@ class OwnClient(ClassicClient):
         now = self.host.now
         if not self.own_scheduling or self.connection_interval <= 0.0 or not self.network.may_contact(now):
             return 0.0
-        pending = [PendingReport(0.0, t.report_deadline - now, t.done, 0.0) for t in self.finished if not t.failed]
+        pending = [
+            PendingReport(0.0, t.report_deadline - now, t.done, 0.0) for t in self.finished if not t.failed
+        ]
         for task in self.jobs:
             if task.serial not in self._lost:
                 ready = self.interruptions.wall_seconds(task.remaining)
-                pending.append(
-                    PendingReport(ready, task.report_deadline - now, task.done, task.remaining)
-                )
+                pending.append(PendingReport(ready, task.report_deadline - now, task.done, task.remaining))
         return contact_delay(
             pending,
             interval=self.connection_interval,

@@ -26,6 +26,7 @@ from cobblestone.simulator.clients import make_client
 from cobblestone.simulator.engine import ClientModel, HostRun, SimulationFault
 from cobblestone.simulator.metrics import Books
 from cobblestone.simulator.network import Network
+from cobblestone.simulator.run import MAX_JOBS
 from cobblestone.simulator.scenario import DAY, HostModel, Scenario
 from cobblestone.simulator.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.shared_project import SharedProject, Tally
@@ -180,7 +181,7 @@ def run_population(
     the conservation laws do not hold.
     """
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
-    _require_population(scenario)
+    require_population(scenario, hosts)
     shared_streams = Streams(seed)
     projects = [SharedProject(model, shared_streams) for model in scenario.projects]
     runs: list[tuple[HostRun, ClientModel]] = []
@@ -210,8 +211,10 @@ def run_population(
     return _close(scenario, policy, seed, runs, projects)
 
 
-def _require_population(scenario: Scenario) -> None:
+def require_population(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
+    """Raise :class:`ConfigError` for what cannot be run with many hosts."""
     scenario.check()
+    _require_sane_number_of_jobs(scenario, hosts)
     if scenario.compatibility != type(scenario.compatibility)():
         raise ConfigError("compatibility: the ways of 2007 belong to a single host; leave the table out")
     for project in scenario.projects:
@@ -219,6 +222,26 @@ def _require_population(scenario: Scenario) -> None:
             if app.gpu or app.cpus != 1.0:
                 raise ConfigError(
                     f"project {project.name!r}, app {app.name!r}: with many hosts a job takes one CPU; allowed: cpus = 1, no gpu"
+                )
+
+
+def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
+    """Refuse worlds whose jobs are so short, or whose hosts so many, that a run would not end."""
+    days = scenario.duration / DAY
+    cpus = sum(host.ncpus for host in hosts)
+    for project in scenario.projects:
+        for app in project.apps:
+            seconds = sum(app.sizes.average / job_speed(app, host) * host.ncpus for host in hosts) / max(
+                1, cpus
+            )
+            jobs = min(
+                scenario.duration * cpus / max(seconds, 1e-12), project.server.daily_quota * cpus * days
+            )
+            if app.weight > 0 and jobs > MAX_JOBS:
+                raise ConfigError(
+                    f"project {project.name!r}, app {app.name!r}: jobs of {seconds:.3g} s on {cpus} CPUs would be {jobs:.3g} in"
+                    f" {scenario.duration:g} s; allowed: up to {MAX_JOBS}; take larger jobs (flops_mean), a smaller"
+                    " daily_quota, fewer hosts or a shorter duration"
                 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from cobblestone.simulator.metrics import compute_metrics
 from cobblestone.simulator.picture import colour, load_matplotlib
 from cobblestone.simulator.population import PopulationRun
 from cobblestone.simulator.scenario import DAY, HOUR
@@ -73,6 +74,60 @@ def view_of(tally: Tally, duration: float) -> ProjectView:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsView:
+    """Figures of merit of all hosts together in one run; weighed by what the hosts can compute."""
+
+    idleness: float
+    waste: float  #: FLOPs of late, failed and lost work
+    share_violation: float  #: mean over hosts
+    monotony: float  #: mean over hosts
+    missed: float  #: part of the reported results without errors that came late
+    given_up: float  #: part of the reported results that clients gave up because they would have been late
+    rpcs_per_job: float
+    unfinished: float  #: part of the delivered FLOPs in results not reported at the end
+
+
+HOSTS_HEADINGS = {
+    "idleness": ("idle", 0.01, ".2f"),
+    "waste": ("wasted", 0.01, ".2f"),
+    "share_violation": ("share viol.", 0.01, ".2f"),
+    "monotony": ("monotony", 0.01, ".2f"),
+    "missed": ("late", 0.01, ".2f"),
+    "given_up": ("given up", 0.01, ".2f"),
+    "rpcs_per_job": ("RPCs/job", 1.0, ".2f"),
+    "unfinished": ("unfinished", 0.01, ".2f"),
+}
+
+
+def hosts_view(run: PopulationRun) -> HostsView:
+    """Work the hosts' figures of merit out of their books."""
+    each = [compute_metrics(books) for books in run.books]
+    projects = [p for books in run.books for p in books.projects]
+    used = sum(p.used for p in projects)
+    wasted = sum(p.late + p.failed + p.lost for p in projects)
+    idle = sum(books.idle for books in run.books)
+    total = max(used + wasted + idle, 1.0)
+    met, missed = sum(p.met for p in projects), sum(p.missed for p in projects)
+    reported = met + missed + sum(p.errors for p in projects)
+    return HostsView(
+        idleness=idle / total,
+        waste=wasted / total,
+        share_violation=sum(m.share_violation for m in each) / len(each),
+        monotony=sum(m.monotony for m in each) / len(each),
+        missed=missed / max(1, met + missed),
+        given_up=sum(p.given_up for p in projects) / max(1, reported),
+        rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
+        unfinished=sum(p.unfinished for p in projects) / max(1.0, sum(b.delivered for b in run.books)),
+    )
+
+
+def hosts_estimates(runs: Sequence[PopulationRun]) -> dict[str, Estimate]:
+    """Return mean and interval of the hosts' figures over replicates."""
+    views = [hosts_view(run) for run in runs]
+    return {f.name: estimate([getattr(v, f.name) for v in views]) for f in fields(HostsView)}
+
+
 def estimates(runs: Sequence[PopulationRun]) -> list[dict[str, Estimate]]:
     """Return mean and interval over replicates, per project."""
     found: list[dict[str, Estimate]] = []
@@ -86,20 +141,31 @@ def as_text(results: Mapping[str, Sequence[PopulationRun]]) -> str:
     """Return a table."""
     first = next(iter(results.values()))
     scenario = first[0].scenario
-    many = len(first) > 1
-    width = 16 if many else 12
     lines = [
         f"{scenario.name}: {first[0].hosts} hosts, {scenario.duration / DAY:g} days, {len(first)} replicate(s); parts in percent",
-        f"{'policy':18s}{'project':14s}" + "".join(f"{head:>{width}s}" for head, _, _ in HEADINGS.values()),
+        f"{'policy':18s}{'project':14s}" + _heads(HEADINGS, len(first)),
     ]
     for name, runs in results.items():
         for model, found in zip(scenario.projects, estimates(runs), strict=True):
-            cells: list[str] = []
-            for key, (_, unit, form) in HEADINGS.items():
-                cell = format(found[key].mean / unit, form)
-                cells.append(f"{cell} ±{format(found[key].half_width / unit, form)}" if many else cell)
-            lines.append(f"{name:18s}{model.name[:13]:14s}" + "".join(f"{cell:>{width}s}" for cell in cells))
+            lines.append(f"{name:18s}{model.name[:13]:14s}" + _cells(found, HEADINGS))
+    lines += ["", f"{'policy':18s}{'':14s}" + _heads(HOSTS_HEADINGS, len(first))]
+    lines += [
+        f"{name:18s}{'all hosts':14s}" + _cells(hosts_estimates(runs), HOSTS_HEADINGS)
+        for name, runs in results.items()
+    ]
     return "\n".join(lines)
+
+
+def _heads(headings: Mapping[str, tuple[str, float, str]], replicates: int) -> str:
+    return "".join(f"{head:>{16 if replicates > 1 else 12}s}" for head, _, _ in headings.values())
+
+
+def _cells(found: Mapping[str, Estimate], headings: Mapping[str, tuple[str, float, str]]) -> str:
+    cells: list[str] = []
+    for key, (_, unit, form) in headings.items():
+        mean, half = (format(x / unit, form) for x in (found[key].mean, found[key].half_width))
+        cells.append(f"{f'{mean} ±{half}':>16s}" if found[key].count > 1 else f"{mean:>12s}")
+    return "".join(cells)
 
 
 def as_data(results: Mapping[str, Sequence[PopulationRun]]) -> dict[str, object]:
@@ -115,6 +181,9 @@ def as_data(results: Mapping[str, Sequence[PopulationRun]]) -> dict[str, object]
                 "metrics": {
                     model.name: {k: {"mean": e.mean, "half_width": e.half_width} for k, e in found.items()}
                     for model, found in zip(scenario.projects, estimates(runs), strict=True)
+                },
+                "hosts": {
+                    k: {"mean": e.mean, "half_width": e.half_width} for k, e in hosts_estimates(runs).items()
                 },
                 "runs": [
                     {

@@ -37,7 +37,8 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
             [
                 job.worth
                 for job in jobs
-                if job.ready <= job.deadline and (job.deadline >= at + interval or job.ready <= at <= job.deadline)
+                if job.ready <= job.deadline
+                and (job.deadline >= at + interval or job.ready <= at <= job.deadline)
             ]
         )
         return saved - sum([max(0.0, at / stretch - seconds) for seconds in busy])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.paper.cells import (
     BUFFER_SLACKS,
@@ -95,8 +96,11 @@ def compare(
     Every run is kept in ``folder`` as soon as it is there, so an interrupted comparison, or one with more seeds, goes
     on from what there is.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     names = [name for name in scenarios(str(base)) if name.startswith(only)]
+    if not names:
+        kinds = "printed mix, tight mix, slack, error, stdev"
+        raise ConfigError(f"only = {only!r}: no scenario's name begins so; they begin with {kinds}")
+    folder.mkdir(parents=True, exist_ok=True)
     tasks = {
         _key(name, choice, seed): {**as_task(scenarios(str(choice))[name], 1), "seeds": [seed]}
         for seed in range(1, seeds + 1)
@@ -105,9 +109,7 @@ def compare(
     }
     backend = open_backend(scheduler, workers=workers)
     try:
-        results = run_grid(
-            run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress
-        )
+        results = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
     finally:
         backend.close()
     runs = {key: values[0] for key, values in results.items()}
@@ -141,7 +143,7 @@ def _difference(
     )
 
 
-def mean_over_cells(differences: Sequence[Difference], metric: str) -> tuple[float, float]:
+def mean_over_scenarios(differences: Sequence[Difference], metric: str) -> tuple[float, float]:
     """Return the means of a metric over all scenarios: base, ours."""
     mine = [d for d in differences if d.metric == metric]
     return sum(d.base.mean for d in mine) / len(mine), sum(d.ours.mean for d in mine) / len(mine)

@@ -1,0 +1,128 @@
+"""The comparison of two policies as text, as a CSV file and as a picture."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from cobblestone.simulator.frontier.compare import ALLOWED, METRICS, Difference, mean_over_scenarios
+from cobblestone.simulator.picture import load_matplotlib
+
+NAMES = {"share_violation": "share violation"}
+COLOURS = {"waste": "#1f77b4", "idleness": "#ff7f0e", "share_violation": "#2ca02c", "monotony": "#d62728"}
+
+
+def as_text(differences: Sequence[Difference], policy: str, base: str) -> str:
+    """Return a table of all scenarios, the means, and what is worse; it is valid Markdown too."""
+    seeds = differences[0].change.count
+    rows = _by_scenario(differences)
+    lines = [
+        f"{base} → {policy}, means of {seeds} seeds (the change with its 95 % interval, seed by seed);",
+        f"`!` worse by more than {ALLOWED:g}, `!!` surely so",
+        "",
+        "| Scenario | " + " | ".join(NAMES.get(m, m) for m in METRICS) + " |",
+        "| --- |" + " --- |" * len(METRICS),
+    ]
+    for scenario, found in rows.items():
+        lines.append(f"| {scenario} | " + " | ".join(_cell(found[m]) for m in METRICS) + " |")
+    means = [mean_over_scenarios(differences, m) for m in METRICS]
+    lines.append("| **mean** | " + " | ".join(f"{a:.3f} → {b:.3f}" for a, b in means) + " |")
+    worse = [d for d in differences if d.metric in METRICS and d.worse]
+    before, after = means[METRICS.index("waste")]
+    lines += [
+        "",
+        f"Mean waste over {len(rows)} scenarios: {before:.4f} → {after:.4f} ({_percent(before, after)}).",
+    ]
+    lines.append(
+        f"Worse by more than {ALLOWED:g} in {len(worse)} of {len(rows) * len(METRICS)} figures"
+        f" ({sum(d.surely_worse for d in worse)} surely)" + (":" if worse else ".")
+    )
+    lines += [
+        f"  {d.scenario}, {NAMES.get(d.metric, d.metric)}: {d.base.mean:.3f} → {d.ours.mean:.3f},"
+        f" {d.change.mean:+.3f} ±{d.change.half_width:.3f}"
+        for d in worse
+    ]
+    return "\n".join(lines)
+
+
+def _percent(before: float, after: float) -> str:
+    return f"{(after / before - 1.0) * 100.0:+.0f} %" if before > 0.0 else "no waste before"
+
+
+def _cell(found: Difference) -> str:
+    mark = " !!" if found.surely_worse else " !" if found.worse else ""
+    if found.base.mean == found.ours.mean:
+        return f"{found.base.mean:.3f}"
+    spread = f" ({found.change.mean:+.3f} ±{found.change.half_width:.3f})"
+    shown = spread if abs(found.change.mean) >= 5e-4 or found.change.half_width >= 5e-4 else ""
+    return f"{found.base.mean:.3f} → {found.ours.mean:.3f}{shown}{mark}"
+
+
+def _by_scenario(differences: Sequence[Difference]) -> dict[str, dict[str, Difference]]:
+    rows: dict[str, dict[str, Difference]] = {}
+    for found in differences:
+        rows.setdefault(found.scenario, {})[found.metric] = found
+    return rows
+
+
+def write_csv(differences: Sequence[Difference], path: Path) -> None:
+    """Write one line per scenario and metric."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream)
+        out.writerow(["scenario", "metric", "base", "ours", "change", "half_width_95", "seeds"])
+        for d in differences:
+            row = (d.base.mean, d.ours.mean, d.change.mean, d.change.half_width)
+            out.writerow([d.scenario, d.metric, *(f"{x:.6g}" for x in row), d.change.count])
+
+
+def draw_frontier(differences: Sequence[Difference], path: Path, *, policy: str, base: str) -> None:
+    """Draw every scenario as an arrow in the plane of idleness and waste, and every change with its interval."""
+    plt = load_matplotlib()
+    rows = _by_scenario(differences)
+    fig, (plane, changes) = plt.subplots(
+        1, 2, figsize=(13, max(5.0, 0.135 * len(rows) + 1.5)), width_ratios=(1, 1.25), layout="constrained"
+    )
+    for scenario, found in rows.items():
+        waste, idle = found["waste"], found["idleness"]
+        moved = abs(waste.change.mean) + abs(idle.change.mean)
+        plane.plot(idle.base.mean, waste.base.mean, "o", color="#888888", markersize=4)
+        if moved > 0.005:
+            plane.annotate(
+                "",
+                (idle.ours.mean, waste.ours.mean),
+                (idle.base.mean, waste.base.mean),
+                arrowprops={
+                    "arrowstyle": "->",
+                    "color": "#c1121f" if waste.worse or idle.worse else "#2a6f97",
+                },
+            )
+        if idle.base.mean > 0.02 or waste.ours.mean > 0.05:
+            plane.annotate(
+                scenario, (idle.base.mean, waste.base.mean), (5, 4), textcoords="offset points", fontsize=7
+            )
+    plane.set(xlabel="idleness", ylabel="waste", title="Each arrow: one scenario", xlim=(-0.02, None))
+    names = list(rows)
+    for metric in METRICS:
+        found = [rows[name][metric].change for name in names]
+        changes.errorbar(
+            [c.mean for c in found],
+            range(len(names)),
+            xerr=[c.half_width for c in found],
+            fmt="o",
+            markersize=3,
+            elinewidth=0.7,
+            color=COLOURS[metric],
+            label=NAMES.get(metric, metric),
+        )
+    changes.axvline(ALLOWED, color="black", linewidth=0.8)
+    changes.set_xscale("symlog", linthresh=ALLOWED)
+    changes.set_yticks(range(len(names)), names, fontsize=6)
+    changes.set_ylim(len(names) - 0.5, -0.5)
+    changes.set(xlabel="change with 95 % interval (left is better; linear between -0.01 and 0.01)")
+    changes.grid(axis="x", linewidth=0.3)
+    changes.legend(fontsize=8, loc="lower left")
+    seeds = differences[0].change.count
+    fig.suptitle(f"From {base} to {policy}, {seeds} seeds", fontsize=11)
+    fig.savefig(path, dpi=110)
+    plt.close(fig)
