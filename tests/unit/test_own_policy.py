@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.cautious_fetch import Prospect, fetch_in_time
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.contact_time import PendingReport, contact_delay
 from cobblestone.policy.client.hopeless import can_be_in_time, hopeless_jobs
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
 from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject
 from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.simulator import presets
+from cobblestone.simulator.run import simulate
+from cobblestone.simulator.scenario import DAY
 
 PREFS = FetchPreferences(ncpus=2)
 ALWAYS = Interruptions()
@@ -108,21 +113,102 @@ def test_a_job_of_unknown_size_has_a_chance_until_its_deadline() -> None:
     assert hopeless_jobs(["a", "b"], [0.0, 0.0], [1.0, -1.0], ALWAYS, ncpus=1) == ["b"]
 
 
+# -- when to be in contact --------------------------------------------------------------------------------------------
+
+
+def delay(*jobs: PendingReport, ncpus: int = 1) -> float:
+    return contact_delay(jobs, interval=2 * DAY, ncpus=ncpus, stretch=1.0)
+
+
+def test_a_contact_waits_for_a_job_that_needs_a_little_more() -> None:
+    nearly = PendingReport(ready=3600.0, deadline=DAY, worth=5 * DAY, remaining=3600.0)
+    assert delay(nearly) == 3600.0
+    assert delay(nearly._replace(deadline=1800.0)) == 0.0  # it will be late anyway
+    assert delay(nearly._replace(deadline=3 * DAY)) == 0.0  # the next contact will do
+
+
+def test_a_contact_does_not_wait_longer_than_it_is_worth() -> None:
+    young = PendingReport(ready=0.9 * DAY, deadline=DAY, worth=3600.0, remaining=0.9 * DAY)
+    assert delay(young, ncpus=1) == 0.9 * DAY  # no processor is idle in the meantime
+    assert delay(young, ncpus=2) == 0.0
+
+
+def test_a_contact_does_not_wait_while_a_finished_job_gets_late() -> None:
+    nearly = PendingReport(ready=3600.0, deadline=DAY, worth=1 * DAY, remaining=3600.0)
+    finished = PendingReport(ready=0.0, deadline=1800.0, worth=2 * DAY, remaining=0.0)
+    assert delay(nearly, finished) == 0.0
+    assert delay(nearly, finished._replace(worth=0.5 * DAY)) == 3600.0
+
+
+def test_a_contact_waits_for_as_many_jobs_as_can_be_saved() -> None:
+    first = PendingReport(ready=0.1 * DAY, deadline=DAY, worth=DAY, remaining=0.1 * DAY)
+    second = PendingReport(ready=0.2 * DAY, deadline=DAY, worth=DAY, remaining=0.1 * DAY)
+    assert delay(first, second) == 0.2 * DAY
+    assert delay(first._replace(deadline=0.15 * DAY, worth=2 * DAY), second) == 0.1 * DAY
+
+
+@given(
+    st.lists(
+        st.builds(
+            PendingReport,
+            ready=st.floats(0, 3 * DAY),
+            deadline=st.floats(-DAY, 9 * DAY),
+            worth=st.floats(0, 9 * DAY),
+            remaining=st.floats(0, 9 * DAY),
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 4),
+)
+def test_waiting_never_goes_past_the_deadline_for_which_it_waits(
+    jobs: list[PendingReport], ncpus: int
+) -> None:
+    wait = contact_delay(jobs, interval=2 * DAY, ncpus=ncpus, stretch=1.25)
+    assert wait == 0.0 or any(job.ready == wait <= job.deadline < 2 * DAY for job in jobs)
+
+
+def test_between_two_contacts_jobs_that_will_be_late_fill_idle_processors_and_are_not_given_up() -> None:
+    scenario = presets.variance(100.0)
+    ours = PolicyChoice.parse("CS3_WF3_WS2_JC2")
+    found = simulate(scenario, ours, seed=2)
+    assert found.metrics.idleness < 0.02
+    assert found.metrics.waste < 0.4  # CS2 wastes nearly everything
+
+
 # -- asking ---------------------------------------------------------------------------------------------------------
 
 
-def ask(prospect: Prospect, promised: list[BookedJob] | None = None, *, idle: int = 0) -> FetchPlan:
+def ask(
+    prospect: Prospect,
+    promised: list[BookedJob] | None = None,
+    *,
+    idle: int = 0,
+    until_next_contact: float = 0.0,
+) -> FetchPlan:
     queues = [ProjectQueue(1.0, [], [])]
     outcome = simulate_round_robin(
         queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=1.0
     )
     projects = [FetchProject(1.0, True, 0.0, 1.0, len(promised or []))]
-    return fetch_in_time(projects, outcome, [prospect], promised or [], ALWAYS, prefs=PREFS, idle_cpus=idle)
+    return fetch_in_time(
+        projects,
+        outcome,
+        [prospect],
+        promised or [],
+        ALWAYS,
+        prefs=PREFS,
+        idle_cpus=idle,
+        until_next_contact=until_next_contact,
+    )
 
 
 def test_an_unknown_project_is_asked_for_one_job() -> None:
     plan = ask(Prospect())
     assert (plan.project, plan.seconds) == (0, 1.0)
+
+
+def test_an_unknown_project_is_asked_for_all_if_nothing_can_be_had_soon() -> None:
+    assert ask(Prospect(), until_next_contact=DAY).seconds == pytest.approx(2 * PREFS.buffer_total)
 
 
 def test_no_more_is_asked_for_than_can_be_in_time() -> None:

@@ -49,7 +49,7 @@ def read_hosts(path: Path) -> list[HostModel]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             table = csv.reader(stream)
-            header = [name.strip() for name in next(table, [])]
+            header = [name.strip() for name in next(table, list[str]())]
             _require_columns(path, header)
             for fields in table:
                 if not fields:

@@ -1,0 +1,79 @@
+"""Two policies on a set of scenarios: what is run, kept, called worse and shown."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cobblestone.cli import build
+from cobblestone.simulator.frontier.compare import METRICS, Difference, mean_over_scenarios, scenarios
+from cobblestone.simulator.frontier.report import as_text
+from cobblestone.simulator.statistics import estimate
+
+
+def difference(base: list[float], ours: list[float], *, metric: str = "waste", name: str = "x") -> Difference:
+    change = estimate([b - a for a, b in zip(base, ours, strict=True)])
+    return Difference(scenario=name, metric=metric, base=estimate(base), ours=estimate(ours), change=change)
+
+
+def test_the_set_has_all_mixes_slacks_buffers_errors_and_spreads() -> None:
+    names = list(scenarios("CS3_WF3_WS2_JC2"))
+    for kind, count in (("printed mix", 20), ("tight mix", 20), ("slack", 40), ("error", 8), ("stdev", 5)):
+        assert sum(name.startswith(kind) for name in names) == count
+    assert len(names) == 93
+
+
+def test_worse_is_what_exceeds_a_hundredth_and_surely_worse_what_does_so_with_its_interval() -> None:
+    assert not difference([0.10, 0.12], [0.105, 0.125]).worse
+    steady = difference([0.10, 0.20, 0.30], [0.15, 0.25, 0.35])
+    assert (steady.worse, steady.surely_worse) == (True, True)
+    shaky = difference([0.10, 0.20, 0.30], [0.05, 0.50, 0.20])
+    assert (shaky.worse, shaky.surely_worse) == (True, False)
+
+
+def test_the_table_marks_what_is_worse_and_gives_the_means() -> None:
+    found = [difference([0.1, 0.1], [0.1, 0.1], metric=m, name="calm") for m in METRICS]
+    found += [difference([0.3, 0.3], [0.1, 0.1], metric=m, name="better") for m in METRICS[:3]]
+    found.append(difference([0.1, 0.1], [0.2, 0.2], metric=METRICS[3], name="better"))
+    assert mean_over_scenarios(found, "waste") == pytest.approx((0.2, 0.1))
+    text = as_text(found, "ours", "base")
+    assert "| calm | 0.100 | 0.100 | 0.100 | 0.100 |" in text
+    assert "0.100 → 0.200 (+0.100 ±0.000) !! |" in text
+    assert "Mean waste over 2 scenarios: 0.2000 → 0.1000 (-50 %)." in text
+    assert "Worse by more than 0.01 in 1 of 8 figures (1 surely):\n  better, monotony: 0.100 → 0.200" in text
+
+
+def test_the_command_writes_all_files_and_goes_on_from_what_it_has(tmp_path: Path) -> None:
+    arguments = ["frontier", str(tmp_path), "--only", "slack 5, buffer 7", "--workers", "1", "--seeds"]
+    first = CliRunner().invoke(build(), [*arguments, "2"])
+    assert first.exit_code == 0, first.output
+    assert "| slack 5, buffer 7 h | 0.000 |" in first.stdout
+    kept = (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(kept) == 4
+    assert CliRunner().invoke(build(), [*arguments, "3"]).exit_code == 0
+    more = (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    assert more[:4] == kept
+    assert len(more) == 6
+    with (tmp_path / "frontier.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["metric"] for row in rows} >= set(METRICS)
+    assert {row["seeds"] for row in rows} == {"3"}
+    assert (tmp_path / "frontier.md").read_text(encoding="utf-8").startswith("CS2_WF2_WS2_JC2 → ")
+    assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "absent"], "only = 'absent': no scenario's name begins so"),
+        (["--policy", "CS9"], "'CS9' is not a policy"),
+        (["--only", "slack 5, buffer 7", "--scheduler", "x://y"], "scheduler = 'x://y'"),
+    ],
+)
+def test_what_cannot_be_compared_gets_one_error(tmp_path: Path, options: list[str], said: str) -> None:
+    found = CliRunner().invoke(build(), ["frontier", str(tmp_path / "out"), *options])
+    assert found.exit_code == 2
+    assert said in found.stderr.splitlines()[-1]
