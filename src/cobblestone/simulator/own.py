@@ -68,7 +68,8 @@ class OwnClient(ClassicClient):
         if history.estimate > 0.0 and history.ratios:
             busy, _ = history.busy_seconds(self._fits(i))
             self._changed.add(i)
-            self.dcf[i] = min(DCF_MAX, max(DCF_MIN, busy / history.estimate))
+            # rounded down, since a job that just fits would be refused for the last digit of a sum
+            self.dcf[i] = min(DCF_MAX, max(DCF_MIN, busy / history.estimate * (1.0 - 1e-8)))
 
     def _fits(self, project: int) -> Callable[[float], bool]:
         left = self.histories[project].latency_bound - self._margin()

@@ -29,7 +29,7 @@ from cobblestone.policy.client.work_fetch import (
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 
 #: Standard deviations of bad luck with off-times that a job must survive.
-CAUTION = 3.0
+CAUTION = 1.5
 #: Standard deviations of the jobs' sizes by which a request is enlarged.
 RESERVE = 1.0
 #: Seconds without contact for which one job of an unknown project will do.
