@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,9 @@ from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
 from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject
-from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, all_in_time
 from cobblestone.simulator import presets
+from cobblestone.simulator.metrics import Books, ProjectBook, compute_metrics
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY
 
@@ -109,6 +111,21 @@ def test_the_job_to_which_the_client_is_less_committed_is_given_up() -> None:
     assert hopeless_jobs(["first", "second"], [800.0, 800.0], [1000.0, 1000.0], ALWAYS, ncpus=2) == []
 
 
+@given(st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.5, 30.0)), max_size=8))
+def test_the_quick_look_at_all_jobs_agrees_with_admitting_one_after_another(
+    jobs: list[tuple[float, float]],
+) -> None:
+    booked = [BookedJob(*job) for job in jobs]
+    workload = Workload((), ncpus=1)
+    admitted = 0
+    for job in booked:
+        if not workload.admits(job):
+            break
+        workload.add(job)
+        admitted += 1
+    assert all_in_time(booked, ncpus=1) == (admitted == len(booked))
+
+
 def test_a_job_of_unknown_size_has_a_chance_until_its_deadline() -> None:
     assert hopeless_jobs(["a", "b"], [0.0, 0.0], [1.0, -1.0], ALWAYS, ncpus=1) == ["b"]
 
@@ -173,6 +190,13 @@ def test_between_two_contacts_jobs_that_will_be_late_fill_idle_processors_and_ar
     found = simulate(scenario, ours, seed=2)
     assert found.metrics.idleness < 0.02
     assert found.metrics.waste < 0.4  # CS2 wastes nearly everything
+
+
+def test_computing_that_was_wasted_counts_as_what_its_project_got() -> None:
+    scenario = replace(presets.base(), projects=(presets.project("A"), presets.project("B")))
+    books = Books(scenario)
+    books.projects = [ProjectBook(used=50.0, failed=20.0), ProjectBook(used=60.0, late=5.0, lost=5.0)]
+    assert compute_metrics(books).share_violation == 0.0
 
 
 # -- asking ---------------------------------------------------------------------------------------------------------
