@@ -111,9 +111,9 @@ def test_the_job_to_which_the_client_is_less_committed_is_given_up() -> None:
     assert hopeless_jobs(["first", "second"], [800.0, 800.0], [1000.0, 1000.0], ALWAYS, ncpus=2) == []
 
 
-@given(st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.5, 30.0)), max_size=8))
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 30)), max_size=8))
 def test_the_quick_look_at_all_jobs_agrees_with_admitting_one_after_another(
-    jobs: list[tuple[float, float]],
+    jobs: list[tuple[int, int]],
 ) -> None:
     booked = [BookedJob(*job) for job in jobs]
     workload = Workload((), ncpus=1)

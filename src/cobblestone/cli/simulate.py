@@ -228,6 +228,7 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
         ("enforce", "who waited for a processor at the last change of the running jobs"),
         ("give up", "jobs given up last"),
         ("fetch", "last look at work fetch"),
+        ("wait", "why a contact waited last"),
         ("rpc", "last contact"),
     ):
         if kind in timeline.notes:

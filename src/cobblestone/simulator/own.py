@@ -38,9 +38,8 @@ class OwnClient(ClassicClient):
         self._probe_at = NEVER
         self._contact_waits = False
         self._contact_at = -NEVER  #: time of the last contact
-        self._lost: set[int] = (
-            set()
-        )  #: serial numbers of jobs that will be late, kept for want of better ones
+        self._lost: set[int] = set()
+        """Serial numbers of jobs that will be late, kept for want of better ones."""
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time."""
@@ -131,8 +130,8 @@ class OwnClient(ClassicClient):
         young = [PROBE_SECONDS - t.done for t in self.host.running if t.done < PROBE_SECONDS]
         self._probe_at = self.host.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
         self.wake = min(self.wake, self._probe_at)
-        if self._contact_waits:
-            self.wake = max(self.wake, self.host.now + FETCH_PERIOD)
+        if self._contact_waits and self.wake <= self.host.now + 1.0 + TINY:
+            self.wake = self.host.now + FETCH_PERIOD  # a report is due, but waits
 
     # -- CS3 ----------------------------------------------------------------------------------------------------------
 
@@ -238,8 +237,14 @@ class OwnClient(ClassicClient):
     def _contact(self) -> bool:
         now = self.host.now
         # once one project was contacted the door is shut for all
-        self._contact_waits = self._contact_at < now and self._contact_delay() > 0.0
-        if self._contact_waits or not super()._contact():
+        delay = self._contact_delay() if self._contact_at < now else 0.0
+        self._contact_waits = delay > 0.0
+        if self._contact_waits:
+            if self.host.recorder is not None:
+                text = f"no contact for {delay / 3600:.1f} h: jobs that need a little more would be late with the next one"
+                self.host.recorder.note(now, "wait", text)
+            return False
+        if not super()._contact():
             return False
         self._contact_at = now
         return True
