@@ -15,7 +15,7 @@ from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
 from cobblestone.policy.client.run_list import make_run_list
-from cobblestone.policy.client.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchPlan, FetchProject
+from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
@@ -131,7 +131,7 @@ class OwnClient(ClassicClient):
         self._probe_at = self.host.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
         self.wake = min(self.wake, self._probe_at)
         if self._contact_waits and self.wake <= self.host.now + 1.0 + TINY:
-            self.wake = self.host.now + FETCH_PERIOD  # a report is due, but waits
+            self.wake = self.host.now + TROUBLE_PERIOD  # a report is due, but waits
 
     # -- CS3 ----------------------------------------------------------------------------------------------------------
 
