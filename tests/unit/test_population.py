@@ -93,6 +93,13 @@ def test_a_finite_batch_is_finished_whatever_goes_wrong() -> None:
     assert found.sent > 24  # errors and disagreement were made good by further results
 
 
+def test_a_host_that_fails_now_and_then_keeps_its_quota_since_its_valid_results_count() -> None:
+    found = tally(run(world(ServerModel(), days=20.0, errors=0.1), hosts=2))
+    assert found.errors > 20  # eight more than valid ones leave one job a day
+    assert found.valid > 100
+    assert found.empty == 0
+
+
 def test_spare_results_are_wasted() -> None:
     plain = tally(run(world(ServerModel(min_quorum=1, target_results=1))))
     spare = tally(run(world(ServerModel(min_quorum=1, target_results=2))))

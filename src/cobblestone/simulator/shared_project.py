@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
@@ -24,10 +24,11 @@ from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.quota import after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
-from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.lifecycle.effects import TimeOutResult, WorkunitView
 from cobblestone.policy.lifecycle.states import Cause, is_over, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.policy.validation.canonical import (
@@ -201,6 +202,8 @@ class SharedProject:
         for _ in range(100):
             transition = next_transition(job.view, timing=self._timing, now=now)
             before = job.view
+            late = [effect.result_id for effect in transition.effects if isinstance(effect, TimeOutResult)]
+            self._rate_hosts(before, late, after_failure)
             job.view = apply_transition(job.view, transition, now, self._ids)
             self._requeue(before, job)
             if job.view.workunit.need_validate:
@@ -251,6 +254,8 @@ class SharedProject:
         had = job.view.workunit.canonical_result_id
         before = job.view
         decision = judge(before, ValidationReport(looked_at=looked_at, matches=agree), now=now)
+        self._rate_hosts(before, decision.newly_valid, after_valid)
+        self._rate_hosts(before, (*decision.newly_invalid, *decision.unusable), after_failure)
         job.view = apply_decision(before, decision, now)
         self._requeue(before, job)
         if had is None and decision.newly_canonical:
@@ -258,6 +263,23 @@ class SharedProject:
             self.tally.turnarounds.append(now - job.first_sent)
             day = int(now // 86400.0)
             self.tally.done_by_day[day] = self.tally.done_by_day.get(day, 0) + 1
+
+    def _rate_hosts(
+        self,
+        view: WorkunitView,
+        results: Iterable[ResultId],
+        change: Callable[[HostAppVersion, int], HostAppVersion],
+    ) -> None:
+        """Let the quotas of the hosts of these results rise or fall, as validator and transitioner do."""
+        wanted = frozenset(results)
+        if not wanted:
+            return
+        for result in view.results:
+            if result.id in wanted and result.host_id is not None and result.app_version_id is not None:
+                mine = self.records.get(int(result.host_id), {})
+                record = mine.get(result.app_version_id)
+                if record is not None:
+                    mine[result.app_version_id] = change(record, self.rules.daily_quota)
 
     def _forget_if_over(self, job: Job) -> None:
         """Book what became of a workunit's results when no host works on it any more."""
