@@ -43,7 +43,9 @@ def test_the_table_marks_what_is_worse_and_gives_the_means() -> None:
     assert "| calm | 0.100 | 0.100 | 0.100 | 0.100 |" in text
     assert "0.100 → 0.200 (+0.100 ±0.000) !! |" in text
     assert "Mean waste over 2 scenarios: 0.2000 → 0.1000 (-50 %)." in text
-    assert "Worse by more than 0.01 in 1 of 8 figures (1 surely):\n  better, monotony: 0.100 → 0.200" in text
+    assert (
+        "Worse by more than 0.01 in 1 of 8 figures (1 surely):\n\n* better, monotony: 0.100 → 0.200" in text
+    )
 
 
 def test_the_command_writes_all_files_and_goes_on_from_what_it_has(tmp_path: Path) -> None:

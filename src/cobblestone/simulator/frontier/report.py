@@ -40,10 +40,10 @@ def as_text(differences: Sequence[Difference], policy: str, base: str) -> str:
         )
     lines.append(
         f"Worse by more than {ALLOWED:g} in {len(worse)} of {len(rows) * len(METRICS)} figures"
-        f" ({sum(d.surely_worse for d in worse)} surely)" + (":" if worse else ".")
+        f" ({sum(d.surely_worse for d in worse)} surely)" + (":\n" if worse else ".")
     )
     lines += [
-        f"  {d.scenario}, {NAMES.get(d.metric, d.metric)}: {d.base.mean:.3f} → {d.ours.mean:.3f},"
+        f"* {d.scenario}, {NAMES.get(d.metric, d.metric)}: {d.base.mean:.3f} → {d.ours.mean:.3f},"
         f" {d.change.mean:+.3f} ±{d.change.half_width:.3f}"
         for d in worse
     ]
