@@ -43,6 +43,7 @@ HEADINGS = {
     "timed_out": ("timed out", 0.01, ".2f"),
     "wasted": ("wasted", 0.01, ".2f"),
     "replicas": ("results/WU", 1.0, ".2f"),
+    "failed_workunits": ("failed WUs", 0.01, ".2f"),
     "rpcs_per_result": ("RPCs/result", 1.0, ".2f"),
     "rpcs_peak": ("RPCs/h max", 1.0, ".0f"),
     "empty": ("empty", 0.01, ".2f"),
