@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
+from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.paper.cells import Cell, other_mode
 from cobblestone.simulator.paper.golden import Golden, golden
@@ -28,6 +29,9 @@ QUICK = (
     "slack 4, error 4, CS2_WF2_WS2_JC1",
     "printed mix 2, CS2_WF2_WS2_JC2",
     "tight mix 4, CS1_WF2_WS2_JC2",
+    "tight mix 5, CS2_WF2_WS2_JC2",
+    "slack 2, buffer 4 h",
+    "slack 5, error 5, CS2_WF2_WS2_JC1",
     "tight mix 5, CS2_WF1_WS2_JC2",
     "stdev 10 x mean, CS2_WF2_WS2_JC2",
     "stdev 100 x mean, CS2_WF2_WS2_JC2",
@@ -64,10 +68,15 @@ def _worlds() -> st.SearchStrategy[Scenario]:
         st.floats(1.0, 6.0),
         st.sampled_from([0.5, 1.0, 3.0]),
     )
+    buffers = st.builds(
+        lambda slack, hours: presets.buffer(slack, hours, compatibility=literal),
+        st.floats(1.0, 3.0),
+        st.floats(1.0, 12.0),
+    )
     rare = st.builds(
         lambda stdev: presets.variance(stdev, compatibility=literal), st.sampled_from([0.5, 3.0, 100.0])
     )
-    return st.one_of(mixes, slacks, rare)
+    return st.one_of(mixes, slacks, buffers, rare)
 
 
 @settings(max_examples=8, deadline=None)
@@ -75,11 +84,12 @@ def _worlds() -> st.SearchStrategy[Scenario]:
     _worlds(), st.sampled_from(["CS1_WF2_WS2_JC2", "CS2_WF2_WS2_JC2", "CS2_WF1_WS1_JC1"]), st.integers(1, 99)
 )
 def test_foreseen_polls_give_the_same_run_as_made_ones(world: Scenario, policy: str, seed: int) -> None:
-    world = replace(world, duration=4 * DAY)
+    world = replace(world, duration=10 * DAY)
     choice = PolicyChoice.parse(policy)
+    compiled = load_compiled()
 
     def run() -> Metrics:
-        return simulate(world, choice, seed=seed).metrics
+        return simulate(world, choice, seed=seed, fluid=compiled).metrics
 
     foreseen = run()
     with pytest.MonkeyPatch.context() as patch:

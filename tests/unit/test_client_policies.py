@@ -12,7 +12,12 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client import availability, backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
-from cobblestone.policy.client.debts import adjust_long_term, adjust_short_term, update_cpu_efficiency
+from cobblestone.policy.client.debts import (
+    adjust_long_term,
+    adjust_short_term,
+    portions,
+    update_cpu_efficiency,
+)
 from cobblestone.policy.client.device_round_robin import CPU, QueueProject, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, plan_device_fetch
@@ -148,13 +153,15 @@ def test_a_project_without_jobs_misses_its_whole_share() -> None:
 
 
 def test_debts_sum_to_zero_and_follow_the_shares() -> None:
-    new = adjust_long_term([0.0, 0.0], shares=[1.0, 3.0], wall=[100.0, 100.0], eligible=[True, True])
+    new = adjust_long_term([0.0, 0.0], parts=portions([1.0, 3.0], [True, True]), wall=[100.0, 100.0])
     assert new == pytest.approx([-50.0, 50.0])
     assert sum(new) == pytest.approx(0.0)
 
 
 def test_short_term_debt_needs_a_runnable_job_and_is_bounded() -> None:
-    new = adjust_short_term([1e6, 5.0, -1e6], shares=[1, 1, 1], wall=[0, 0, 0], runnable=[True, False, True])
+    runnable = [True, False, True]
+    parts = portions([1, 1, 1], runnable)
+    new = adjust_short_term([1e6, 5.0, -1e6], parts=parts, wall=[0, 0, 0], runnable=runnable)
     assert new == [86400.0, 0.0, -86400.0]
 
 

@@ -17,9 +17,17 @@ from cobblestone.simulator.task import Task
 class Accounts(Protocol):
     """Debts and processor efficiency of one client."""
 
-    long: list[float]  #: long-term debts
-    short: list[float]  #: short-term debts
     efficiency: float  #: CPU seconds per wall second of a scheduled task
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        ...
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        ...
 
     def settle(self, *, runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
         """Bring the debts up to date; flags per project."""
@@ -51,14 +59,39 @@ class _Debts:
         self.host = host
         self.shares = [p.share for p in host.scenario.projects]
         self.slice = slice_seconds
-        self.long = [0.0] * len(self.shares)
-        self.short = [0.0] * len(self.shares)
+        self._long = [0.0] * len(self.shares)
+        self._short = [0.0] * len(self.shares)
         self.efficiency = 1.0
+        self._counted: Sequence[bool] = ()
+        self._runnable: Sequence[bool] = ()
+        self._long_parts: list[float] = []
+        self._short_parts: list[float] = []
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        return self._long
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        return self._short
 
     def _charge(self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
-        eligible = [a or b for a, b in zip(runnable, contactable, strict=True)]
-        self.long = debts.adjust_long_term(self.long, shares=self.shares, wall=wall, eligible=eligible)
-        self.short = debts.adjust_short_term(self.short, shares=self.shares, wall=wall, runnable=runnable)
+        long_parts, short_parts = self._parts(wall, runnable, contactable)
+        self._long = debts.adjust_long_term(self._long, parts=long_parts, wall=wall)
+        self._short = debts.adjust_short_term(self._short, parts=short_parts, wall=wall, runnable=runnable)
+
+    def _parts(
+        self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]
+    ) -> tuple[list[float], list[float]]:
+        """Return the projects' parts in the gains of long- and short-term debt; they seldom change."""
+        counted = [a or b or used > 0.0 for a, b, used in zip(runnable, contactable, wall, strict=True)]
+        if counted != self._counted:
+            self._counted, self._long_parts = counted, debts.portions(self.shares, counted)
+        if runnable != self._runnable:
+            self._runnable, self._short_parts = runnable, debts.portions(self.shares, runnable)
+        return self._long_parts, self._short_parts
 
 
 class ExactAccounts(_Debts):
@@ -102,16 +135,31 @@ class ExactAccounts(_Debts):
 class PolledAccounts(_Debts):
     """The accounts of the 2007 client: wall time since the last look, for those scheduled now.
 
-    The order of the floating-point operations is that of the original, since projects of equal debt are told
-    apart by its rounding.
+    ``literally``, the order of the floating-point operations is that of the original, since projects of equal debt are
+    told apart by its rounding; otherwise looks between which nothing changed are charged together.
     """
 
-    def __init__(self, host: HostRun, *, slice_seconds: float) -> None:
+    def __init__(self, host: HostRun, *, slice_seconds: float, literally: bool) -> None:
         super().__init__(host, slice_seconds=slice_seconds)
+        self._literally = literally
+        self._flags: tuple[Sequence[bool], Sequence[bool]] | None = None  #: of what is not charged yet
         self._since = 0.0
         self._wall = [0.0] * len(self.shares)
+        self._latest: dict[int, float] = {}  #: wall time of projects since the last look
         self._total = 0.0
         self._cpu = 0.0
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        self._charge_pending()
+        return self._long
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        self._charge_pending()
+        return self._short
 
     def settle(self, *, runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
         """Charge the projects for the time since the last look."""
@@ -123,13 +171,24 @@ class PolledAccounts(_Debts):
                 self._charge_task(task, seconds)
             self.efficiency = debts.update_cpu_efficiency(self.efficiency, wall=self._total, cpu=self._cpu)
             if len(self._wall) > 1:
-                self._charge(self._wall, runnable, contactable)
+                if self._flags != (runnable, contactable):
+                    self._charge_pending()
+                    self._flags = (runnable, contactable)
+                for i, wall in self._latest.items():
+                    self._wall[i] += wall
+                if self._literally:
+                    self._charge_pending()
         for task in self.host.running:
             task.counted = task.done
         self._since = self.host.now
         self._total = self._cpu = 0.0
-        for i in range(len(self._wall)):
-            self._wall[i] = 0.0
+        self._latest.clear()
+
+    def _charge_pending(self) -> None:
+        if self._flags is not None:
+            self._charge(self._wall, *self._flags)
+            self._flags = None
+            self._wall = [0.0] * len(self._wall)
 
     def foresee(
         self, *, quantum: float, runnable: Sequence[bool], contactable: Sequence[bool]
@@ -140,12 +199,9 @@ class PolledAccounts(_Debts):
         wall = [0.0] * len(self.shares)
         for task in self.host.running:
             wall[task.project] += quantum
-        eligible = [a or b for a, b in zip(runnable, contactable, strict=True)]
         total = quantum * len(self.host.running)
-        gains = debts.gains(
-            self.shares, wall=wall, counted=[e or w > 0.0 for e, w in zip(eligible, wall, strict=True)]
-        )
-        short_gains = debts.gains(self.shares, wall=wall, counted=runnable)
+        long_parts, short_parts = self._parts(wall, runnable, contactable)
+        gains, short_gains = debts.gains(long_parts, wall), debts.gains(short_parts, wall)
         long, short, efficiency = self.long, self.short, self.efficiency
         alone = len(wall) == 1
         while True:
@@ -160,14 +216,14 @@ class PolledAccounts(_Debts):
 
     def accept(self, state: BookState, at: float) -> None:
         """Take over foreseen accounts, settled at the time ``at``."""
-        self.long, self.short, self.efficiency = state
+        self._long, self._short, self.efficiency = state
         ahead = at - self.host.now
         for task in self.host.running:
             task.counted = task.done + ahead
         self._since = at
 
     def _charge_task(self, task: Task, seconds: float) -> None:
-        self._wall[task.project] += seconds
+        self._latest[task.project] = self._latest.get(task.project, 0.0) + seconds
         self._total += seconds
         self._cpu += task.done - task.counted
 

@@ -1,16 +1,14 @@
 """The published family's client on a simulated host: calls the policies at events and carries out what they
 decide.
 """
-# length: one client; its steps share its state.
 
 from __future__ import annotations
 
 import random
 from bisect import insort
+from operator import attrgetter
 
-from cobblestone.domain.reasons import Reason
 from cobblestone.policy.client import work_fetch
-from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import rpc_backoff_2007
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
@@ -18,16 +16,18 @@ from cobblestone.policy.client.round_robin import (
     ProjectQueue,
     RoundRobinOutcome,
     computation_deadline,
-    simulate_round_robin,
-    simulate_round_robin_2007,
 )
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
 from cobblestone.policy.client.work_fetch import FetchPlan, FetchPreferences, FetchProject, Urgency
 from cobblestone.simulator.accounts import Accounts, ExactAccounts, PolledAccounts
+from cobblestone.simulator.belief import OnStatistics, fixed_belief
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
+from cobblestone.simulator.fluid import PURE
+from cobblestone.simulator.narration import note_who_waits, why_it_runs, with_names
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
 
+_by_arrival, _by_start = attrgetter("serial"), attrgetter("start_order")
 NOTHING = FetchPlan(None, 0.0, Urgency.DONT_NEED)
 
 
@@ -41,6 +41,7 @@ class ClassicClient:
         self.network = network
         self.choice = choice
         self.rng = rng
+        self.fluid = PURE  #: may be replaced by compiled twins
         self.compat = scenario.compatibility
         self.faults = scenario.compatibility.faults
         self.ncpus = scenario.host.ncpus
@@ -65,11 +66,18 @@ class ClassicClient:
         self.last_enforce = 0.0
         self.shortfalls = [0.0] * count
         self._prepared = [ProjectQueue(share, (), ()) for share in self.shares]
+        self._projects = [FetchProject(share, contactable=True, long_term_debt=0.0) for share in self.shares]
         self._changed = set(range(count))  #: projects whose entry in ``_prepared`` is out of date
         self.wanted: list[Task] = []
         self.starts = 0
         self.arrivals = 0
         self.plan = NOTHING
+        self._settled_at = -1.0
+        #: Deadline trouble that holds work fetch back is looked at with each new run list: more often does not change any
+        #: figure of merit.  CS3 and WF3 clear trouble up themselves, and look more often.
+        self.trouble_period = (
+            work_fetch.TROUBLE_PERIOD if 3 in (choice.cpu_scheduling, choice.work_fetch) else self.slice
+        )
         self.must_schedule = False
         self.must_enforce = False
         self.must_fetch = True
@@ -78,18 +86,12 @@ class ClassicClient:
         self.look_again = NEVER
         self.wake = 0.0
         self.outcome: RoundRobinOutcome | None = None
-        self.on_frac = 1.0
-        self._on_since = 0.0
         self.explain = host.recorder is not None
-        belief = scenario.host.believed_availability
-        self.fixed_fraction: float | None = None
-        if isinstance(belief, float | int):
-            self.fixed_fraction = float(belief)
-        elif belief == "true":
-            self.fixed_fraction = scenario.host.availability.fraction
-        self.by_efficiency = belief == "efficiency"
+        self._on_statistics = OnStatistics()
+        self._fixed_fraction = fixed_belief(scenario.host)
+        self.by_efficiency = scenario.host.believed_availability == "efficiency"
         self.accounts: Accounts = (
-            PolledAccounts(host, slice_seconds=self.slice)
+            PolledAccounts(host, slice_seconds=self.slice, literally=self.compat.every_poll)
             if self.faults.wall_time_to_latest
             else ExactAccounts(host, slice_seconds=self.slice, count_off_time=self.by_efficiency)
         )
@@ -98,27 +100,21 @@ class ClassicClient:
 
     def cpu_fraction(self) -> float:
         """Return the CPU seconds that the client expects per second of wall time of a scheduled task."""
-        if self.fixed_fraction is not None:
-            return self.fixed_fraction
-        if self.by_efficiency:
-            return self.accounts.efficiency
-        since = self.host.now - self._on_since
-        return fade(self.on_frac, since, present=True)
+        if self._fixed_fraction is not None:
+            return self._fixed_fraction
+        return self.accounts.efficiency if self.by_efficiency else self._on_statistics.at(self.host.now)
 
     def gap(self, seconds: float) -> None:
         """The host was off for some time; the client finds out now."""
         self.accounts.gap(seconds)
-        now = self.host.now
-        on = now - seconds - self._on_since
-        self.on_frac = fade(fade(self.on_frac, on, present=True), seconds, present=False)
-        self._on_since = now
+        self._on_statistics.gap(seconds, self.host.now)
 
     def account(self) -> None:
         """Settle debts up to now, before something changes."""
-        self._account()
-
-    def _account(self) -> None:
         now = self.host.now
+        if now == self._settled_at:
+            return
+        self._settled_at = now
         self.accounts.settle(
             runnable=[bool(q) for q in self.queues], contactable=[at <= now for at in self.not_before]
         )
@@ -155,7 +151,7 @@ class ClassicClient:
             if self.compat.every_poll:
                 self.outcome = self._round_robin_2007(self.host.now, self.cpu_fraction())
             else:
-                self.outcome = simulate_round_robin(
+                self.outcome = self.fluid.flow(
                     queues,
                     now=self.host.now,
                     ncpus=self.ncpus,
@@ -168,7 +164,7 @@ class ClassicClient:
         return self.outcome
 
     def _round_robin_2007(self, now: float, cpu_fraction: float) -> RoundRobinOutcome:
-        return simulate_round_robin_2007(
+        return self.fluid.steps(
             [(t.project, t.remaining, t.cutoff) for t in self.jobs],
             now=now,
             ncpus=self.ncpus,
@@ -186,7 +182,7 @@ class ClassicClient:
         self.network.progress(self._arrived)
         polling = self.compat.quantum > 0.0
         if not polling:
-            self._account()
+            self.account()
         again = True
         while again:
             self.host.count_round()
@@ -258,7 +254,7 @@ class ClassicClient:
         self.must_schedule = False
         self.last_schedule = host.now
         outcome = self._simulate()
-        self._account()
+        self.account()
         if self.by_efficiency:
             self.outcome = None  # the belief has changed
         runnable = [t for t in self.jobs if t.arrived]
@@ -275,18 +271,12 @@ class ClassicClient:
         self.must_enforce = True
         if host.recorder is not None:
             for task in self.wanted:
-                host.recorder.note(host.now, "schedule", self._why(task))
-
-    def _why(self, task: Task) -> str:
-        """Say why a job is on the run list."""
-        i = task.project
-        name = f"{self.network.names[i]} job {task.number}"
-        if self.choice.cpu_scheduling != 1 and self.misses[i]:
-            return (
-                f"{name}: {self.misses[i]} jobs of its project would be late in turn; due in"
-                f" {(task.report_deadline - self.host.now) / 3600:.1f} h, {task.remaining / 3600:.1f} h left to compute"
-            )
-        return f"{name}: its project's turn, short-term debt {self.accounts.short[i]:.0f} s"
+                i = task.project
+                misses = self.misses[i] if self.choice.cpu_scheduling != 1 else 0
+                text = why_it_runs(
+                    task, self.network.names[i], now=host.now, misses=misses, debt=self.accounts.short[i]
+                )
+                host.recorder.note(host.now, "schedule", text)
 
     def _enforce(self) -> bool:
         host = self.host
@@ -308,7 +298,7 @@ class ClassicClient:
             inverted_preemption=self.faults.inverted_preemption,
         )
         if host.recorder is not None:
-            self._note_who_waits(change.start)
+            note_who_waits(host.recorder, self.wanted, change.start, self.network.names, host.now)
         self.trouble = change.misses
         self.look_again = NEVER if change.look_again is None else change.look_again
         for task in change.preempt:
@@ -326,16 +316,6 @@ class ClassicClient:
             return True
         return False
 
-    def _note_who_waits(self, started: list[Task]) -> None:
-        """Say which wanted jobs do not run yet, since others may finish their time slice."""
-        host = self.host
-        if host.recorder is None:
-            return
-        for task in self.wanted:
-            if not task.running and task not in started:
-                text = f"{self.network.names[task.project]} job {task.number} waits until a running job's time slice is over"
-                host.recorder.note(host.now, "enforce", text)
-
     def _checkpoints(self, running: list[Task]) -> list[float] | None:
         """When each running task last checkpointed; None if all do so all the time."""
         if not any(t.app.checkpoint_period for t in running):
@@ -347,7 +327,7 @@ class ClassicClient:
         host = self.host
         now = host.now
         self.must_fetch = False
-        self._account()
+        self.account()
         if self.choice.work_fetch == 1:
             self._estimate()
         projects = self.fetch_projects(self.accounts.long)
@@ -370,24 +350,21 @@ class ClassicClient:
         if not self.compat.every_poll:
             self.next_fetch = max(self.next_fetch, self.network.next_contact(now))
         if self.explain and host.recorder is not None and self.plan.reasons:
-            texts = [self._named(why) for why in self.plan.reasons]
-            host.recorder.note(now, "fetch", "; ".join(texts))
+            host.recorder.note(now, "fetch", with_names(self.plan.reasons, self.network.names))
 
     def fetch_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return what work fetch looks at."""
         now = self.host.now
         by_queue = self.choice.work_fetch == 1
-        return [
-            FetchProject(
-                share,
-                self.not_before[i] <= now,
-                long_debts[i],
-                self.dcf[i],
-                len(self.queues[i]),
-                sum([t.remaining for t in self.queues[i]]) if by_queue else 0.0,
-            )
-            for i, share in enumerate(self.shares)
-        ]
+        rows = zip(self._projects, self.queues, self.not_before, long_debts, self.dcf, strict=True)
+        for project, tasks, not_before, debt, dcf in rows:
+            project.contactable = not_before <= now
+            project.long_term_debt = debt
+            project.dcf = dcf
+            project.queued = len(tasks)
+            if by_queue:
+                project.queued_seconds = sum([t.remaining for t in tasks])
+        return self._projects
 
     def _ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:
         return work_fetch.fetch_by_shortfall(
@@ -404,14 +381,13 @@ class ClassicClient:
     ) -> float:
         """Return after how many seconds work fetch may find something new."""
         return work_fetch.next_fetch_check(
-            projects, outcome, prefs=self.prefs, cpu_fraction=self.cpu_fraction(), running=running
+            projects,
+            outcome,
+            prefs=self.prefs,
+            cpu_fraction=self.cpu_fraction(),
+            running=running,
+            trouble_period=self.trouble_period,
         )
-
-    def _named(self, why: Reason) -> str:
-        """A reason's sentence with the project's name for its number."""
-        number = why.values.get("project")
-        name = self.network.names[number] if isinstance(number, int) else ""
-        return why.sentence.replace("project {project}", name).format_map(dict(why.values))
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
@@ -505,9 +481,10 @@ class ClassicClient:
         if self.jobs:
             wake = min(wake, self.last_schedule + self.slice)
         wake = min(wake, self.look_again, self.network.next_arrival())
-        for at in self.not_before:
-            if now + TINY < at < wake and self.network.may_contact(at):
-                wake = at
+        if max(self.not_before) > now + TINY:
+            for at in self.not_before:
+                if now + TINY < at < wake and self.network.may_contact(at):
+                    wake = at
         if self.finished:
             due = min(
                 [
@@ -517,11 +494,3 @@ class ClassicClient:
             )
             wake = min(wake, max(due, self.network.next_contact(now)))
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
-
-
-def _by_arrival(task: Task) -> int:
-    return task.serial
-
-
-def _by_start(task: Task) -> int:
-    return task.start_order

@@ -111,6 +111,7 @@ class HostRun:
         self.host = host
         self.quantum = scenario.compatibility.quantum
         self.recorder = recorder
+        self._may_lose = any(a.checkpoint_period for p in scenario.projects for a in p.apps)
         self.now = 0.0
         self.clock = 0.0
         self.running: list[Task] = []
@@ -211,7 +212,7 @@ class HostRun:
         self.availability.toggle()
         if self.recorder is not None:
             self.recorder.available(False, self.now)
-        if not self.host.leave_in_memory or any(t.app.checkpoint_period for t in self.running):
+        if self._may_lose:
             for task in self.running:
                 self.lose_since_checkpoint(task)
             self.recompute()

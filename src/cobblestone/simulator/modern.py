@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 
-from cobblestone.policy.client.availability import fade
 from cobblestone.policy.client.backoff import next_type_backoff, rpc_backoff, type_backoff_delay
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
@@ -20,6 +19,7 @@ from cobblestone.policy.client.device_work_fetch import (
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
+from cobblestone.simulator.belief import OnStatistics, fixed_belief
 from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
@@ -83,14 +83,10 @@ class ModernClient:
         self.plan = DeviceFetchPlan(None, {})
         self.outlook: Outlook | None = None
         self.wake = 0.0
-        self.on_frac = 1.0
-        self._on_since = 0.0
+        self._on_statistics = OnStatistics()
         self._clock = 0.0
         self._wall = 0.0
-        belief = model.believed_availability
-        self.fixed = float(belief) if isinstance(belief, float | int) else None
-        if belief == "true":
-            self.fixed = model.availability.fraction
+        self.fixed = fixed_belief(model)
 
     # -- what the client knows ----------------------------------------------------------------------------------------
 
@@ -98,14 +94,11 @@ class ModernClient:
         """Return the believed fraction of time in which the host computes."""
         if self.fixed is not None:
             return self.fixed
-        return max(0.01, fade(self.on_frac, self.host.now - self._on_since, present=True))
+        return max(0.01, self._on_statistics.at(self.host.now))
 
     def gap(self, seconds: float) -> None:
         """The host was off."""
-        now = self.host.now
-        on = now - seconds - self._on_since
-        self.on_frac = fade(fade(self.on_frac, on, present=True), seconds, present=False)
-        self._on_since = now
+        self._on_statistics.gap(seconds, self.host.now)
 
     def account(self) -> None:
         """Credit the projects for what ran since the last call; the set of running tasks has not changed

@@ -1,10 +1,10 @@
 """The client of 2007 as it really was: it looks at everything every 60 seconds.
 
-Almost no poll changes anything.  So after each poll that did, the next ones are only looked at from afar: if
-the last poll before the next certain event (a job's end, the end of a time slice, the host going off) would
-not ask anybody for work, those before it would not either, since queues only drain in the meantime; if it
-would, the first poll that does is searched by halving.  The result is the same, to the last random number, as
-polling (a property test compares them).
+Almost no poll changes anything.  So after each poll that did, the next ones are only looked at from afar: if at the
+last poll before the next certain event (a job's end, the end of a time slice, the host going off) no work would be
+missing, none would be before it, since queues only drain in the meantime; if it would, the first poll at which it is
+missing is searched by halving.  Where that does not follow, because a job waits for a processor or a queue grows, each
+poll is foreseen.  The result is the same, to the last random number, as polling (a property test compares them).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.simulator.accounts import BookState, PolledAccounts
 from cobblestone.simulator.classic import ClassicClient
 from cobblestone.simulator.engine import NEVER
+from cobblestone.simulator.task import Task
 
 
 class PollingClient(ClassicClient):
@@ -29,6 +30,11 @@ class PollingClient(ClassicClient):
     _states: list[BookState]
     _coming: Iterator[BookState]
     _waiting: bool
+    _enforced_with: list[int]  #: misses as the run list was last enforced with
+
+    def _enforce(self) -> bool:
+        self._enforced_with = self.misses
+        return super()._enforce()
 
     def _set_alarm(self) -> None:
         host = self.host
@@ -78,8 +84,10 @@ class PollingClient(ClassicClient):
         if self._waiting:
             # the list is enforced every second poll
             after = max(self.look_again, now + quantum)
-            if any(self.misses[t.project] for t in self.wanted if not t.running):
-                after = now + quantum
+            if self.misses != self._enforced_with or any(
+                self.misses[t.project] for t in self.wanted if not t.running
+            ):
+                after = now + quantum  # then with other eyes
             steps = max(1, math.ceil((after - self.last_enforce) / (2.0 * quantum)))
             events.append(self.last_enforce + 2.0 * quantum * steps)
         connected = self.network.next_contact(now)
@@ -117,34 +125,47 @@ class PollingClient(ClassicClient):
 
     def _first_acting(self, polls: int) -> int:
         """Return the number of the first poll that acts, 0 if none of the next ``polls`` does."""
-        end = self._acts(polls)
-        if self._needs_every_look(polls, end):
-            return next((k for k in range(1, polls + 1) if self._acts(k)), 0)
-        if not end:
-            return 0
-        low, high = 0, polls
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._acts(middle):
-                high = middle
-            else:
-                low = middle
-        return high
+        first = 1
+        if not self._needs_every_look(polls):
+            if not self._wants(polls):
+                return 0
+            low, first = 0, polls
+            while first - low > 1:
+                middle = (low + first) // 2
+                if self._wants(middle):
+                    first = middle
+                else:
+                    low = middle
+        return next((k for k in range(first, polls + 1) if self._acts(k)), 0)
 
-    def _needs_every_look(self, polls: int, acts: bool) -> bool:
-        """Tell whether what the last poll does says nothing of those before it."""
-        if (
-            len(self.shares) == 1
-            or self.choice.work_fetch == 1
-            or not self.network.may_contact(self.host.now)
-        ):
+    def _needs_every_look(self, polls: int) -> bool:
+        """Tell whether what the last poll finds says nothing of those before it."""
+        if self._waiting:
+            return True  # trouble that comes and goes lets a waiting job start
+        if not self.network.may_contact(self.host.now):
             return False
-        if acts or self.outcome is None:
+        if self.choice.work_fetch == 1 or len(self.shares) == 1:
+            return any(map(self._grows, self.host.running))
+        if self.outcome is None:
             return True
         return not (
             self._has_enough(self.outcome, self.accounts.long)
             and self._has_enough(self._outcome(polls), self._state(polls).long)
         )
+
+    def _grows(self, task: Task) -> bool:
+        """Tell whether a job's remaining time rises while it runs: it does at first, if it is far larger than estimated."""
+        part, estimate = task.done / task.size, task.raw * self.dcf[task.project] / task.size
+        return 1.0 - 2.0 * part > 2.0 * (1.0 - part) * estimate
+
+    def _wants(self, polls: int) -> bool:
+        """Tell whether work is missing then, if nobody waits; it stays so while queues only drain."""
+        if self.choice.work_fetch == 1:
+            return self._acts(polls)
+        if not self.network.may_contact(self.host.now) or len(self.shares) > 1:
+            return False
+        outcome = self._outcome(polls)
+        return outcome.shortfall > 0.0 or outcome.shortfalls[0] > 0.0
 
     def _jump(self, first: int, event: float) -> None:
         """Go to the first acting poll, or to the event, with the state that the poll before it leaves."""

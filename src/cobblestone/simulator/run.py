@@ -8,6 +8,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.clients import make_client
 from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
+from cobblestone.simulator.fluid import PURE, FluidModels
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.scenario import Scenario
@@ -32,9 +33,14 @@ class RunResult:
 
 
 def simulate(
-    scenario: Scenario, policy: PolicyChoice, *, seed: int = 1, recorder: Recorder | None = None
+    scenario: Scenario,
+    policy: PolicyChoice,
+    *,
+    seed: int = 1,
+    recorder: Recorder | None = None,
+    fluid: FluidModels = PURE,
 ) -> RunResult:
-    """Simulate; same arguments, same result.
+    """Simulate; same arguments, same result, also with compiled twins in ``fluid``.
 
     Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
     balance.
@@ -65,7 +71,8 @@ def simulate(
         for i, model in enumerate(scenario.projects)
     ]
     network = Network(host, servers, streams)
-    client = make_client(host, network, policy, shared if shared is not None else streams.stream("backoff"))
+    rng = shared if shared is not None else streams.stream("backoff")
+    client = make_client(host, network, policy, rng, fluid)
     host.run(client)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)

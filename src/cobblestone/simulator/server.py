@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.device_work_fetch import DeviceRequest
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.simulator.admission_2007 import Workload2007
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task
@@ -86,14 +87,15 @@ class ProjectServer:
         sent: list[Task] = []
         refused = 0
         origin = 0.0 if faults.absolute_admission_deadlines else now
-        known: Workload | None = None
+        known: Workload | Workload2007 | None = None
         if workload is not None:
             booked = [
                 BookedJob(t.report_deadline - buffer_min - origin, t.remaining)
                 for t in workload
                 if t.remaining > 0.0
             ]
-            known = Workload(booked, ncpus=self.host.ncpus)
+            kind = Workload2007 if self.inversion else Workload
+            known = kind(booked, ncpus=self.host.ncpus)
         while seconds > 0.0 and len(sent) < MAX_JOBS_PER_REQUEST:
             task = self._next(now)
             if known is not None:

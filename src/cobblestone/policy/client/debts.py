@@ -25,40 +25,39 @@ def interval_counts(elapsed: float, *, slice_seconds: float) -> bool:
     return 1.0 <= elapsed <= 2.0 * slice_seconds
 
 
-def adjust_long_term(
-    debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], eligible: Sequence[bool]
-) -> list[float]:
+def portions(shares: Sequence[float], counted: Sequence[bool]) -> list[float]:
+    """Return each counting project's part of the shares of all that count; 0 for the others."""
+    total = _in_turn([share for share, ok in zip(shares, counted, strict=True) if ok])
+    if total <= 0.0:
+        return [0.0] * len(shares)
+    return [share / total if ok else 0.0 for share, ok in zip(shares, counted, strict=True)]
+
+
+def adjust_long_term(debts: Sequence[float], *, parts: Sequence[float], wall: Sequence[float]) -> list[float]:
     """Return long-term debts after an interval in which tasks of project i were scheduled for ``wall[i]``
     seconds (summed over tasks).
 
-    ``eligible``: the project could have run (runnable, contactable or downloading).  The mean stays zero.
+    ``parts``: the :func:`portions` of the projects that could have run (runnable, contactable or downloading) or did.
+    The mean stays zero.
     """
-    counted = [ok or used > 0.0 for ok, used in zip(eligible, wall, strict=True)]
-    return centre(
-        [debt + gain for debt, gain in zip(debts, gains(shares, wall=wall, counted=counted), strict=True)]
-    )
+    total = _in_turn(wall)
+    return centre([debt + (part * total - used) for debt, part, used in zip(debts, parts, wall, strict=True)])
 
 
 def adjust_short_term(
-    debts: Sequence[float], *, shares: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
+    debts: Sequence[float], *, parts: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
 ) -> list[float]:
     """Return short-term debts after an interval; a project without a runnable job has none."""
-    owed = gains(shares, wall=wall, counted=runnable)
-    return centre_runnable([debt + gain for debt, gain in zip(debts, owed, strict=True)], runnable)
-
-
-def gains(shares: Sequence[float], *, wall: Sequence[float], counted: Sequence[bool]) -> list[float]:
-    """Return what each project gains in debt by an interval: its share of all wall time less what it had; 0
-    for those that do not count.
-    """
     total = _in_turn(wall)
-    share_sum = _in_turn([share for share, ok in zip(shares, counted, strict=True) if ok])
-    if share_sum <= 0.0:
-        return [0.0] * len(shares)
-    return [
-        share / share_sum * total - used if ok else 0.0
-        for share, used, ok in zip(shares, wall, counted, strict=True)
-    ]
+    return centre_runnable(
+        [debt + (part * total - used) for debt, part, used in zip(debts, parts, wall, strict=True)], runnable
+    )
+
+
+def gains(parts: Sequence[float], wall: Sequence[float]) -> list[float]:
+    """Return what each project gains in debt by an interval: its part of all wall time less what it had."""
+    total = _in_turn(wall)
+    return [part * total - used for part, used in zip(parts, wall, strict=True)]
 
 
 def centre(debts: Sequence[float]) -> list[float]:
@@ -71,12 +70,17 @@ def centre_runnable(debts: Sequence[float], runnable: Sequence[bool]) -> list[fl
     """Return short-term debts with mean zero among the runnable projects, none for the others, within the
     limits.
     """
-    number = sum(runnable)
-    mean = (
-        _in_turn([debt for debt, ok in zip(debts, runnable, strict=True) if ok]) / number if number else 0.0
-    )
+    number = total = 0.0
+    for debt, ok in zip(debts, runnable, strict=True):
+        if ok:
+            number += 1.0
+            total += debt
+    mean = total / number if number else 0.0
     low, high = -MAX_SHORT_TERM_DEBT, MAX_SHORT_TERM_DEBT
-    return [min(high, max(low, debt - mean)) if ok else 0.0 for debt, ok in zip(debts, runnable, strict=True)]
+    centred = [debt - mean if ok else 0.0 for debt, ok in zip(debts, runnable, strict=True)]
+    if centred and low <= min(centred) and max(centred) <= high:
+        return centred
+    return [min(high, max(low, debt)) for debt in centred]
 
 
 def _in_turn(values: Sequence[float]) -> float:

@@ -31,14 +31,10 @@ class RoundRobinOutcome(NamedTuple):
     """What the simulation found; lists are in the order of the queues."""
 
     misses: list[int]  #: jobs per project that would be late
-    late: list[tuple[int, ...]]  #: which ones, by position in the queue
     shortfalls: list[float]  #: CPU seconds missing per project within the buffer
     shortfall: float  #: CPU seconds of idle processors within the buffer
     dry_after: list[float]  #: seconds until the project first uses less than its share of the processors
     idle_after: float  #: seconds until a processor first becomes idle
-
-
-_NOBODY: tuple[int, ...] = ()
 
 
 def computation_deadline(report_deadline: float, *, buffer_min: float, slice_seconds: float) -> float:
@@ -65,7 +61,7 @@ def simulate_round_robin(
     """
     flow = _Flow(queues, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, total_share)
     finish, next_time, wanted = flow.finish, flow.next_time, flow.wanted
-    misses, late, shortfalls, dry_after = flow.misses, flow.late, flow.shortfalls, flow.dry_after
+    misses, shortfalls, dry_after = flow.misses, flow.shortfalls, flow.dry_after
     shortfall = elapsed = 0.0
     active = sum(map(len, finish))
     idle_after = 0.0 if active < ncpus else -1.0
@@ -77,7 +73,6 @@ def simulate_round_robin(
         before, active_before = len(mine) + 1, active
         if finished_at > PESSIMISM * (queues[i].cutoffs[job] - now):
             misses[i] += 1
-            late[i] = (*late[i], job)
         if not flow.refill(i, level):
             active -= 1
             if dry_after[i] < 0.0 and len(mine) < wanted[i]:
@@ -101,7 +96,7 @@ def simulate_round_robin(
     if elapsed < buffer_seconds:
         shortfall += (buffer_seconds - elapsed) * ncpus
     return RoundRobinOutcome(
-        misses, late, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
+        misses, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
     )
 
 
@@ -122,7 +117,7 @@ def simulate_round_robin_2007(
     """
     steps = _Steps(queue, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, shares)
     active, left, owners, running = steps.active, steps.left, steps.owners, steps.running
-    misses, late, shortfalls, fair = steps.misses, steps.late, steps.shortfalls, steps.fair
+    misses, shortfalls, fair = steps.misses, steps.shortfalls, steps.fair
     rates = steps.rates
     idle_after = 0.0 if len(active) < ncpus else -1.0
     end = now + buffer_seconds
@@ -135,7 +130,6 @@ def simulate_round_robin_2007(
         k, i = active[first], owners[first]
         if at + delay - ((queue[k][2] - now) * PESSIMISM + now) > 0:
             misses[i] += 1
-            late[i] = (*late[i], steps.position[k])
         active_before, before = len(active), running[i]
         steps.finish(first, delay)
         if idle_after < 0.0 and len(active) < ncpus:
@@ -155,7 +149,7 @@ def simulate_round_robin_2007(
     if at < end:
         shortfall += (end - at) * ncpus
     dry_after = [max(0.0, t) for t in steps.dry_after]
-    return RoundRobinOutcome(misses, late, shortfalls, shortfall, dry_after, max(0.0, idle_after))
+    return RoundRobinOutcome(misses, shortfalls, shortfall, dry_after, max(0.0, idle_after))
 
 
 class _Steps:
@@ -173,11 +167,9 @@ class _Steps:
         "active",
         "dry_after",
         "fair",
-        "late",
         "left",
         "misses",
         "owners",
-        "position",
         "rates",
         "running",
         "shortfalls",
@@ -200,11 +192,9 @@ class _Steps:
         self.active: list[int] = []  #: positions in the queue
         self.left: list[float] = []
         self.owners: list[int] = []
-        self.position: list[int] = []  #: within its project
         self.running = [0] * count
         self._pending: list[deque[int]] = [deque() for _ in range(count)]
         for k, (i, _, _) in enumerate(queue):
-            self.position.append(self.running[i] + len(self._pending[i]))
             if self.running[i] < ncpus:
                 self.running[i] += 1
                 self._start(k)
@@ -223,7 +213,6 @@ class _Steps:
             for some, part in zip(self.running, parts, strict=True)
         ]
         self.misses = [0] * count
-        self.late = [_NOBODY] * count
         self.dry_after = [
             0.0 if some < fair else -1.0 for some, fair in zip(self.running, self.fair, strict=True)
         ]
@@ -267,7 +256,6 @@ class _Flow:
         "_upcoming",
         "dry_after",
         "finish",
-        "late",
         "live",
         "misses",
         "next_time",
@@ -296,7 +284,6 @@ class _Flow:
             for q, first in zip(queues, self._upcoming, strict=True)
         ]
         self.misses = [0] * count
-        self.late = [_NOBODY] * count
         self.shortfalls = [0.0] * count
         self.dry_after = [
             0.0 if first < want else -1.0 for first, want in zip(self._upcoming, self.wanted, strict=True)
@@ -304,7 +291,9 @@ class _Flow:
         self.rates = [0.0] * count
         self.next_time = [math.inf] * count
         self.live = [i for i in range(count) if self.finish[i]]
-        self._running_share = sum(queues[i].share for i in self.live)
+        self._running_share = 0.0
+        for i in self.live:
+            self._running_share += queues[i].share
         for i in range(count):
             mine = self.finish[i]
             if mine:

@@ -40,11 +40,11 @@ class FetchPreferences:
     slice_seconds: float = 3600.0
     buffer_min: float = 8640.0  #: seconds
     buffer_additional: float = 21600.0
+    buffer_total: float = field(init=False)  #: seconds of work that the client wants to hold
 
-    @property
-    def buffer_total(self) -> float:
-        """Seconds of work that the client wants to hold."""
-        return max(1.0, self.buffer_min + self.buffer_additional)
+    def __post_init__(self) -> None:
+        # worked out once: it is looked at in every decision
+        object.__setattr__(self, "buffer_total", max(1.0, self.buffer_min + self.buffer_additional))
 
 
 @dataclass(slots=True)
@@ -269,20 +269,21 @@ def next_fetch_check(
     prefs: FetchPreferences,
     cpu_fraction: float,
     running: Sequence[int],
+    trouble_period: float = TROUBLE_PERIOD,
 ) -> float:
     """Return after how many seconds a look at work fetch may find something, if nothing else happens
     before.
 
     Between two events the fluid queues only drain, each at a pace that is known; the answer is half of the
     time that the first of them needs to fall below the buffer, and at least :data:`FETCH_PERIOD`.  Where
-    jobs in trouble hold work fetch back, it is :data:`TROUBLE_PERIOD`.  ``running`` counts running tasks
+    jobs in trouble hold work fetch back, it is ``trouble_period``.  ``running`` counts running tasks
     per project.
     """
     horizon = prefs.buffer_total
     speed = min(1.0, max(0.01, cpu_fraction))
     troubled = any(outcome.misses)
     # with one project only the end of a job helps, and that is an event of its own
-    pause = TROUBLE_PERIOD if len(projects) > 1 else max(TROUBLE_PERIOD, prefs.slice_seconds)
+    pause = trouble_period if len(projects) > 1 else max(trouble_period, prefs.slice_seconds)
     if outcome.shortfall > 0.0:
         return pause if troubled else FETCH_PERIOD
     # with one project the pace is exact, but for a belief that drifts
@@ -300,7 +301,7 @@ def next_fetch_check(
             owed = (floor - p.long_term_debt) / pace if pace > 0 else horizon
             dry = owed if owed > dry else dry
         elif dry <= 0.0 and outcome.shortfalls[i] == 0.0:
-            dry = TROUBLE_PERIOD  # below its share, but the model books that only when one of its jobs ends in time
+            dry = trouble_period  # below its share, but the model books that only when one of its jobs ends in time
         elif dry > 0.0 and running[i] and p.share > 0:
             pace = running[i] * total_share / (p.share * prefs.ncpus * speed)
             dry = caution * dry / pace if pace > 1.0 else caution * dry

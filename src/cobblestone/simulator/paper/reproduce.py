@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cobblestone.simulator.paper.cells import Cell, Figure, Mode, as_task, figures, run_cell
+from cobblestone.simulator.paper.cells import ONE_SEED, Cell, Figure, Mode, as_task, figures, run_cell
 from cobblestone.simulator.paper.draw import draw_figure, write_csv
 from cobblestone.simulator.paper.golden import golden
 from cobblestone.simulator.paper.report import write_report
@@ -52,7 +52,8 @@ def reproduce(
     cells.update((item.cell.key, item.cell) for item in known)
     # long runs first, so that no core waits at the end
     tasks = {
-        f"{key} x{seeds}": as_task(cells[key], seeds) for key in sorted(cells, key=lambda k: -_cost(cells[k]))
+        f"{key} x{seeds}": as_task(cells[key], seeds)
+        for key in sorted(cells, key=lambda k: -_cost(cells[k], seeds))
     }
     backend = open_backend(scheduler, workers=workers)
     try:
@@ -70,6 +71,9 @@ def reproduce(
     return report
 
 
-def _cost(cell: Cell) -> float:
-    values = dict(cell.values)
-    return values.get("count", 3.0) + (20.0 if cell.mode == "literal" else 0.0)
+def _cost(cell: Cell, seeds: int) -> float:
+    """Return about how long a cell takes, in units of one run of one project."""
+    projects = dict(cell.values).get("count", 1.0)
+    if cell.mode in ONE_SEED:
+        return 5.0 + 0.6 * projects
+    return seeds * (1.0 + 0.05 * projects)
