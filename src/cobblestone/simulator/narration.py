@@ -14,7 +14,7 @@ def why_it_runs(task: Task, name: str, *, now: float, misses: int, debt: float) 
     job = f"{name} job {task.number}"
     if misses:
         return (
-            f"{job}: {misses} jobs of its project would be late in turn; due in"
+            f"{job}: {misses} {'job' if misses == 1 else 'jobs'} of its project would be late in turn; due in"
             f" {(task.report_deadline - now) / 3600:.1f} h, {task.remaining / 3600:.1f} h left to compute"
         )
     return f"{job}: its project's turn, short-term debt {debt:.0f} s"

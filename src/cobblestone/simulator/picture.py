@@ -4,11 +4,12 @@ the extra ``lab``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.simulator.recording import Timeline
+from cobblestone.simulator.recording import Finish, Spell, Timeline
 from cobblestone.simulator.scenario import DAY, Scenario
 
 MISS = "#c1121f"
@@ -46,38 +47,11 @@ def draw_timeline(timeline: Timeline, scenario: Scenario, path: Path, *, title: 
         gridspec_kw={"height_ratios": [len(devices) + 0.6, lanes + 0.6]},
     )  # fmt: skip
     low, high = timeline.start, min(timeline.end, scenario.duration)
-    _shade_off(top, timeline, low, high)
-    _shade_off(bottom, timeline, low, high)
-    for spell in timeline.spells:
-        begin, width = max(spell.start, low) / DAY, (min(spell.end, high) - max(spell.start, low)) / DAY
-        if width <= 0:
-            continue
-        style = {
-            "facecolors": colour(spell.project),
-            "edgecolor": MISS if spell.edf else "white",
-            "linewidth": 1.1 if spell.edf else 0.3,
-        }
-        row = devices.index(_device(spell.gpu, spell.slot))
-        top.broken_barh([(begin, width)], (row - 0.4, spell.width - 0.2), **style)
-        bottom.broken_barh([(begin, width)], (spell.project - 0.32, 0.64), **style)
-    for finish in timeline.finishes:
-        late = finish.at > finish.deadline or finish.failed
-        colour_of_end = MISS if late else "black"
-        bottom.plot(
-            finish.at / DAY,
-            finish.project,
-            marker="X" if late else ".",
-            color=colour_of_end,
-            markersize=8 if late else 4,
-            markeredgecolor="white",
-            markeredgewidth=0.4 if late else 0,
-            zorder=4,
-        )
-        if low <= finish.deadline <= high:
-            lane = [finish.project - 0.45, finish.project + 0.45]
-            bottom.plot(
-                [finish.deadline / DAY] * 2, lane, color=colour_of_end, linewidth=0.9, linestyle=":", zorder=3
-            )
+    for axes in (top, bottom):
+        _shade_off(axes, timeline, low, high)
+    _bars(top, timeline.spells, low, high, [devices.index(_device(s.gpu, s.slot)) for s in timeline.spells])
+    _bars(bottom, timeline.spells, low, high, None)
+    _ends(bottom, timeline.finishes, low, high)
     top.set_yticks(range(len(devices)), devices)
     top.set_ylim(len(devices) - 0.4, -0.6)
     top.set_title(title, loc="left", fontsize=11)
@@ -104,9 +78,52 @@ def _device_rows(timeline: Timeline, scenario: Scenario) -> list[str]:
     return rows or ["CPU 0"]
 
 
+def _bars(axes: Any, spells: Sequence[Spell], low: float, high: float, rows: Sequence[int] | None) -> None:
+    """Draw what ran, on devices (``rows``) or in lanes of projects; one artist for all, since each costs time."""
+    from matplotlib.collections import PolyCollection
+
+    corners: list[list[tuple[float, float]]] = []
+    shown: list[Spell] = []
+    for k, spell in enumerate(spells):
+        left, right = max(spell.start, low) / DAY, min(spell.end, high) / DAY
+        if right <= left:
+            continue
+        upper = rows[k] - 0.4 if rows is not None else spell.project - 0.32
+        lower = upper + (spell.width - 0.2 if rows is not None else 0.64)
+        corners.append([(left, upper), (right, upper), (right, lower), (left, lower)])
+        shown.append(spell)
+    axes.add_collection(
+        PolyCollection(
+            corners,
+            facecolors=[colour(s.project) for s in shown],
+            edgecolors=[MISS if s.edf else "white" for s in shown],
+            linewidths=[1.1 if s.edf else 0.3 for s in shown],
+        ),
+        autolim=False,
+    )
+
+
+def _ends(axes: Any, finishes: Sequence[Finish], low: float, high: float) -> None:
+    """Mark the ends of jobs and their deadlines; what came late stands out."""
+    for late, shade, marker, size in ((False, "black", ".", 16), (True, MISS, "X", 60)):
+        mine = [f for f in finishes if (f.at > f.deadline or f.failed) is late]
+        axes.scatter(
+            [f.at / DAY for f in mine], [f.project for f in mine], marker=marker, s=size, color=shade, zorder=4,
+            edgecolors="white" if late else "none", linewidths=0.4,
+        )  # fmt: skip
+        due = [f for f in mine if low <= f.deadline <= high]
+        axes.vlines(
+            [f.deadline / DAY for f in due], [f.project - 0.45 for f in due], [f.project + 0.45 for f in due],
+            color=shade, linewidth=0.9, linestyle=":", zorder=3,
+        )  # fmt: skip
+
+
 def _shade_off(axes: Any, timeline: Timeline, low: float, high: float) -> None:
-    for start, end in timeline.off:
-        if end > low and start < high:
-            axes.axvspan(
-                max(start, low) / DAY, min(end, high) / DAY, color=OFF, alpha=0.8, linewidth=0, zorder=2.5
-            )
+    off = [
+        (max(start, low) / DAY, (min(end, high) - max(start, low)) / DAY)
+        for start, end in timeline.off
+        if end > low and start < high
+    ]
+    axes.broken_barh(
+        off, (0, 1), transform=axes.get_xaxis_transform(), color=OFF, alpha=0.8, linewidth=0, zorder=2.5
+    )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import Faults2007
+from cobblestone.simulator.run import require_sane_number_of_jobs
 from cobblestone.simulator.scenario import (
     DAY,
     HOUR,
@@ -28,6 +29,8 @@ from cobblestone.simulator.scenario import (
 from cobblestone.simulator.traces import read_trace
 
 Value = TypeVar("Value")
+_TOP = ("name", "duration", "hosts", "[host]", "[preferences]", "[[project]]", "[compatibility]")
+_KINDS = {"str": "a text", "bool": "true or false", "float": "a finite number"}
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": HOUR, "d": DAY}
 #: keys whose values are times: a number of seconds, or a text such as "9 d", "8.4 h", "10 min"
@@ -72,6 +75,10 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
         )
     if not projects:
         raise ConfigError("project: a scenario needs at least one [[project]]")
+    unknown = set(table) - {"name", "duration", "hosts"}
+    if unknown:
+        key = min(unknown)
+        raise ConfigError(f"unknown key {key!r} = {table[key]!r}; allowed: {', '.join(_TOP)}")
     scenario = _make(
         Scenario,
         table,
@@ -81,7 +88,10 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
         projects=tuple(projects),
         compatibility=compatibility,
     )
-    return scenario.check()
+    scenario.check()
+    if not scenario.hosts:
+        require_sane_number_of_jobs(scenario)
+    return scenario
 
 
 def _host(table: dict[str, Any], folder: Path) -> HostModel:
@@ -112,6 +122,11 @@ def _app(table: dict[str, Any], where: str) -> AppModel:
     }
     if "mean" not in sizes and "flops_estimate" in table and "values" not in sizes:
         sizes["mean"] = table["flops_estimate"]
+    allowed = {f.name for f in fields(JobSizes)}
+    for key, value in sizes.items():
+        if key not in allowed:
+            names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
+            raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
     return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, f"{where}.flops"))
 
 
@@ -159,7 +174,7 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
         return tuple(_number(v, where) for v in value)  # type: ignore[misc]  # checked one by one
     if isinstance(value, bool):
         if wanted != "bool":
-            raise ConfigError(f"{where} = {value!r}: must be {wanted}")
+            raise ConfigError(f"{where} = {value!r}: must be {_kind(wanted)}")
         return value
     if wanted == "int | str" and isinstance(value, str):
         return value
@@ -170,8 +185,13 @@ def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
     if wanted == "float" or (isinstance(value, int | float) and "float" in wanted):
         return _number(value, where)
     if wanted == "bool" or not isinstance(value, str):
-        raise ConfigError(f"{where} = {value!r}: must be {wanted}")
+        raise ConfigError(f"{where} = {value!r}: must be {_kind(wanted)}")
     return value
+
+
+def _kind(wanted: str) -> str:
+    """Return what a field takes, in words."""
+    return _KINDS.get(wanted, "a whole number" if wanted.startswith("int") else "a text or a number")
 
 
 def _number(value: Any, where: str) -> float:

@@ -54,7 +54,7 @@ def simulate(
         raise ConfigError(
             f"{policy}: the polling of 2007 (compatibility.quantum) belongs to the published policies; leave it out"
         )
-    _require_sane_number_of_jobs(scenario)
+    require_sane_number_of_jobs(scenario)
     # the order of projects in a file must not matter, so they are put in the order of their names
     scenario = replace(scenario, projects=tuple(sorted(scenario.projects, key=lambda p: p.name)))
     streams = Streams(seed)
@@ -87,7 +87,7 @@ def simulate(
     )
 
 
-def _require_sane_number_of_jobs(scenario: Scenario) -> None:
+def require_sane_number_of_jobs(scenario: Scenario) -> None:
     """Refuse worlds whose jobs are so short that a run would not end."""
     host = scenario.host
     instances = {"": host.ncpus} | {g.type: g.count for g in host.gpus}

@@ -411,14 +411,29 @@ class Scenario:
             self.hosts,
             "a number of hosts or the name of a CSV file",
         )
-        types = {g.type for g in self.host.gpus}
         for project in self.projects:
             project.check()
             for app in project.apps:
-                require(not app.gpu or app.gpu in types, f"project {project.name!r}, app {app.name!r}", "gpu", app.gpu,
-                        f"one of the host's types {sorted(types)}")  # fmt: skip
+                self._check_devices(app, f"project {project.name!r}, app {app.name!r}")
         require(sum(p.share for p in self.projects) > 0, "scenario", "share", 0, "at least one share above 0")
         return self
+
+    def _check_devices(self, app: AppModel, where: str) -> None:
+        """Raise :class:`ConfigError` if a job needs more than the host has."""
+        counts = {g.type: g.count for g in self.host.gpus}
+        require(
+            not app.gpu or app.gpu in counts,
+            where,
+            "gpu",
+            app.gpu,
+            f"one of the host's types {sorted(counts)}",
+        )
+        if app.gpu:
+            most = counts[app.gpu]
+            require(app.gpus <= most, where, "gpus", app.gpus, f"up to the host's {most} of type {app.gpu}")
+        if not self.hosts:
+            most = self.host.ncpus
+            require(app.cpus <= most, where, "cpus", app.cpus, f"up to the host's ncpus, {most}")
 
 
 def pick_weighted(weights: tuple[float, ...], u: float) -> int:

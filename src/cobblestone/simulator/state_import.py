@@ -34,11 +34,11 @@ def scenario_from_state(path: Path) -> Scenario:
 
 def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:
     """Make a scenario: the host as it is, each project with the apps that compute."""
-    types = {g.type for g in summary.gpus}
+    counts = {g.type: g.count for g in summary.gpus}
     projects: list[ProjectModel] = []
     for project in summary.projects:
         apps = tuple(
-            _app(a, summary, types) for a in project.apps if not a.ignore and not a.non_cpu_intensive
+            _app(a, summary, counts) for a in project.apps if not a.ignore and not a.non_cpu_intensive
         )
         if apps:
             projects.append(_project(project, apps, {p.name for p in projects}))
@@ -67,11 +67,12 @@ def _project(project: StateProject, apps: tuple[AppModel, ...], taken: set[str])
     return ProjectModel(name=name, share=project.resource_share, apps=apps, downtime=downtime)
 
 
-def _app(app: StateApp, summary: ClientStateSummary, types: set[str]) -> AppModel:
+def _app(app: StateApp, summary: ClientStateSummary, gpus: dict[str, int]) -> AppModel:
+    """Make an app; what it uses is cut to what the host has, since preferences may have changed since."""
     estimate = app.fpops_est or DEFAULT_FPOPS_EST
-    gpu = app.gpu_type if app.gpu_type in types and app.gpu_usage > 0 else ""
-    usage = app.gpu_usage if gpu else 0.0
-    cpus = app.avg_ncpus if app.avg_ncpus > 0 or gpu else 1.0
+    gpu = app.gpu_type if app.gpu_type in gpus and app.gpu_usage > 0 else ""
+    usage = min(app.gpu_usage, gpus[gpu]) if gpu else 0.0
+    cpus = min(app.avg_ncpus, summary.p_ncpus) if app.avg_ncpus > 0 or gpu else 1.0
     peak = cpus * summary.p_fpops + sum(g.peak_flops for g in summary.gpus if g.type == gpu) * usage
     efficiency = min(1.0, max(0.001, app.flops / peak)) if app.flops else 1.0
     return AppModel(

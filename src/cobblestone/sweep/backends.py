@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import as_completed as futures_as_completed
+from multiprocessing import active_children, parent_process
+from threading import Thread
 from typing import Any, Protocol
 
 from cobblestone.domain.errors import ConfigError
@@ -23,7 +26,10 @@ class ProcessPool:
     """All cores of this machine."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self._pool = ProcessPoolExecutor(max_workers=workers or os.cpu_count() or 1)
+        self._pool = ProcessPoolExecutor(
+            max_workers=workers or os.cpu_count() or 1, initializer=_end_with_parent
+        )
+        self._others = set(active_children())
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]:
         """Queue one call."""
@@ -34,8 +40,25 @@ class ProcessPool:
         return futures_as_completed(futures)
 
     def close(self) -> None:
-        """Drop what is queued and stop."""
+        """Drop what is queued or under way and stop."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in set(active_children()) - self._others:
+            worker.terminate()
+
+
+def _end_with_parent() -> None:
+    """Let a worker end with the process that started it, and only then: an interruption from the terminal reaches all, and
+    whoever has lost its parent would wait for tasks for ever.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 class DaskCluster:
