@@ -253,10 +253,12 @@ class ClassicClient:
         host = self.host
         self.must_schedule = False
         self.last_schedule = host.now
+        if not self.compat.every_poll:
+            self.account()
         outcome = self._simulate()
-        self.account()
-        if self.by_efficiency:
-            self.outcome = None  # the belief has changed
+        if self.compat.every_poll:
+            self.account()
+            self.outcome = None  # in that order the belief has changed
         runnable = [t for t in self.jobs if t.arrived]
         self.wanted = make_run_list(
             runnable,

@@ -24,7 +24,7 @@ ONE_SEED = ("literal", "relative")
 
 MIXES = tuple(range(1, 21))
 #: With the printed bound the curves are flat.
-PRINTED_MIXES = (1, 2, 4, 8, 10, 15, 20)
+PRINTED_MIXES = (1, 2, 4, 8, 14, 20)
 SLACKS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 60.0)
 BUFFER_SLACKS = (1.0, 2.0, 3.0, 4.0, 5.0)
 #: Hours of the buffer of Table 4.
@@ -111,6 +111,11 @@ def buffer_cell(value: float, hours: float, policy: str, mode: Mode) -> Cell:
     if hours == FULL_BUFFER:
         return slack_cell(value, policy, mode)
     return Cell("buffer", (("value", value), ("hours", hours)), policy, mode)
+
+
+def additional_buffer_cell(value: float, hours: float, policy: str, mode: Mode) -> Cell:
+    """One project with a slack and a buffer that has no minimum."""
+    return Cell("buffer", (("value", value), ("hours", hours), ("minimum_share", 0.0)), policy, mode)
 
 
 def variance_cell(stdev: float, policy: str, mode: Mode) -> Cell:

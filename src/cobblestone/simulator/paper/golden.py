@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cobblestone.simulator.paper.cells import BASE, Cell, buffer_cell, mix_cell, slack_cell, variance_cell
+from cobblestone.simulator.paper.cells import (
+    BASE,
+    Cell,
+    additional_buffer_cell,
+    buffer_cell,
+    mix_cell,
+    slack_cell,
+    variance_cell,
+)
 
 CS1 = "CS1_WF2_WS2_JC2"
 WF1 = "CS2_WF1_WS2_JC2"
@@ -53,6 +61,8 @@ def _tight() -> list[Golden]:
                 if figure == 4 and metric == "waste":
                     said = "rises dramatically with M"
                 found.append(Golden(figure, f"tight mix {m}, {policy}", cell, metric, row[3 * j + k], said))
+                if metric == "waste":
+                    found.append(Golden(figure, f"tight mix {m}, {policy}", cell, "idleness", 0.0, "near 0"))
     for policy, waste, violation in ((WF1, 0.854, 0.485), (BASE, 0.0, 0.023)):
         cell = mix_cell(10, policy, "literal", tight=True)
         where = f"tight mix 10, {policy}"
@@ -73,6 +83,7 @@ def _printed() -> list[Golden]:
     for m, (violation, monotony, cs1_waste, cs1_monotony) in table.items():
         cs2 = mix_cell(m, BASE, "literal", tight=False)
         cs1 = mix_cell(m, CS1, "literal", tight=False)
+        wf1 = mix_cell(m, WF1, "literal", tight=False)
         where = f"printed mix {m}"
         found += [
             Golden(
@@ -87,6 +98,9 @@ def _printed() -> list[Golden]:
             Golden(1, f"{where}, {BASE}", cs2, "monotony", monotony, "rises with M"),
             Golden(1, f"{where}, {CS1}", cs1, "waste", cs1_waste),
             Golden(1, f"{where}, {CS1}", cs1, "monotony", cs1_monotony),
+            Golden(1, f"{where}, {BASE}", cs2, "idleness", 0.0, "near 0"),
+            Golden(1, f"{where}, {CS1}", cs1, "idleness", 0.0, "near 0"),
+            Golden(4, f"{where}, {WF1}", wf1, "waste", 0.0, "rises dramatically with M"),
         ]
     return found
 
@@ -98,6 +112,11 @@ def _slack() -> list[Golden]:
     found = [
         Golden(2, f"slack {s:g}, {BASE}", slack_cell(s, BASE, "literal"), "waste", v, said[s])
         for s, v in ws2.items()
+    ]
+    found += [
+        Golden(2, f"slack {s:g}, {BASE}", slack_cell(s, BASE, "literal"), metric, 0.0, "0")
+        for s in ws2
+        for metric in ("idleness", "share_violation", "monotony")
     ]
     found += [
         Golden(2, f"slack {s:g}, {WS1}", slack_cell(s, WS1, "literal"), "waste", v) for s, v in ws1.items()
@@ -115,7 +134,17 @@ def _buffer() -> list[Golden]:
     }
     said = {1.0: "1 for every buffer", 2.0: "constant from 5 to 7 h"}
     hours = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.4)
+    no_minimum = (0.0, 0.034, 0.361, 0.500, 0.500, 0.500, 0.500, 0.748)
     return [
+        Golden(
+            3,
+            f"slack 2, buffer {h:g} h, minimum 0",
+            additional_buffer_cell(2.0, h, BASE, "literal"),
+            "waste",
+            v,
+        )
+        for h, v in zip(hours, no_minimum, strict=True)
+    ] + [
         Golden(
             3,
             f"slack {s:g}, buffer {h:g} h",

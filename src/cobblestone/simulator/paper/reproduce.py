@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cobblestone.simulator.paper.cells import ONE_SEED, Cell, Figure, Mode, as_task, figures, run_cell
+from cobblestone.simulator.paper.cells import (
+    ONE_SEED,
+    Cell,
+    Figure,
+    Mode,
+    as_task,
+    figures,
+    other_mode,
+    run_cell,
+)
 from cobblestone.simulator.paper.draw import draw_figure, write_csv
 from cobblestone.simulator.paper.golden import golden
 from cobblestone.simulator.paper.report import write_report
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
 
+#: Replicates of cells that no figure shows; they stand in the comparison only.
+SEEDS_BESIDE_FIGURES = 2
 NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
 
 
@@ -49,12 +60,16 @@ def reproduce(
         for curve in figure.curves:
             cells.update((cell.key, cell) for _, cell in curve.points)
     known = golden() if literal else ()
-    cells.update((item.cell.key, item.cell) for item in known)
+    replicates = dict.fromkeys(cells, seeds)
+    for item in known:
+        cells[item.cell.key] = item.cell
+        replicates[item.cell.key] = seeds
+        right = other_mode(item.cell, "corrected")
+        cells[right.key] = right
+        replicates.setdefault(right.key, min(seeds, SEEDS_BESIDE_FIGURES))
     # long runs first, so that no core waits at the end
-    tasks = {
-        f"{key} x{seeds}": as_task(cells[key], seeds)
-        for key in sorted(cells, key=lambda k: -_cost(cells[k], seeds))
-    }
+    order = sorted(cells, key=lambda k: -_cost(cells[k], replicates[k]))
+    tasks = {f"{key} x{replicates[key]}": as_task(cells[key], replicates[key]) for key in order}
     backend = open_backend(scheduler, workers=workers)
     try:
         kept = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
