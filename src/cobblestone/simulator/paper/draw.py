@@ -68,33 +68,38 @@ def draw_figure(figure: Figure, results: Results, path: Path, *, subtitle: str) 
 
 
 def _panel(axes: Any, figure: Figure, results: Results, metric: str) -> None:
+    highest = 2.0 if metric == "share_violation" else 1.0
     for i, curve in enumerate(figure.curves):
         xs = [x for x, _ in curve.points]
         found = [point(results, cell.key, metric) for _, cell in curve.points]
-        means = [e.mean for e in found]
         axes.plot(
             xs,
-            means,
+            [e.mean for e in found],
             marker=_MARKERS[i % 5],
             color=_COLOURS[i % 5],
             label=curve.label,
-            linewidth=1.5,
-            markersize=4.5,
+            # the first shows beneath the others where they agree
+            linewidth=1.5 if i else 3.0,
+            markersize=4.5 if i else 8.0,
         )
         axes.fill_between(
             xs,
-            [e.mean - e.half_width for e in found],
-            [e.mean + e.half_width for e in found],
+            [max(0.0, e.mean - e.half_width) for e in found],
+            [min(highest, e.mean + e.half_width) for e in found],
             color=_COLOURS[i % 5],
             alpha=0.18,
             linewidth=0,
         )
     if figure.log_x:
+        ticks = [x for x, _ in figure.curves[0].points]
         axes.set_xscale("log")
+        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        axes.minorticks_off()
     else:
         axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(LABELS[metric])
-    axes.set_ylim(-0.03, max(1.03, axes.get_ylim()[1]) if metric == "waste" else None)
+    top = 1.0 if metric == "waste" else max(0.1, axes.get_ylim()[1])
+    axes.set_ylim(-0.04 * top, 1.04 * top)
     axes.grid(alpha=0.25)
     axes.legend(fontsize=8)

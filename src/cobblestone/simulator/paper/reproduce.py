@@ -18,6 +18,7 @@ from cobblestone.simulator.paper.cells import (
 from cobblestone.simulator.paper.draw import draw_figure, write_csv
 from cobblestone.simulator.paper.golden import golden
 from cobblestone.simulator.paper.report import write_report
+from cobblestone.simulator.picture import load_matplotlib
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
 
@@ -53,6 +54,7 @@ def reproduce(
 
     ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
     """
+    load_matplotlib()  # if it is missing, that is said before the work
     folder.mkdir(parents=True, exist_ok=True)
     shown = shown_figures()
     cells: dict[str, Cell] = {}
