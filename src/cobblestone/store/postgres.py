@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
+from psycopg.types.array import ListBinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoader
 from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.domain.errors import StoreError
@@ -201,7 +202,12 @@ def connect(address: str) -> psycopg.Connection[Row]:
         )
     connection.prepared_max = 1000
     adapters = connection.adapters
+    # Integers are always bigint, alone and in lists: the driver would take the smallest type that holds a value, and keep
+    # to it when the same statement comes again with a larger one.
+    adapters.register_dumper(int, Int8Dumper)
     adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(list, ListBinaryDumper)
+    adapters.register_dumper(bool, Int8Dumper)
     adapters.register_dumper(bool, Int8BinaryDumper)  # the schema has no booleans
     adapters.register_dumper(str, _TextDumper)
     adapters.register_loader("numeric", _NumberLoader)

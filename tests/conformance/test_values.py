@@ -1,0 +1,99 @@
+"""Numbers and texts of every size go into statements and come out again, in whatever order they come."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from cobblestone.store.database import Database, Store, Transaction
+
+SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
+IDS = "SELECT id FROM news WHERE id IN (??) ORDER BY id"
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """News with ids of all sizes; the time of each is its id, as a real number."""
+    store.write(
+        lambda tx: tx.execute_many(
+            "INSERT INTO news (id, title, text, time) VALUES (?, ?, '', ?)",
+            [(size, f"n{size}", float(size)) for size in SIZES],
+        )
+    )
+    return store
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["growing", "shrinking"])
+def test_a_statement_meets_ids_of_every_size_in_turn(filled: Store, order: int):
+    def look(db: Database) -> None:
+        sizes = SIZES[::order]
+        for size in sizes:
+            assert db.query_in(IDS, [size]) == [(size,)]
+        for size in sizes:
+            assert db.value("SELECT title FROM news WHERE id = ?", (size,)) == f"n{size}"
+        for pair in pairwise(sizes):
+            assert db.query_in(IDS, list(pair)) == [(size,) for size in sorted(pair)]
+
+    filled.write(look)
+    filled.read(look)
+
+
+def test_small_and_large_ids_in_one_statement(filled: Store):
+    def look(tx: Transaction) -> None:
+        for sizes in (SIZES[:1], SIZES, SIZES[:2], SIZES[3:]):
+            assert tx.query_in(IDS, sizes) == [(size,) for size in sizes]
+            tx.lock("news", sizes)
+            assert tx.lock_free("news", sizes) == set(sizes)
+        both = "SELECT id FROM news WHERE id > ? AND id IN (??) ORDER BY id"
+        for after in SIZES:
+            assert tx.query_in(both, SIZES, (after,)) == [(size,) for size in SIZES if size > after]
+
+    filled.write(look)
+
+
+def test_rows_of_every_size_change_together(filled: Store):
+    def change(tx: Transaction) -> None:
+        assert tx.execute_many("UPDATE news SET text = ? WHERE id = ?", [(str(n), n) for n in SIZES]) == len(
+            SIZES
+        )
+        for size in SIZES:
+            assert tx.execute("UPDATE news SET title = ? WHERE id = ?", (f"m{size}", size)) == 1
+
+    filled.write(change)
+    rows = filled.read(lambda db: db.query("SELECT id, text, title FROM news ORDER BY id"))
+    assert rows == [(n, str(n), f"m{n}") for n in SIZES]
+
+
+def test_whole_numbers_serve_as_real_ones_and_yes_and_no_as_whole_ones(filled: Store):
+    def change(tx: Transaction) -> None:
+        for value in (1, 2.5, 2**31, 0.5, True):
+            tx.execute("UPDATE news SET time = ? WHERE id = 1", (value,))
+            assert tx.value("SELECT time FROM news WHERE id = 1") == float(value)
+        by_time = "SELECT id FROM news WHERE time IN (??) ORDER BY id"
+        for times in ([2.0**15], [2**15], [2.0**15, 2.0**16], [2**31, 2**15]):
+            assert tx.query_in(by_time, times) == [(int(time),) for time in sorted(times)]
+        assert tx.query_in(IDS, [True, 2**31]) == [(1,), (2**31,)]
+
+    filled.write(change)
+
+
+def test_texts_in_lists_may_hold_anything(filled: Store):
+    names = ["n1", "\"}{,\\'", "null", "", "n32768"]
+
+    def look(tx: Transaction) -> None:
+        query = "SELECT title FROM news WHERE title IN (??) ORDER BY id"
+        assert tx.query_in(query, names) == [("n1",), ("n32768",)]
+        assert tx.query_in(query, ["n1\0x"]) in ([], [("n1x",)])
+        assert tx.query_in(query, []) == []
+
+    filled.write(look)
+
+
+def test_a_number_that_no_column_holds_fails_alone(filled: Store):
+    for value in (2**63, -(2**63) - 1, 10**300):
+        with pytest.raises(OverflowError):
+            filled.write(lambda tx, value=value: tx.execute("UPDATE news SET id = ? WHERE id = 1", (value,)))
+        with pytest.raises(OverflowError):
+            filled.write(lambda tx, value=value: tx.query_in(IDS, [1, value]))
+    assert filled.read(lambda db: db.query_in(IDS, SIZES)) == [(size,) for size in SIZES]
