@@ -57,7 +57,8 @@ class Bench:
     @contextlib.contextmanager
     def served(self, project: BenchProject) -> Generator[tuple[Server, LoadProcess], None, None]:
         """A server and a load process for a project."""
-        with serving(project) as server:
+        postmaster = None if self._postgres is None else self._postgres.pid
+        with serving(project, postmaster=postmaster) as server:
             load = LoadProcess(project)
             try:
                 yield server, load
@@ -86,6 +87,7 @@ def figure(name: str, counts: Counts, usage: Usage, *, units: float, note: str =
         p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
         cpu_us=usage.cpu_seconds / units * 1e6,
+        database_cpu_us=usage.database_cpu_seconds / units * 1e6,
         load_cpu_us=counts.cpu_seconds / units * 1e6,
         rss_mb=usage.rss_bytes / 1e6,
         note=note,

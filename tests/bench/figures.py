@@ -77,6 +77,7 @@ class Figure:
     p50_ms: float = 0.0
     p99_ms: float = 0.0
     cpu_us: float = 0.0  #: of the server's process (and its workers), per unit
+    database_cpu_us: float = 0.0  #: of PostgreSQL's processes, per unit
     load_cpu_us: float = 0.0  #: of the load generator, per unit
     rss_mb: float = 0.0  #: the largest that was seen
     note: str = ""
@@ -99,7 +100,7 @@ class Report:
         """The names of the columns."""
         return (
             f"{'':44} {'measured':>10} {'unit':12} {'floor':>8}  {'p50':>7} {'p99 ms':>7} {'CPU µs':>7}"
-            f" {'load µs':>7} {'MB':>5}  BOINC's server"
+            f" {'DB µs':>7} {'load µs':>7} {'MB':>5}  BOINC's server"
         )
 
     def _line(self, figure: Figure) -> str:
@@ -113,7 +114,7 @@ class Report:
         return (
             f"{stick.title:44} {figure.rate:10,.0f} {stick.unit:12} {shown(floor):>8}{verdict}"
             f" {shown(figure.p50_ms, 1):>7} {shown(figure.p99_ms, 1):>7} {shown(figure.cpu_us):>7}"
-            f" {shown(figure.load_cpu_us):>7} {shown(figure.rss_mb):>5}  {stick.peer}"
+            f" {shown(figure.database_cpu_us):>7} {shown(figure.load_cpu_us):>7} {shown(figure.rss_mb):>5}  {stick.peer}"
             + (f"  [{figure.note}]" if figure.note else "")
         )
 

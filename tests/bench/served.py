@@ -46,20 +46,33 @@ class Usage:
 
     seconds: float
     cpu_seconds: float
+    database_cpu_seconds: float  #: of PostgreSQL's processes
     rss_bytes: int  #: the largest that was seen
 
 
 class Server:
     """A running server of a project."""
 
-    def __init__(self, project: BenchProject, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, project: BenchProject, process: subprocess.Popen[bytes], postmaster: int | None
+    ) -> None:
         self.project = project
         self.process = psutil.Process(process.pid)
+        self.postmaster = None if postmaster is None else psutil.Process(postmaster)
 
     def cpu_seconds(self) -> float:
         """User and system time so far, of all threads and of ended children."""
-        times = self.process.cpu_times()
-        return times.user + times.system + times.children_user + times.children_system
+        return cpu_seconds(self.process)
+
+    def database_cpu_seconds(self) -> float:
+        """The same of PostgreSQL's processes."""
+        if self.postmaster is None:
+            return 0.0
+        total = cpu_seconds(self.postmaster)
+        for each in self.postmaster.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += cpu_seconds(each)
+        return total
 
     @contextlib.contextmanager
     def watch(self) -> Generator[list[Usage], None, None]:
@@ -77,6 +90,7 @@ class Server:
 
         thread = threading.Thread(target=look)
         begin, cpu_begin = time.perf_counter(), self.cpu_seconds()
+        database_begin = self.database_cpu_seconds()
         thread.start()
         try:
             yield found
@@ -87,9 +101,16 @@ class Server:
                 Usage(
                     seconds=time.perf_counter() - begin,
                     cpu_seconds=self.cpu_seconds() - cpu_begin,
+                    database_cpu_seconds=self.database_cpu_seconds() - database_begin,
                     rss_bytes=largest,
                 )
             )
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """User and system time of a process and of its ended children."""
+    times = process.cpu_times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def rss_bytes(process: psutil.Process) -> int:
@@ -102,7 +123,9 @@ def rss_bytes(process: psutil.Process) -> int:
 
 
 @contextlib.contextmanager
-def serving(project: BenchProject, *, launcher: tuple[str, ...] = ()) -> Generator[Server, None, None]:
+def serving(
+    project: BenchProject, *, launcher: tuple[str, ...] = (), postmaster: int | None = None
+) -> Generator[Server, None, None]:
     """Run the project's server while the block runs; ``launcher`` goes before the command (a profiler)."""
     port = int(project.url.rstrip("/").rpartition(":")[2])
     process = subprocess.Popen(
@@ -110,7 +133,7 @@ def serving(project: BenchProject, *, launcher: tuple[str, ...] = ()) -> Generat
     )
     try:
         _wait_until_open(port)
-        yield Server(project, process)
+        yield Server(project, process, postmaster)
     finally:
         process.terminate()
         process.wait(60)

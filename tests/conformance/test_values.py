@@ -54,9 +54,11 @@ def test_small_and_large_ids_in_one_statement(filled: Store):
 
 def test_rows_of_every_size_change_together(filled: Store):
     def change(tx: Transaction) -> None:
-        assert tx.execute_many("UPDATE news SET text = ? WHERE id = ?", [(str(n), n) for n in SIZES]) == len(
-            SIZES
+        tx.execute_many("UPDATE news SET text = ? WHERE id = ?", [(str(n), n) for n in SIZES])
+        changed = tx.execute_each(
+            "UPDATE news SET text = text || '' WHERE id = ?", [(n,) for n in (*SIZES, 3)]
         )
+        assert changed == [1] * len(SIZES) + [0]
         for size in SIZES:
             assert tx.execute("UPDATE news SET title = ? WHERE id = ?", (f"m{size}", size)) == 1
 
@@ -97,3 +99,30 @@ def test_a_number_that_no_column_holds_fails_alone(filled: Store):
         with pytest.raises(OverflowError):
             filled.write(lambda tx, value=value: tx.query_in(IDS, [1, value]))
     assert filled.read(lambda db: db.query_in(IDS, SIZES)) == [(size,) for size in SIZES]
+
+
+def test_more_than_the_network_holds_at_once(store: Store):
+    text = "x" * 20_000
+    n = 1500
+
+    def fill(tx: Transaction) -> None:
+        tx.execute_many("INSERT INTO news (title, text) VALUES (?, ?)", [(str(k), text) for k in range(n)])
+        answers = tx.execute_each("UPDATE news SET text = text || ? WHERE title = ?", [("y", "7"), ("z", "no")])
+        assert answers == [1, 0]
+
+    store.write(fill)
+    for _ in range(2):
+        store.write(lambda tx: tx.execute_many("UPDATE news SET time = time + ? WHERE id > ?", [(1, 0)] * 3))
+    rows = store.read(lambda db: db.query("SELECT title, text, time FROM news ORDER BY id"))
+    assert [row[0] for row in rows] == [str(k) for k in range(n)]
+    assert {row[2] for row in rows} == {6.0}
+    assert [row[1] for row in rows] == [text + ("y" if k == 7 else "") for k in range(n)]
+
+
+def test_what_fails_later_fails_the_write_that_asked_for_it(store: Store):
+    def later(tx: Transaction) -> None:
+        tx.execute_many("INSERT INTO news (id, title) VALUES (?, ?)", [(1, "a"), (1, "again")])
+
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        store.write(later)
+    assert store.read(lambda db: db.query("SELECT id FROM news")) == []

@@ -106,9 +106,16 @@ class Transaction(Database):
         """Run a statement; the number of changed rows."""
         return self._connection.execute(sql, parameters).rowcount
 
-    def execute_many(self, sql: str, rows: Iterable[Parameters]) -> int:
-        """Run a statement once per row of parameters; the number of changed rows."""
-        return self._connection.executemany(sql, rows).rowcount
+    def execute_many(self, sql: str, rows: Iterable[Parameters]) -> None:
+        """Run a statement once per row of parameters, where nobody asks how many rows that changed.
+
+        It may wait until something is asked (which sees it), or until the commit, to share the journey to the database.
+        """
+        self._connection.executemany(sql, rows)
+
+    def execute_each(self, sql: str, rows: Iterable[Parameters]) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        return self._connection.execute_each(sql, rows)
 
     def insert(self, sql: str, parameters: Parameters = ()) -> int:
         """Run an INSERT and return the new row's id."""
@@ -314,39 +321,43 @@ class Writer:
         """Carry out writes in one transaction; False: nothing was changed, and each shall be tried alone."""
         connection = self._connection
         transaction = Transaction(connection)
-        running: list[_Job] = []
         try:
             connection.begin()
+        except Exception as error:  # noqa: BLE001  # the callers get it
+            self._give_up(error, batch)
+            return True
+        try:
             transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
             for job in batch:
-                running = [job]
                 self._apply(transaction, job)
-            running = []
             connection.commit()
         except Exception as error:  # noqa: BLE001  # the callers get it
             connection.rollback()
             self._rolled_back()
-            return self._explain(error, batch, running, last=last)
+            return self._explain(error, batch, last=last)
         for action in transaction.after_commit:
             action()
         if transaction.wakeups and self._waker is not None:
             self._waker(transaction.wakeups)
         return True
 
-    def _explain(self, error: Exception, batch: list[_Job], running: list[_Job], *, last: bool) -> bool:
+    def _explain(self, error: Exception, batch: list[_Job], *, last: bool) -> bool:
         """Tell the callers why their writes were undone; False: they shall be tried again."""
         fault = self._fault(error)
-        if fault is Fault.TRANSACTION or (fault is Fault.JOB and not running):
-            log.error("commit_failed", error=str(error), writes=len(batch))
-            failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
-            for job in batch:
-                job.error = failure
+        if fault is Fault.TRANSACTION:
+            self._give_up(error, batch)
             return True
         if len(batch) > 1 or (fault is Fault.COLLISION and not last):
             return False
         collided = fault is Fault.COLLISION
         batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
         return True
+
+    def _give_up(self, error: Exception, batch: list[_Job]) -> None:
+        log.error("commit_failed", error=str(error), writes=len(batch))
+        failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
+        for job in batch:
+            job.error = failure
 
     def _apply(self, transaction: Transaction, job: _Job) -> None:
         """Run one write.  Where the database has cheap savepoints, a failing one is undone alone."""

@@ -41,6 +41,7 @@ _CLAIM = (
     "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
     " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2"
 )
+_LOOK_AT = "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)"
 _NO_RIVAL = (
     " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id AND other."
 )
@@ -64,40 +65,45 @@ def claim(
     a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
     replication get their quorum.
     """
-    claimed: list[Assignment] = []
     free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     statement, owner = _CLAIM, tuple[int]()
     if tx.shared:  # another scheduler may have sent this user another result of it since we looked
         statement += _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
         owner = (user_id,) if one_result_per_user else (host_id,)
-    for assignment in assignments:
-        if assignment.candidate.workunit_id not in free:
-            continue
-        if (assignment.hr_class or assignment.commit_version) and not _commit(tx, assignment):
-            continue
-        deadline = assignment.report_deadline + grace_period
-        changed = tx.execute(
-            statement,
+    wanted = [
+        assignment
+        for assignment in assignments
+        if assignment.candidate.workunit_id in free
+        and (not (assignment.hr_class or assignment.commit_version) or _commit(tx, assignment))
+    ]
+    changed = tx.execute_each(
+        statement,
+        [
             (
                 host_id,
                 user_id,
                 assignment.version.id,
                 now,
-                deadline,
+                assignment.report_deadline + grace_period,
                 assignment.usage.peak_flops,
                 assignment.candidate.result_id,
                 *owner,
-            ),
-        )
-        if changed == 1:
-            claimed.append(assignment)
-            tx.execute(
-                "UPDATE workunit SET transition_time = ? WHERE id = ?"
-                " AND (transition_time IS NULL OR transition_time > ?)",
-                (deadline, assignment.candidate.workunit_id, deadline),
             )
-            if assignment.quorum > 1:
-                _replicate(tx, assignment, now=now)
+            for assignment in wanted
+        ],
+    )
+    claimed = [assignment for assignment, n in zip(wanted, changed, strict=True) if n == 1]
+    tx.execute_many(
+        _LOOK_AT,
+        [
+            (deadline, assignment.candidate.workunit_id, deadline)
+            for assignment in claimed
+            for deadline in (assignment.report_deadline + grace_period,)
+        ],
+    )
+    for assignment in claimed:
+        if assignment.quorum > 1:
+            _replicate(tx, assignment, now=now)
     return claimed
 
 
@@ -144,15 +150,12 @@ def send_again(
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     for assignment in assignments:
         deadline = assignment.report_deadline + grace_period
-        tx.execute(
+        tx.execute_many(
             "UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ?"
             " AND server_state = 4",
-            (assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id),
+            [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
         )
-        tx.execute(
-            "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
-            (deadline, assignment.candidate.workunit_id, deadline),
-        )
+        tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
 
 
 def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> None:
@@ -236,30 +239,32 @@ def record_report(
     now: float,
 ) -> None:
     """Store an accepted report and let the transitioner look at its workunit."""
-    tx.execute(
+    tx.execute_many(
         "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
         " cpu_time = ?, elapsed_time = ?, received_time = ?, fpops_counted = ?, intops_counted = ?, host_id = ?,"
         " file_delete_state = 0 WHERE id = ?",
-        (
-            int(accepted.client_state),
-            int(accepted.outcome),
-            int(accepted.validate_state),
-            accepted.exit_status,
-            accepted.cpu_time,
-            accepted.elapsed_time,
-            accepted.received_time,
-            fpops_counted,
-            intops_counted,
-            host_id,
-            result.id,
-        ),
+        [
+            (
+                int(accepted.client_state),
+                int(accepted.outcome),
+                int(accepted.validate_state),
+                accepted.exit_status,
+                accepted.cpu_time,
+                accepted.elapsed_time,
+                accepted.received_time,
+                fpops_counted,
+                intops_counted,
+                host_id,
+                result.id,
+            )
+        ],
     )
-    tx.execute(
+    tx.execute_many(
         "INSERT INTO result_text (result_id, stderr, report) VALUES (?, ?, ?) ON CONFLICT (result_id)"
         " DO UPDATE SET stderr = excluded.stderr, report = excluded.report",
-        (result.id, zlib.compress(stderr.encode(), 1) if stderr else None, _encode(report).decode()),
+        [(result.id, zlib.compress(stderr.encode(), 1) if stderr else None, _encode(report).decode())],
     )
-    tx.execute("UPDATE workunit SET transition_time = ? WHERE id = ?", (now, result.workunit_id))
+    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", [(now, result.workunit_id)])
     tx.wake("transitioner")
 
 

@@ -57,8 +57,12 @@ class Connection(Protocol):
         """Run a statement."""
         ...
 
-    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> Cursor:
-        """Run a statement once per row of parameters."""
+    def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> object:
+        """Run a statement once per row of parameters, at the latest before the next one that is answered."""
         ...
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:

@@ -318,11 +318,11 @@ def add_references(tx: Transaction, counts: Mapping[str, int]) -> None:
     """
     if not counts:
         return
-    changed = tx.execute_many(
+    changed = tx.execute_each(
         "UPDATE file SET refs = refs + ? WHERE name = ? AND refs >= 0",
         [(count, name) for name, count in sorted(counts.items())],
     )
-    if changed != len(counts):
+    if sum(changed) != len(counts):
         missing = sorted(set(counts) - set(files_by_name(tx, list(counts))))
         raise NotFound(
             f"Not in the file store: {', '.join(missing[:5])}{' …' if len(missing) > 5 else ''}."

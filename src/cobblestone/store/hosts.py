@@ -149,20 +149,14 @@ def update_host(
     now: float,
 ) -> None:
     """Store what a host said of itself in a scheduler request."""
-    tx.execute(
+    text = _encode(description).decode()
+    tx.execute_many(
         "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
-        (
-            _encode(description).decode(),
-            description.domain_name,
-            rpc_seqno,
-            external_ip_addr,
-            now,
-            host_id,
-        ),
+        [(text, description.domain_name, rpc_seqno, external_ip_addr, now, host_id)],
     )
     # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
-    tx.execute(
-        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", (host_cpid, host_id, host_cpid)
+    tx.execute_many(
+        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", [(host_cpid, host_id, host_cpid)]
     )
 
 

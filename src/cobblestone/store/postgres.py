@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.array import ListBinaryDumper
-from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoader
-from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.crew import Crew
-from cobblestone.store.engine import Fault, Parameters, Row
+from cobblestone.store.engine import Fault, Row
+from cobblestone.store.postgres_connection import PostgresConnection, adapt
 
 OLDEST_VERSION = 14
 CONNECT_SECONDS = 10
-_PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
 
 # Statements are prepared once and run many thousand times: planning them anew, or compiling them, would cost more than it saves.
 # A process that was stopped in the middle of a write must not hold up the others for ever.
@@ -29,116 +24,6 @@ _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"
 )
-
-
-class _TextDumper(StrBinaryDumper):
-    """PostgreSQL has no NUL in texts; strangers' texts may."""
-
-    def dump(self, obj: str) -> Any:  # a buffer of the driver
-        return super().dump(obj.replace("\0", "") if "\0" in obj else obj)
-
-
-class _NumberLoader(NumericBinaryLoader):
-    """Sums of integers come as `numeric`; SQLite gives numbers, so do we."""
-
-    def load(self, data: Any) -> Any:  # buffer in, number out; the base class says Decimal
-        number = super().load(data)
-        whole = int(number)
-        return whole if whole == number else float(number)
-
-
-@lru_cache(maxsize=4096)
-def translated(sql: str) -> bytes:
-    """A statement with PostgreSQL's own placeholders; question marks inside of texts stay."""
-    count = 0
-
-    def place(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        if match[0] == "?":
-            return f"${count}"
-        return f"<> ALL(${count})" if match[1] else f"= ANY(${count})"
-
-    parts = sql.split("'")
-    parts[::2] = [_PLACES.sub(place, part) for part in parts[::2]]
-    return "'".join(parts).encode()
-
-
-class _Nothing:
-    """The answer to a statement that was run for no rows."""
-
-    rowcount = 0
-
-    def fetchall(self) -> list[Row]:
-        """No rows."""
-        return []
-
-    def fetchone(self) -> Row | None:
-        """No row."""
-        return None
-
-
-class PostgresConnection:
-    """A connection with explicit transactions that comes back after the server went away."""
-
-    row_locks = True
-    savepoints = False
-
-    def __init__(self, address: str, *, read_only: bool) -> None:
-        self._address = address
-        self._begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else b"BEGIN"
-        self._open()
-
-    def _open(self) -> None:
-        self._connection = connect(self._address)
-        self._cursor: psycopg.RawCursor[Row] = psycopg.RawCursor(self._connection)
-
-    def execute(self, sql: str, parameters: Parameters = (), /) -> psycopg.RawCursor[Row]:
-        """Run a statement."""
-        return self._cursor.execute(translated(sql), parameters, prepare=True, binary=True)
-
-    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> psycopg.RawCursor[Row] | _Nothing:
-        """Run a statement once per row of parameters, sent together."""
-        todo = list(rows)
-        if not todo:
-            return _Nothing()
-        if len(todo) == 1:
-            return self.execute(sql, todo[0])
-        self._cursor.executemany(translated(sql), todo)
-        return self._cursor
-
-    def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
-        """Rows of a query with ``IN (??)``: the values travel as one array."""
-        return self.execute(sql, [*parameters, list(values)]).fetchall() if values else []
-
-    def column_names(self, table: str, /) -> list[str]:
-        """Names of a table's columns, in order."""
-        description = self.execute(f"SELECT * FROM {table} LIMIT 0").description
-        return [column.name for column in description or ()]
-
-    def begin(self) -> None:
-        """Begin a transaction, after connecting again if the server has gone."""
-        if not self._connection.closed:
-            with contextlib.suppress(psycopg.OperationalError):
-                self._cursor.execute(self._begin)
-                return
-            self.close()
-        self._open()
-        self._cursor.execute(self._begin)
-
-    def commit(self) -> None:
-        """Make the transaction durable."""
-        self._connection.commit()
-
-    def rollback(self) -> None:
-        """Undo the transaction; never raises."""
-        with contextlib.suppress(psycopg.Error):
-            self._connection.rollback()
-
-    def close(self) -> None:
-        """Let go."""
-        with contextlib.suppress(psycopg.Error):
-            self._connection.close()
 
 
 class PostgresEngine:
@@ -153,7 +38,7 @@ class PostgresEngine:
         Raises:
             StoreError: see :func:`connect`.
         """
-        return PostgresConnection(self._address, read_only=read_only)
+        return PostgresConnection(partial(connect, self._address), read_only=read_only)
 
     def fault(self, error: BaseException) -> Fault:
         """What an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
@@ -200,17 +85,7 @@ def connect(address: str) -> psycopg.Connection[Row]:
         raise StoreError(
             f"{shown(address)} runs PostgreSQL {version}; cobblestone needs {OLDEST_VERSION} or newer. Upgrade the server."
         )
-    connection.prepared_max = 1000
-    adapters = connection.adapters
-    # Integers are always bigint, alone and in lists: the driver would take the smallest type that holds a value, and keep
-    # to it when the same statement comes again with a larger one.
-    adapters.register_dumper(int, Int8Dumper)
-    adapters.register_dumper(int, Int8BinaryDumper)
-    adapters.register_dumper(list, ListBinaryDumper)
-    adapters.register_dumper(bool, Int8Dumper)
-    adapters.register_dumper(bool, Int8BinaryDumper)  # the schema has no booleans
-    adapters.register_dumper(str, _TextDumper)
-    adapters.register_loader("numeric", _NumberLoader)
+    adapt(connection)
     connection.execute(_SESSION, prepare=False)
     return connection
 

@@ -80,7 +80,7 @@ def set_scales(
         raise StoreError(
             "This project's database does not hold scales of app versions. Upgrade the server first."
         )
-    changed = tx.execute_many(
+    changed = tx.execute_each(
         "UPDATE app_version SET pfc_scale = ? WHERE id = ? AND pfc_scale <> ?",
         [(scale, version_id, scale) for version_id, scale in scales.items()],
     )
@@ -90,4 +90,4 @@ def set_scales(
             [(average, app_id) for app_id, average in min_avg_pfc.items()],
         )
     tx.wake("catalogue")
-    return changed
+    return sum(changed)

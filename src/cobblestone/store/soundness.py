@@ -82,12 +82,12 @@ def workunit_states(db: Database) -> Iterator[Finding]:
 
 def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> int:
     """Let the transitioner look at workunits; how many."""
-    changed = tx.execute_many(
+    changed = tx.execute_each(
         "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
         [(now, id_, now) for id_ in workunit_ids],
     )
     tx.wake("transitioner")
-    return changed
+    return sum(changed)
 
 
 # -- credit --------------------------------------------------------------------
@@ -297,7 +297,7 @@ def remove_orphans(tx: Transaction) -> int:
     """Remove rows that mean nothing without their owner: texts, outputs and records; how many."""
     removed = 0
     for table, key in _REMOVALS.items():
-        removed += tx.execute_many(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table]))
+        removed += sum(tx.execute_each(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table])))
     return removed
 
 

@@ -48,21 +48,6 @@ class SqliteCursor(apsw.Cursor):
         return self.connection.changes()
 
 
-class ChangedRows:
-    """The answer to a statement that ran once per row of parameters."""
-
-    def __init__(self, rowcount: int) -> None:
-        self.rowcount = rowcount
-
-    def fetchall(self) -> list[Row]:
-        """No rows."""
-        return []
-
-    def fetchone(self) -> Row | None:
-        """No row."""
-        return None
-
-
 class SqliteConnection(apsw.Connection):
     """A connection that begins and ends transactions only when told to."""
 
@@ -98,13 +83,9 @@ class SqliteConnection(apsw.Connection):
             if self.in_transaction:
                 self.execute("ROLLBACK")
 
-    def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the engine's own, which counts all rows
-        self, sql: str, rows: Iterable[Parameters], /
-    ) -> ChangedRows:
-        """Run a statement once per row of parameters."""
-        before = self.total_changes()
-        super().executemany(sql, rows)
-        return ChangedRows(self.total_changes() - before)
+    def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        return [self.execute(sql, row).rowcount for row in rows]
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
         """Rows of a query with ``IN (??)``, some hundred values at a time."""
