@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import tarfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.domain.backups import KeysInBackup
@@ -17,10 +18,23 @@ from cobblestone.domain.work import InputFile
 from cobblestone.server.backup import BackupWish, Manifest, make_backup, restore_backup, verify_backup
 from cobblestone.server.project import ProjectFolder
 from cobblestone.server.run import open_project
-from cobblestone.store import files, people
+from cobblestone.store import files, people, postgres_dump
 from cobblestone.store.files import place_of
 
+pytestmark = pytest.mark.both_databases
+
 LARGE = 200_000
+
+Restore = Callable[[Path, Path], Manifest]
+
+
+@pytest.fixture
+def restore(world: World, request: pytest.FixtureRequest) -> Restore:
+    """Restores into an empty database of the kind that the project has."""
+    if not world.ctx.settings.database.url:
+        return restore_backup
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return lambda source, target: restore_backup(source, target, database=server.empty_database())
 
 
 def busy(world: World, n: int = 3) -> None:
@@ -43,11 +57,11 @@ def busy(world: World, n: int = 3) -> None:
 
 
 @pytest.mark.parametrize("name", ["copy", "copy.tar", "copy.tar.gz"])
-def test_a_restored_backup_is_the_project_again(world: World, tmp_path: Path, name: str):
+def test_a_restored_backup_is_the_project_again(world: World, restore: Restore, tmp_path: Path, name: str):
     busy(world)
     made = make_backup(world.ctx.folder, tmp_path / name)
     assert verify_backup(tmp_path / name) == made
-    restore_backup(tmp_path / name, tmp_path / "again")
+    restore(tmp_path / name, tmp_path / "again")
     folder = ProjectFolder(tmp_path / "again")
     assert (folder.root / "merge.py").read_text() == (world.ctx.folder.root / "merge.py").read_text()
     assert (folder.results / "demo" / "answer").read_text() == "42"
@@ -61,7 +75,14 @@ def test_a_restored_backup_is_the_project_again(world: World, tmp_path: Path, na
             for (file,) in world.query(f"SELECT name FROM {table}"):
                 here = place_of(world.ctx.folder.root / root.name, file)
                 assert place_of(root, file).read_bytes() == here.read_bytes()
+        ids = "SELECT MAX(id) FROM result"
+        last = world.query(ids)[0][0]
+        again.store.write(
+            lambda tx: tx.execute("INSERT INTO result (name, workunit_id, app_id) VALUES ('new', 1, 1)")
+        )
+        assert again.store.read(lambda db: db.value(ids)) > last
     assert not (folder.root / "manifest.json").exists()
+    assert not (folder.root / "database.dump").exists()
 
 
 def test_files_that_never_change_cost_no_room(world: World, tmp_path: Path):
@@ -73,7 +94,9 @@ def test_files_that_never_change_cost_no_room(world: World, tmp_path: Path):
     assert (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def test_a_backup_under_load_holds_every_file_that_its_rows_need(world: World, tmp_path: Path):
+def test_a_backup_under_load_holds_every_file_that_its_rows_need(
+    world: World, restore: Restore, tmp_path: Path
+):
     busy(world)
     stop = threading.Event()
     problems: list[BaseException] = []
@@ -96,7 +119,7 @@ def test_a_backup_under_load_holds_every_file_that_its_rows_need(world: World, t
         for number in range(5):
             target = tmp_path / f"copy{number}"
             make_backup(world.ctx.folder, target)
-            restore_backup(target, tmp_path / f"again{number}")
+            restore(target, tmp_path / f"again{number}")
             with open_project(tmp_path / f"again{number}") as again:
                 needed = again.store.read(lambda db: db.query("SELECT name FROM file WHERE refs > 0"))
                 missing = [name for (name,) in needed if not place_of(again.folder.download, name).exists()]
@@ -108,7 +131,7 @@ def test_a_backup_under_load_holds_every_file_that_its_rows_need(world: World, t
     assert problems == []
 
 
-def test_secrets_go_along_only_if_wanted(world: World, tmp_path: Path):
+def test_secrets_go_along_only_if_wanted(world: World, restore: Restore, tmp_path: Path):
     world.ctx.folder.code_sign_private.write_text("private")
     make_backup(world.ctx.folder, tmp_path / "a", BackupWish(keys=KeysInBackup.NO_SIGNING_KEY))
     assert (tmp_path / "a/keys/secret").exists()
@@ -116,7 +139,7 @@ def test_secrets_go_along_only_if_wanted(world: World, tmp_path: Path):
     make_backup(world.ctx.folder, tmp_path / "b", BackupWish(keys=KeysInBackup.NONE, results=False))
     assert not (tmp_path / "b/keys").exists()
     assert not (tmp_path / "b/results").exists()
-    restore_backup(tmp_path / "b", tmp_path / "again")
+    restore(tmp_path / "b", tmp_path / "again")
     with pytest.raises(ConfigError, match="secret is missing"), open_project(tmp_path / "again"):
         pass
 
@@ -158,14 +181,14 @@ def _newer(root: Path) -> None:
     ],
 )
 def test_a_damaged_backup_is_found_out_and_leaves_nothing(
-    world: World, tmp_path: Path, harm: Callable[[Path], None], text: str
+    world: World, restore: Restore, tmp_path: Path, harm: Callable[[Path], None], text: str
 ):
     busy(world)
     make_backup(world.ctx.folder, tmp_path / "copy")
     harm(tmp_path / "copy")
     for attempt in (
         lambda: verify_backup(tmp_path / "copy"),
-        lambda: restore_backup(tmp_path / "copy", tmp_path / "x"),
+        lambda: restore(tmp_path / "copy", tmp_path / "x"),
     ):
         with pytest.raises(StoreError, match=text):
             attempt()
@@ -194,3 +217,62 @@ def test_a_backup_overwrites_nothing(world: World, tmp_path: Path):
     make_backup(world.ctx.folder, tmp_path / "good")
     with pytest.raises(ConfigError, match="not empty"):
         restore_backup(tmp_path / "good", world.ctx.folder.root)
+
+
+@pytest.fixture
+def on_postgres(postgres: PostgresServer, tmp_path: Path) -> Iterator[World]:
+    """A project on PostgreSQL."""
+    address = postgres.project_database()
+    opened = World(tmp_path / "on_postgres", database=address)
+    yield opened
+    opened.close()
+    postgres.release(address)
+
+
+def test_rows_are_restored_into_an_empty_database_only(on_postgres: World, tmp_path: Path):
+    make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+    for database in (
+        "",
+        on_postgres.ctx.settings.database.url,
+    ):  # the one that the settings name is the live one
+        with pytest.raises(ConfigError, match="is not empty"):
+            restore_backup(tmp_path / "copy", tmp_path / "again", database=database)
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_project_on_sqlite_is_not_restored_into_postgresql(postgres: PostgresServer, tmp_path: Path):
+    world = World(tmp_path / "on_sqlite")
+    make_backup(world.ctx.folder, tmp_path / "copy")
+    world.close()
+    with pytest.raises(ConfigError, match="project move"):
+        restore_backup(tmp_path / "copy", tmp_path / "again", database=postgres.empty_database())
+
+
+def test_a_tool_that_is_missing_or_too_old_is_named(
+    on_postgres: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    old = tmp_path / "bin"
+    old.mkdir()
+    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setenv("PATH", str(old))
+    with pytest.raises(StoreError, match=r"pg_dump is not installed.*apt install postgresql-client-"):
+        make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+    (old / "pg_dump").write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.24'\n")
+    (old / "pg_dump").chmod(0o755)
+    with pytest.raises(StoreError, match="pg_dump of PostgreSQL 9 is older than the server"):
+        make_backup(on_postgres.ctx.folder, tmp_path / "copy")
+    assert [path.name for path in tmp_path.glob(".backup-*")] == []
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_password_is_on_no_command_line():
+    address = "postgresql://ada:se:cr\\et@db.example.org:5433/project?sslmode=require"
+    with postgres_dump._without_password(address) as shown:
+        assert "se:cr" not in shown
+        parts = dict(part.split("=", 1) for part in shown.split())
+        assert parts["host"] == "db.example.org"
+        assert parts["sslmode"] == "require"
+        passfile = Path(parts["passfile"])
+        assert passfile.read_text() == "*:*:*:*:se\\:cr\\\\et\n"
+        assert passfile.stat().st_mode & 0o077 == 0
+    assert not passfile.exists()

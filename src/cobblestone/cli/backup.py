@@ -56,6 +56,15 @@ def restore(
         Path | None,
         typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.", show_default=False),
     ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty database for a project that was on PostgreSQL. Without it: the one that the settings in the"
+            " backup name, if it is empty.",
+            show_default=False,
+        ),
+    ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only check the backup.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -69,7 +78,7 @@ def restore(
         if target is None:
             found = verify_backup(source.absolute(), report=report)
         else:
-            found = restore_backup(source.absolute(), target, report=report)
+            found = restore_backup(source.absolute(), target, database=database, report=report)
     _show(
         json, quiet, found, source if target is None else target, "Sound:" if target is None else "Restored"
     )

@@ -24,13 +24,25 @@ import msgspec
 from cobblestone import __version__
 from cobblestone.domain.backups import KeysInBackup
 from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.ops.settings import FILE_NAME
+from cobblestone.server.moving import settings_mode, with_database
 from cobblestone.server.project import ProjectFolder, write_durably
+from cobblestone.store.engine import is_postgres
 from cobblestone.store.files import FAN_OUT, place_of, sync_folder
-from cobblestone.store.snapshot import copy_database, database_problems, files_on_disk
-from cobblestone.store.upgrade import check_revision, current_revision
+from cobblestone.store.snapshot import (
+    check_dump,
+    copy_database,
+    copy_rows,
+    database_problems,
+    files_on_disk,
+    fill_database,
+)
+from cobblestone.store.upgrade import check_revision, check_schema, current_revision
 from cobblestone.store.uploads import partial_folder
 
 MANIFEST = "manifest.json"
+DUMP = "database.dump"
+"""The rows of a project on PostgreSQL; a SQLite database has its own name."""
 FORMAT = 1
 CHUNK = 1 << 20
 ATTEMPTS = 3
@@ -59,6 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     keys: str
     files: list[FileEntry]
+    database: str = "sqlite"  # or "postgresql"
 
     @property
     def nbytes(self) -> int:
@@ -91,11 +104,7 @@ def make_backup(
         StoreError: something cannot be read or written; nothing is left at the target.
     """
     settings = folder.settings()
-    if settings.database.url:
-        raise ConfigError(
-            "This project's database is PostgreSQL: copy it with pg_dump, and the folder with your usual tool for files."
-            " docs/operations.md says in which order."
-        )
+    address = settings.database.url
     if target.exists():
         raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,16 +114,18 @@ def make_backup(
     working = beside / f".backup-{secrets.token_hex(6)}"
     try:
         working.mkdir(mode=0o700)
+        schema = current_revision(address) if address else ""
         _Copy(folder, working, wish, skip=target, report=report).run()
         manifest = Manifest(
             format=FORMAT,
             cobblestone=__version__,
-            schema=current_revision(working / folder.database.name) or "",
+            schema=schema or current_revision(working / folder.database.name) or "",
             time=time.time(),
             name=settings.project.name,
             url=settings.project.url,
             keys=wish.keys.value,
             files=list(_entries(working, report)),
+            database="postgresql" if address else "sqlite",
         )
         write_durably(working / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
         if tar_mode:
@@ -140,6 +151,7 @@ class _Copy:
         self, folder: ProjectFolder, target: Path, wish: BackupWish, *, skip: Path, report: Report
     ) -> None:
         self._folder = folder
+        self._location: Path | str = folder.settings().database.url or folder.database
         self._target = target
         self._wish = wish
         self._report = report
@@ -159,14 +171,19 @@ class _Copy:
         """Do it all."""
         self._report("files", 0.0)
         self._tree(self._folder.root)
+        rows = self._target / (DUMP if is_postgres(self._location) else self._folder.database.name)
         for _ in range(ATTEMPTS):
-            self._database(self._folder.database)
-            if self._late_files():
+            if self._late_files(*self._database(self._location, rows)):
                 break
         else:
             raise StoreError("Files vanish faster than they can be copied. Try again when less is going on.")
-        if self._folder.archive.exists():
-            self._database(self._folder.archive)
+        archive = self._folder.archive
+        if archive.exists():
+            self._report(archive.name, 0.0)
+            copy_database(
+                archive, self._place(archive), progress=lambda part: self._report(archive.name, part)
+            )
+            self._place(archive).chmod(0o600)
 
     def _tree(self, folder: Path) -> None:
         for path in sorted(folder.iterdir()):
@@ -200,16 +217,16 @@ class _Copy:
             path.parent.name
         )
 
-    def _database(self, path: Path) -> None:
-        self._report(path.name, 0.0)
-        place = self._place(path)
+    def _database(self, location: Path | str, place: Path) -> tuple[set[str], set[str]]:
+        """Copy the rows; the downloads and outputs that they need."""
+        self._report(place.name, 0.0)
         place.unlink(missing_ok=True)
-        copy_database(path, place, progress=lambda part: self._report(path.name, part))
+        needed = copy_rows(location, place, progress=lambda part: self._report(place.name, part))
         place.chmod(0o600)
+        return needed
 
-    def _late_files(self) -> bool:
+    def _late_files(self, downloads: set[str], outputs: set[str]) -> bool:
         """Copy what the copied rows need and what is not there yet; whether all of it could be had."""
-        downloads, outputs = files_on_disk(self._place(self._folder.database))
         complete = True
         for root, names in ((self._folder.download, downloads), (self._folder.upload, outputs)):
             for name in names:
@@ -218,14 +235,13 @@ class _Copy:
                 if not place.exists():
                     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     self._file(source)
-                    complete = complete and (place.exists() or not _row_is_left(self._folder, root, name))
+                    complete = complete and (place.exists() or self._was_lost(root, name))
         return complete
 
-
-def _row_is_left(folder: ProjectFolder, root: Path, name: str) -> bool:
-    """Whether the live database still needs a file that is not there: then it was lost before, and no retry brings it."""
-    downloads, outputs = files_on_disk(folder.database)
-    return name not in (downloads if root == folder.download else outputs)
+    def _was_lost(self, root: Path, name: str) -> bool:
+        """Whether the live database still needs a file that is not there: then it was lost before, and no retry brings it."""
+        downloads, outputs = files_on_disk(self._location)
+        return name in (downloads if root == self._folder.download else outputs)
 
 
 def _is_fan_out(name: str) -> bool:
@@ -269,11 +285,14 @@ def _pack(working: Path, target: Path, mode: Literal["w", "w:gz"]) -> None:
 # -- reading ---------------------------------------------------------------------------------------------
 
 
-def restore_backup(source: Path, target: Path, *, report: Report = _quiet) -> Manifest:
+def restore_backup(source: Path, target: Path, *, database: str = "", report: Report = _quiet) -> Manifest:
     """Make a project folder from a backup, once all of it is found sound.
 
+    ``database``: address of an empty PostgreSQL database for a project that was on PostgreSQL; without it, the one that the
+    settings in the backup name must be empty.
+
     Raises:
-        ConfigError: the target exists, or the source is not a backup.
+        ConfigError: the target exists, the database is not empty, or the source is not a backup.
         StoreError: the backup is damaged; nothing is left at the target.
     """
     if target.exists() and any(target.iterdir()):
@@ -284,8 +303,14 @@ def restore_backup(source: Path, target: Path, *, report: Report = _quiet) -> Ma
         _unpack(source, working)
         manifest = check_backup(working, report=report, name=source)
         (working / MANIFEST).unlink()
+        if manifest.database == "postgresql" or database:
+            _restore_rows(working, manifest, database, report)
         for path in working.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600 if (working / "keys") in path.parents else 0o644)
+            secret = (working / "keys") in path.parents
+            path.chmod(0o700 if path.is_dir() else 0o600 if secret else 0o644)
+        (working / FILE_NAME).chmod(
+            settings_mode(working / FILE_NAME, ProjectFolder(working).settings().database.url)
+        )
         if target.exists():
             target.rmdir()
         working.rename(target)
@@ -295,6 +320,20 @@ def restore_backup(source: Path, target: Path, *, report: Report = _quiet) -> Ma
     finally:
         shutil.rmtree(working, ignore_errors=True)
     return manifest
+
+
+def _restore_rows(working: Path, manifest: Manifest, database: str, report: Report) -> None:
+    """Fill the PostgreSQL database, and name it in the settings."""
+    if manifest.database != "postgresql":
+        raise ConfigError(
+            "This backup is of a project on SQLite. Restore it without --database, then call cobblestone project move."
+        )
+    report("database", 0.0)
+    fill_database(database or ProjectFolder(working).settings().database.url, working / DUMP)
+    (working / DUMP).unlink()
+    if database:
+        settings = working / FILE_NAME
+        write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
 
 
 def verify_backup(source: Path, *, report: Report = _quiet) -> Manifest:
@@ -355,6 +394,10 @@ def check_backup(root: Path, *, report: Report = _quiet, name: Path | None = Non
     found = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
     if strays := sorted(found - listed - {MANIFEST}):
         raise StoreError(f"{shown}: {strays[0]} is not in the manifest.")
+    if manifest.database == "postgresql":
+        check_dump(root / DUMP)
+        check_schema(manifest.schema, str(shown))
+        return manifest
     database = root / ProjectFolder(root).database.name
     if problems := database_problems(database):
         raise StoreError(f"{shown}: the database is damaged: {problems[0]}")

@@ -1,4 +1,4 @@
-"""Copies of a SQLite database that is in use, and whether a database file is sound."""
+"""Copies of a database that is in use, and whether a copy is sound."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.store.engine import is_postgres
 from cobblestone.store.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
@@ -59,8 +60,54 @@ def database_problems(path: Path) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def files_on_disk(path: Path) -> tuple[set[str], set[str]]:
+def copy_rows(
+    location: Path | str, target: Path, *, progress: Progress | None = None
+) -> tuple[set[str], set[str]]:
+    """Copy a SQLite database, or dump a PostgreSQL one; the files that the copied rows need, as `files_on_disk`.
+
+    Raises:
+        StoreError: it cannot be read, or the copy cannot be written.
+    """
+    if is_postgres(location):
+        from cobblestone.store.postgres_dump import dump
+
+        return dump(str(location), target)
+    copy_database(Path(location), target, progress=progress)
+    return files_on_disk(target)
+
+
+def check_dump(path: Path) -> None:
+    """Read the contents of a dump of PostgreSQL.
+
+    Raises:
+        StoreError: it is none, or PostgreSQL's program for it is missing or too old.
+    """
+    from cobblestone.store.postgres_dump import check
+
+    check(path)
+
+
+def fill_database(address: str, path: Path) -> None:
+    """Fill an empty PostgreSQL database from a dump, whole or not at all.
+
+    Raises:
+        ConfigError: the database is not empty.
+        StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
+    """
+    from cobblestone.store.move import check_empty
+    from cobblestone.store.postgres_dump import restore
+
+    check_empty(address)
+    restore(address, path)
+
+
+def files_on_disk(location: Path | str) -> tuple[set[str], set[str]]:
     """Names of the files that a database's rows need: downloads in use, and outputs that are not in the database itself."""
+    if is_postgres(location):
+        from cobblestone.store.postgres_dump import file_names
+
+        return file_names(str(location))
+    path = Path(location)
     connection = open_reader(path)
     try:
         downloads = {row[0] for row in connection.execute("SELECT name FROM file WHERE refs > 0")}

@@ -97,6 +97,15 @@ def check_revision(location: Path | str, *, migrations: Path = MIGRATIONS) -> No
         _needs_steps(current, str(location), migrations)
 
 
+def check_schema(revision: str, name: str) -> None:
+    """Refuse a revision that this program cannot bring to its own.
+
+    Raises:
+        StoreError: it was made by a newer program.
+    """
+    _needs_steps(revision or None, name, MIGRATIONS)
+
+
 def upgrade(location: Path | str, *, now: float | None = None, migrations: Path = MIGRATIONS) -> Path | None:
     """Upgrade a database to the head revision; hold the project's lock.
 
