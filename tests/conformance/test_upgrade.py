@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store import people
 from cobblestone.store.database import Store
+from cobblestone.store.snapshot import fill_database
 from cobblestone.store.upgrade import MIGRATIONS, current_revision, upgrade
 
 STEP = """
@@ -127,3 +129,82 @@ def test_a_database_that_somebody_reads_is_not_replaced(database: Path, tmp_path
         assert content(database)[2] != "9999"
     finally:
         store.close()
+
+
+# -- PostgreSQL -----------------------------------------------------------------
+
+
+@pytest.fixture
+def address(postgres: PostgresServer) -> str:
+    where = postgres.empty_database()
+    upgrade(where)
+    store = Store(where, readers=1)
+    store.write(lambda tx: people.add_news(tx, "as it was", "text", now=1.0))
+    store.close()
+    return where
+
+
+def content_at(address: str) -> tuple[object, ...]:
+    store = Store(address, readers=1)
+    try:
+        rows = store.read(lambda db: (db.columns("news"), db.query("SELECT title FROM news")))
+        return (*rows, current_revision(address))
+    finally:
+        store.close()
+
+
+def test_on_postgresql_a_step_that_fails_leaves_the_database_as_it_was(address: str, tmp_path: Path):
+    before = content_at(address)
+    harm = steps(tmp_path, 'op.execute("INSERT INTO nowhere VALUES (1)")')
+    with pytest.raises(StoreError, match=r'(?s)relation "nowhere" does not exist.*Nothing was changed'):
+        upgrade(address, migrations=harm, keep=tmp_path)
+    assert content_at(address) == before
+
+
+def test_on_postgresql_an_upgrade_keeps_a_dump_that_brings_the_old_database_back(
+    address: str, postgres: PostgresServer, tmp_path: Path
+):
+    before = content_at(address)
+    backup = upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path, now=0)
+    assert backup is not None
+    assert backup.name == f"project-before-upgrade-{before[2]}-19700101-000000.dump"
+    assert backup.stat().st_mode & 0o077 == 0
+    columns, titles, revision = content_at(address)
+    assert "author" in columns  # type: ignore[operator]
+    assert (titles, revision) == ([("changed by the step",)], "9999")
+    again = postgres.empty_database()
+    fill_database(again, backup)
+    assert content_at(again) == before
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_on_postgresql_there_is_no_upgrade_without_a_backup_unless_wanted(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = content_at(address)
+    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StoreError, match=r"No upgrade without a backup: pg_dump is not installed"):
+        upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path)
+    assert content_at(address) == before
+    assert upgrade(address, migrations=steps(tmp_path, "")) is None
+    assert content_at(address)[2] == "9999"
+
+
+def test_on_postgresql_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(
+    address: str, tmp_path: Path
+):
+    before = content_at(address)
+    slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')
+    os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
+    program = (
+        "import sys; from pathlib import Path; from cobblestone.store.upgrade import upgrade;"
+        " upgrade(sys.argv[1], migrations=Path(sys.argv[2]), keep=Path(sys.argv[3]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, address, str(slow), str(tmp_path)])
+    (tmp_path / "begun").read_bytes()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert content_at(address) == before
+    assert upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path) is not None
+    assert content_at(address)[2] == "9999"

@@ -107,7 +107,9 @@ def test_more_than_the_network_holds_at_once(store: Store):
 
     def fill(tx: Transaction) -> None:
         tx.execute_many("INSERT INTO news (title, text) VALUES (?, ?)", [(str(k), text) for k in range(n)])
-        answers = tx.execute_each("UPDATE news SET text = text || ? WHERE title = ?", [("y", "7"), ("z", "no")])
+        answers = tx.execute_each(
+            "UPDATE news SET text = text || ? WHERE title = ?", [("y", "7"), ("z", "no")]
+        )
         assert answers == [1, 0]
 
     store.write(fill)

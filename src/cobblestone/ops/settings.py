@@ -110,6 +110,14 @@ class DatabaseSection(Section):
         ),
     )
 
+    backup_before_upgrade: bool = Field(
+        True,
+        description=(
+            "PostgreSQL: write a dump of the database into the project's folder before a new version changes its tables. "
+            "Needs pg_dump. (A SQLite database is always kept.)"
+        ),
+    )
+
     @field_validator("url")
     @classmethod
     def _check_url(cls, value: str) -> str:

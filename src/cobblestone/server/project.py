@@ -141,7 +141,7 @@ class ProjectFolder:
     def open_store(self, settings: Settings) -> Store:
         """Upgrade the database if needed and open it.  Hold the lock."""
         location = settings.database.url or self.database
-        upgrade(location)
+        upgrade(location, keep=self.root if settings.database.backup_before_upgrade else None)
         return Store(location)
 
 

@@ -106,11 +106,17 @@ def check_schema(revision: str, name: str) -> None:
     _needs_steps(revision or None, name, MIGRATIONS)
 
 
-def upgrade(location: Path | str, *, now: float | None = None, migrations: Path = MIGRATIONS) -> Path | None:
+def upgrade(
+    location: Path | str,
+    *,
+    now: float | None = None,
+    migrations: Path = MIGRATIONS,
+    keep: Path | None = None,
+) -> Path | None:
     """Upgrade a database to the head revision; hold the project's lock.
 
     Returns where the old SQLite file is kept, or None when there was none or nothing to do.  On PostgreSQL all steps are one
-    transaction, and only one process at a time takes them.
+    transaction, only one process at a time takes them, and a dump of the old database goes into the folder ``keep``.
 
     Raises:
         StoreError: it cannot be reached, is not a database, was made by a newer program, or a step failed; then the database
@@ -118,8 +124,7 @@ def upgrade(location: Path | str, *, now: float | None = None, migrations: Path 
         Busy: another process reads the database at this moment.
     """
     if is_postgres(location):
-        _upgrade_postgres(str(location), migrations)
-        return None
+        return _upgrade_postgres(str(location), migrations, keep, time.time() if now is None else now)
     path = Path(location)
     working = path.with_name(f".{path.name}.upgrading")
     _remove(working)  # of an upgrade that was killed
@@ -170,8 +175,7 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
     backup = None
     if path.exists() and path.stat().st_size > 0:
         _fold_log(path)
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-        backup = path.with_name(f"{path.stem}-before-upgrade-{revision or 'none'}-{stamp}{path.suffix}")
+        backup = path.with_name(_name_of_backup(path.stem, revision, now) + path.suffix)
         try:
             os.link(path, backup)
         except OSError:  # a file system without hard links
@@ -180,6 +184,11 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
     working.replace(path)
     sync_folder(path.parent)
     return backup
+
+
+def _name_of_backup(stem: str, revision: str | None, now: float) -> str:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return f"{stem}-before-upgrade-{revision or 'none'}-{stamp}"
 
 
 def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
@@ -227,25 +236,65 @@ def _remove(path: Path) -> None:
 # -- PostgreSQL ----------------------------------------------------------------
 
 
-def _upgrade_postgres(address: str, migrations: Path) -> None:
+def _upgrade_postgres(address: str, migrations: Path, keep: Path | None, now: float) -> Path | None:
     import sqlalchemy as sa
-    from sqlalchemy.exc import ProgrammingError
 
-    from cobblestone.store.postgres import first_line, shown
+    from cobblestone.store.postgres import shown
 
     with _postgres_connection(address) as connection:
         if not _needs_steps(_revision_in(connection), shown(address), migrations):
-            return
+            return None
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
+        current = _revision_in(connection)
+        if not _needs_steps(current, shown(address), migrations):  # another process did it meanwhile
+            return None
+        backup = None if keep is None or current is None else _dump_before(address, keep, current, now)
         try:
-            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
-            if _needs_steps(_revision_in(connection), shown(address), migrations):
-                _take_steps(connection, migrations)
+            _take_steps(connection, migrations)
             connection.commit()
-        except ProgrammingError as error:
-            raise StoreError(
-                f"The tables of {shown(address)} cannot be made: {first_line(error.orig or error)}."
-                " Make the database's owner the user that cobblestone connects as."
-            ) from error
+        except Exception as error:
+            connection.rollback()
+            raise _upgrade_error(shown(address), current, error) from error
+        return backup
+
+
+def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
+    """Keep what the database holds; the upgrade does not begin without it."""
+    from cobblestone.store.postgres_dump import dump
+
+    backup = folder / f"{_name_of_backup('project', current, now)}.dump"
+    working = folder / f".{backup.name}"
+    try:
+        dump(address, working)
+        working.chmod(0o600)
+        sync_file(working)
+        working.replace(backup)
+        sync_folder(folder)
+    except (StoreError, OSError) as error:
+        raise StoreError(
+            f"No upgrade without a backup: {error} Nothing was changed. (Or make one yourself, and set"
+            " database.backup_before_upgrade = false.)"
+        ) from error
+    finally:
+        working.unlink(missing_ok=True)
+    return backup
+
+
+def _upgrade_error(name: str, current: str | None, error: Exception) -> StoreError:
+    from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+    from cobblestone.store.postgres import first_line
+
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    if current is None and isinstance(error, ProgrammingError):
+        return StoreError(
+            f"The tables of {name} cannot be made: {first_line(cause)}."
+            " Make the database's owner the user that cobblestone connects as."
+        )
+    return StoreError(
+        f"The upgrade of {name} from schema {current or 'none'} failed: {first_line(cause)}. Nothing was changed: the"
+        " former version of cobblestone runs with it as before."
+    )
 
 
 @contextmanager
