@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psycopg
 
-from cobblestone.store.upgrade import upgrade
+from cobblestone.store.upgrade import head_revision, upgrade
 
-#: Deletes all rows; ids begin at 1 again.
+#: Deletes all rows of the project; ids begin at 1 again.
 EMPTY = """
 DO $$ DECLARE name text; BEGIN
   FOR name IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
@@ -157,6 +157,7 @@ class PostgresServer:
         """Empty a project's database, for the next test: much quicker than a new one."""
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(EMPTY)
+            connection.execute("UPDATE alembic_version SET version_num = %s", [head_revision()])
         self._free.append(address)
 
 

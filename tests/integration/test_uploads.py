@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import os
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers.project_world import SimHost, World, file_size, post_upload, succeeded, upload_body
+from tests.helpers.postgres_server import PostgresServer
+from tests.helpers.project_world import URL, SimHost, World, file_size, post_upload, succeeded, upload_body
 
 from cobblestone.domain.work import InputFile, OutputSpec
+from cobblestone.server.app import create_app
+from cobblestone.server.run import open_project
 from cobblestone.store.files import fan_out, place_of
 from cobblestone.store.uploads import output_content, outputs_of_results
 from cobblestone.wire.signatures import upload_signature
@@ -22,6 +31,10 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 def job(world: World) -> tuple[SimHost, str]:
     """A host with one result whose output may have 1 MB."""
+    return make_job(world)
+
+
+def make_job(world: World) -> tuple[SimHost, str]:
     app = world.add_app(outputs=(OutputSpec(open_name="out", max_nbytes=1_000_000),))
     world.add_jobs(app)
     host = world.host(world.user("alice"))
@@ -292,3 +305,79 @@ def test_the_beginning_of_an_upload_that_nobody_continues_goes_after_a_month(wor
     world.run(world.purger.step())
     assert not old.exists()
     assert new.exists()
+
+
+class SecondProcess:
+    """Another process that serves the same project: a store and an application of its own."""
+
+    def __init__(self, world: World, stack: ExitStack) -> None:
+        self._world = world
+        ctx = stack.enter_context(open_project(world.ctx.folder.root, clock=lambda: world.now))
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(ctx)), base_url=URL)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self._world.run(self.http.post(path, **options))
+
+
+def test_a_client_that_comes_back_to_another_process_waits_for_its_first_connection(
+    postgres: PostgresServer, tmp_path: Path
+):
+    """The first connection hangs in its middle; two that write at once would store what nobody sent."""
+    address = postgres.project_database()
+    with ExitStack() as stack:
+        stack.callback(postgres.release, address)
+        world = World(tmp_path / "project", database=address)
+        stack.callback(world.close)
+        other = SecondProcess(world, stack)
+        host, name = make_job(world)
+        content = os.urandom(600_000)
+        options = {"signature": host.file_info(name).get("xml_signature").strip(), "max_nbytes": 1_000_000}
+        body = upload_body(name, content, **options)
+        half_is_there, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> AsyncIterator[bytes]:
+            yield body[:300_000]
+            half_is_there.set()
+            await go_on.wait()
+            yield body[300_000:]
+
+        async def first() -> str:
+            return (await world.http.post("/cgi-bin/file_upload_handler", content=slow())).text
+
+        task = world.loop.create_task(first())
+        world.run(half_is_there.wait())
+        partial = world.ctx.folder.upload / "partial" / name
+        while not partial.exists() or partial.stat().st_size < 200_000:
+            world.run(asyncio.sleep(0))
+        for offset in (0, 100_000):
+            refused = post_upload(other, name, content, offset=offset, **options)
+            assert (refused.get("status"), refused.get("message")) == (
+                "1",
+                "Another connection is still bringing this file.",
+            )
+        go_on.set()
+        assert "<status>0</status>" in world.run(task)
+        assert post_upload(other, name, content, **options).get("status") == "0", "a repetition is harmless"
+        assert stored(world, name) == content
+        world.run(other.http.aclose())
+
+
+def test_a_client_goes_on_at_another_process_after_the_first_one_gave_up(
+    postgres: PostgresServer, tmp_path: Path
+):
+    address = postgres.project_database()
+    with ExitStack() as stack:
+        stack.callback(postgres.release, address)
+        world = World(tmp_path / "project", database=address)
+        stack.callback(world.close)
+        other = SecondProcess(world, stack)
+        host, name = make_job(world)
+        content = os.urandom(500_000)
+        options = {"signature": host.file_info(name).get("xml_signature").strip(), "max_nbytes": 1_000_000}
+        cut = upload_body(name, content, **options)[:-200_000]
+        assert "<status>1</status>" in world.post("/cgi-bin/file_upload_handler", content=cut).text
+        have = file_size(other, name)
+        assert 290_000 < have < 300_000
+        assert post_upload(other, name, content, offset=have, **options).get("status") == "0"
+        assert stored(world, name) == content
+        world.run(other.http.aclose())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import os
 from collections.abc import AsyncIterator
@@ -185,18 +186,21 @@ class UploadHandler:
                 if position > upload.nbytes:
                     raise UploadRefused("More bytes came than the file has.")
                 await asyncio.to_thread(handle.write, chunk)
+            if position < upload.nbytes:
+                raise UploadPutOff("The file did not come completely.")
+            md5, head = await asyncio.to_thread(_finish, handle)
+            try:
+                self._check_sum(upload, md5)
+            except UploadPutOff:
+                path.unlink(missing_ok=True)  # resuming it would never help
+                raise
+            expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+            if expected is not None and expected.stored_nbytes is None:
+                await asyncio.to_thread(_move, path, place_of(self._ctx.folder.upload, upload.name))
+            else:  # it came to another process meanwhile, or its task has gone
+                path.unlink(missing_ok=True)
         finally:
             await asyncio.to_thread(handle.close)
-        if position < upload.nbytes:
-            raise UploadPutOff("The file did not come completely.")
-        md5, head = await asyncio.to_thread(_finish, path)
-        try:
-            self._check_sum(upload, md5)
-        except UploadPutOff:
-            path.unlink(missing_ok=True)  # resuming it would never help
-            raise
-        target = place_of(self._ctx.folder.upload, upload.name)
-        await asyncio.to_thread(_move, path, target)
         await self._record(upload, md5=md5, data=None, head=head)
 
     def _check_sum(self, upload: FileUpload, md5: str) -> None:
@@ -258,25 +262,39 @@ async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
 
 
 def _open_at(path: Path, offset: int) -> BinaryIO:
-    """Open a partial file for writing at ``offset``, cutting off what lies behind."""
+    """Open a partial file for writing at ``offset``, cutting off what lies behind.
+
+    It stays locked until it is closed: the client may have come back to another process while its first connection, which it
+    gave up, is still open here.  (On NFS the lock holds between machines.)
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.open("r+b" if path.exists() else "w+b")
-    size = os.fstat(handle.fileno()).st_size
-    if size < offset:
+    handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        opened = os.fstat(handle.fileno())
+        if not opened.st_nlink or not path.exists() or not os.path.samestat(opened, path.stat()):
+            raise UploadPutOff("Another connection has just brought the whole file.")
+        if opened.st_size < offset:
+            raise UploadPutOff(f"Only {opened.st_size} bytes of the file are here.")
+        handle.truncate(offset)
+        handle.seek(offset)
+    except BlockingIOError as error:
         handle.close()
-        raise UploadPutOff(f"Only {size} bytes of the file are here.")
-    handle.truncate(offset)
-    handle.seek(offset)
+        raise UploadPutOff("Another connection is still bringing this file.") from error
+    except BaseException:
+        handle.close()
+        raise
     return handle
 
 
-def _finish(path: Path) -> tuple[str, bytes]:
+def _finish(handle: BinaryIO) -> tuple[str, bytes]:
     """Flush a complete file to disk; its MD5 and first two bytes."""
-    with path.open("rb") as handle:
-        os.fsync(handle.fileno())
-        head = handle.read(2)
-        handle.seek(0)
-        digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))
+    handle.flush()
+    os.fsync(handle.fileno())
+    handle.seek(0)
+    head = handle.read(2)
+    handle.seek(0)
+    digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))  # type: ignore[arg-type]  # a file
     return digest.hexdigest(), head
 
 
