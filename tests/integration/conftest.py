@@ -1,6 +1,7 @@
 """A project for each test.
 
-Modules that say ``pytestmark = pytest.mark.both_databases`` run on PostgreSQL too; with ``--every-database`` all do.
+Modules that say ``pytestmark = pytest.mark.both_databases`` run on PostgreSQL too; with ``--every-database`` all do, but for
+tests of what only SQLite has (``pytest.mark.of_sqlite``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database" in metafunc.fixturenames:
         marked = metafunc.definition.get_closest_marker("both_databases") is not None
         both = marked or metafunc.config.getoption("--every-database")
+        if metafunc.definition.get_closest_marker("of_sqlite") is not None:
+            both = False
         kinds = ("sqlite", "postgresql") if both else ("sqlite",)
         metafunc.parametrize("database", kinds, indirect=True, ids=kinds if both else [pytest.HIDDEN_PARAM])
 

@@ -55,6 +55,7 @@ def ends_well(world: World, host: SimHost, names: list[str]) -> None:
     assert world.ctx.store.read(recompute).differences == []
 
 
+@pytest.mark.of_sqlite
 def test_on_a_full_disk_nothing_is_acknowledged_and_everything_is_there_afterwards(world: World):
     host, names = started(world)
     content = b"answer" * 3000
@@ -72,6 +73,7 @@ def test_on_a_full_disk_nothing_is_acknowledged_and_everything_is_there_afterwar
     ends_well(world, host, names)
 
 
+@pytest.mark.of_sqlite
 def test_a_daemon_that_meets_a_full_disk_does_its_work_later(world: World):
     host, names = started(world, n=30)
     while len(names) < 30:
@@ -87,6 +89,7 @@ def test_a_daemon_that_meets_a_full_disk_does_its_work_later(world: World):
     assert world.ctx.store.read(recompute).differences == []
 
 
+@pytest.mark.of_sqlite
 def test_while_another_program_locks_the_database_clients_are_put_off(world: World):
     host, names = started(world)
     with locked_database(world, patience=50):
@@ -104,6 +107,7 @@ def test_while_another_program_locks_the_database_clients_are_put_off(world: Wor
     ends_well(world, host, names)
 
 
+@pytest.mark.of_sqlite
 def test_a_short_lock_only_makes_a_request_wait(world: World):
     host, names = started(world)
     with locked_database(world, patience=20_000):

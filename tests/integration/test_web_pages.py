@@ -388,6 +388,7 @@ def count_steps(db: Database, read: Callable[[Database], object]) -> int:
     return steps
 
 
+@pytest.mark.of_sqlite
 def test_no_page_gets_slower_with_the_work_of_others(world: World) -> None:
     world.add_jobs(world.add_app(), 3)
     host = world.host(world.user("ada"))

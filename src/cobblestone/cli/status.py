@@ -73,5 +73,32 @@ def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
         bad = [each for each in found.daemons if each.state != "running"]
         lines.append(f"  daemons     {len(found.daemons) - len(bad)} of {len(found.daemons)} do their rounds")
         lines += [f"    {each.name}: {each.state} {each.last_error}".rstrip() for each in bad]
+    lines += _process_lines(found)
     lines += [f"  {'SEVERE' if each.severe else 'warning'}: {each.text}" for each in found.warnings]
     return lines
+
+
+def _process_lines(found: ProjectStatus) -> list[str]:
+    """The processes, where they are several; those that were told to stop are of no interest."""
+    processes = [each for each in found.processes if not each.ended]
+    if len(processes) < 2:
+        return []
+    return [
+        "  processes",
+        *(
+            f"    {each.host} {each.pid}: {_roles(each.roles)}; "
+            + (
+                f"up since {when(each.started)}"
+                if each.alive
+                else f"NOT HEARD OF since {when(each.last_beat)}"
+            )
+            + (f"; cobblestone {each.version}" if each.version != found.version else "")
+            for each in processes
+        ),
+    ]
+
+
+def _roles(names: list[str]) -> str:
+    from cobblestone.server.roles import ALL_ROLES
+
+    return "all roles" if set(names) == set(ALL_ROLES) else ", ".join(names)

@@ -307,6 +307,9 @@ class WatchSection(Section):
     max_error_rate: float = Field(
         0.3, ge=0, le=1, description="Warn when more than this part of the results of a day failed."
     )
+    max_silent_seconds: Seconds = Field(
+        300, description="Warn when no process with one of the roles has been heard of for so long."
+    )
     mail_to: str = Field(
         "",
         max_length=1000,

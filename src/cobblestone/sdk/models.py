@@ -372,6 +372,20 @@ class ProjectWarning(msgspec.Struct, frozen=True):
     since: float  #: Unix seconds
 
 
+class ServerProcess(msgspec.Struct, frozen=True):
+    """A process of the server that was heard of within a day.  Times are Unix seconds."""
+
+    host: str
+    pid: int
+    roles: list[str]
+    version: str
+    started: float
+    last_beat: float
+    alive: bool  #: heard of lately, and not told to stop
+    ended: bool = False  #: told to stop
+    daemons: list[DaemonState] = []
+
+
 class ProjectStatus(msgspec.Struct, frozen=True):
     """The project and what is going on."""
 
@@ -387,7 +401,8 @@ class ProjectStatus(msgspec.Struct, frozen=True):
     oldest_unsent_seconds: float = 0.0
     error_rate: float = 0.0  #: of the results that ended within a day
     results_last_day: int = 0
-    daemons: list[DaemonState] = []
+    daemons: list[DaemonState] = []  #: of all processes that are there
+    processes: list[ServerProcess] = []
     warnings: list[ProjectWarning] = []
 
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import structlog
 
+from cobblestone.store.processes import ServerProcess
+
 log = structlog.get_logger(__name__)
 
 LATE_SECONDS = 60.0
@@ -82,6 +84,7 @@ class Health:
 
     daemons: dict[str, DaemonBeat] = field(default_factory=dict[str, DaemonBeat])
     warnings: dict[str, ProjectWarning] = field(default_factory=dict[str, ProjectWarning])
+    processes: tuple[ServerProcess, ...] = ()  #: all that were heard of, as of the last beat of this one
     draining: bool = False
 
     def daemon(self, name: str) -> DaemonBeat:

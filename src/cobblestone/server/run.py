@@ -17,7 +17,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import Settings
@@ -35,6 +35,7 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.drain import DrainingServer
+from cobblestone.server.heartbeat import BEAT_SECONDS, Heartbeat
 from cobblestone.server.mailer import Mailer
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.project import ProjectFolder, write_durably
@@ -141,12 +142,16 @@ async def run_daemons(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) ->
     """Run the daemons of some roles while the block runs."""
     ctx.bell.bind(asyncio.get_running_loop())
     workers = Workers(ctx.settings.checks)
+    heartbeat = Heartbeat(ctx, roles)
     tasks = [
         asyncio.create_task(
             run_daemon(ctx, daemon.name, daemon.step, pause=daemon.pause, sweep_seconds=daemon.sweep_seconds),
             name=daemon.name,
         )
-        for daemon in _daemons(ctx, workers, roles)
+        for daemon in (
+            *_daemons(ctx, workers, roles),
+            Daemon(name="heartbeat", step=heartbeat.step, sweep_seconds=BEAT_SECONDS),
+        )
     ]
     try:
         yield
@@ -155,6 +160,8 @@ async def run_daemons(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) ->
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(workers.close)
+        with contextlib.suppress(StoreError):  # the database has gone: the others will miss us
+            await heartbeat.end()
 
 
 def calm_collector() -> None:

@@ -11,6 +11,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.context import ServerContext
 from cobblestone.server.disk import free_bytes
 from cobblestone.server.health import DaemonHealth, ProjectWarning
+from cobblestone.server.heartbeat import role_warnings
 from cobblestone.store.operation import Endings, ProjectFigures
 
 MIN_RESULTS_FOR_RATE = 50
@@ -31,6 +32,7 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
         *daemon_warnings(
             ctx.health.states(ctx.clock()), {n: b.last_error for n, b in ctx.health.daemons.items()}
         ),
+        *role_warnings(ctx.health.processes, started=ctx.started, settings=ctx.settings, now=ctx.clock()),
     ]
 
 

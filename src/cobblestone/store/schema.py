@@ -543,6 +543,20 @@ project_sample = _table(
     _text("figures", "{}"),  # JSON: name -> number
 )
 
+# The processes of the server that were heard of within a day.
+server_process = _table(
+    "server_process",
+    sa.Column("process_key", sa.Text, primary_key=True),
+    _text("host"),
+    _int("pid"),
+    _text("roles"),  # separated by spaces
+    _text("version"),
+    _real("started"),
+    _real("beat_time"),
+    _int("ended"),
+    _text("daemons", "[]"),  # JSON: name, state, last beat and last error of each
+)
+
 # Links and codes that work once: for a new password, a new address, or in place of the second factor.
 one_time_code = _table(
     "one_time_code",

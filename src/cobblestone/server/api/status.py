@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from cobblestone import __version__
@@ -10,12 +11,14 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.dispatch.plan_class import count_matching_hosts
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
 from cobblestone.server.disk import database_bytes, free_bytes
+from cobblestone.server.heartbeat import daemon_notes, daemons_of_all, is_alive
 from cobblestone.server.plan_classes import load_plan_classes
 from cobblestone.server.watch import current_warnings
 from cobblestone.store import hosts
 from cobblestone.store.database import Database
 from cobblestone.store.operation import Endings, ProjectFigures, endings, project_figures
 from cobblestone.store.overview import ProjectCounts, project_counts
+from cobblestone.store.processes import DaemonNote, ServerProcess, server_processes
 from cobblestone.store.tokens import Scope
 
 MAX_HOSTS_LOOKED_AT = 10_000
@@ -47,6 +50,20 @@ class DaemonReply(Reply):
     last_error: str
 
 
+class ProcessReply(Reply):
+    """A process of the server."""
+
+    host: str
+    pid: int
+    roles: list[str]
+    version: str
+    started: float  # Unix seconds
+    last_beat: float  # Unix seconds
+    alive: bool  # heard of lately, and not told to stop
+    ended: bool  # told to stop
+    daemons: list[DaemonReply]
+
+
 class WarningReply(Reply):
     """Something to look at."""
 
@@ -71,7 +88,8 @@ class StatusReply(Reply):
     oldest_unsent_seconds: float
     error_rate: float  # of the results that ended within a day
     results_last_day: int
-    daemons: list[DaemonReply]
+    daemons: list[DaemonReply]  # of all processes that are there
+    processes: list[ProcessReply]  # heard of within a day
     warnings: list[WarningReply]
 
 
@@ -96,16 +114,17 @@ async def get_status(call: Call[Nothing, Nothing]) -> StatusReply:
     """Tell how the project is doing."""
     ctx = call.ctx
 
-    def read(db: Database) -> tuple[ProjectCounts, ProjectFigures, Endings]:
+    def read(db: Database) -> tuple[ProjectCounts, ProjectFigures, Endings, Sequence[ServerProcess]]:
         ended = endings(db, since=call.now - SECONDS_PER_DAY)
         return (
             project_counts(db, now=call.now),
             project_figures(db, now=call.now),
             sum((row.endings for row in ended), Endings()),
+            server_processes(db),
         )
 
-    counts, figures, ended = await ctx.store.aread(read)
-    states = ctx.health.states(call.now)
+    counts, figures, ended, processes = await ctx.store.aread(read)
+    found = daemons_of_all(daemon_notes(ctx, call.now), processes, call.now)
     warnings = current_warnings(ctx, figures, ended)
     return StatusReply(
         name=ctx.settings.project.name,
@@ -120,14 +139,20 @@ async def get_status(call: Call[Nothing, Nothing]) -> StatusReply:
         oldest_unsent_seconds=round(figures.oldest_unsent_seconds, 1),
         error_rate=round(ended.error_rate, 4),
         results_last_day=ended.total,
-        daemons=[
-            DaemonReply(
-                name=name,
-                state=states[name].value,
-                last_beat=beat.last_beat or None,
-                last_error=beat.last_error,
+        daemons=[_daemon(note) for note in found.values()],
+        processes=[
+            ProcessReply(
+                host=process.host,
+                pid=process.pid,
+                roles=list(process.roles),
+                version=process.version,
+                started=process.started,
+                last_beat=process.beat_time,
+                alive=is_alive(process, call.now),
+                ended=process.ended,
+                daemons=[_daemon(note) for note in process.daemons],
             )
-            for name, beat in ctx.health.daemons.items()
+            for process in processes
         ],
         warnings=[
             WarningReply(
@@ -140,6 +165,12 @@ async def get_status(call: Call[Nothing, Nothing]) -> StatusReply:
             )
             for warning in warnings
         ],
+    )
+
+
+def _daemon(note: DaemonNote) -> DaemonReply:
+    return DaemonReply(
+        name=note.name, state=note.state, last_beat=note.last_beat or None, last_error=note.last_error
     )
 
 

@@ -17,6 +17,7 @@ from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, Workun
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server import operations, rollout
 from cobblestone.server.disk import database_bytes, free_bytes
+from cobblestone.server.heartbeat import is_alive
 from cobblestone.server.languages import gettext as _
 from cobblestone.server.project_figures import StateReader
 from cobblestone.server.watch import current_warnings
@@ -94,6 +95,9 @@ class OperatorPages:
         beats = [
             (beat, beat.health(now))
             for beat in sorted(ctx.health.daemons.values(), key=lambda item: item.name)
+        ]
+        values["processes"] = [
+            (process, is_alive(process, now)) for process in ctx.health.processes if not process.ended
         ]
         return visit.show("ops.html", queues=QUEUES, rates=RATES, beats=beats, **values, **found)
 

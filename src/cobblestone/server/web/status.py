@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from cobblestone.server.context import ServerContext
 from cobblestone.server.health import DaemonHealth
+from cobblestone.server.heartbeat import daemon_notes, daemons_of_all
 from cobblestone.server.languages import N_
 from cobblestone.server.remembered import Remembered
 from cobblestone.store.pages import ProjectCounts, project_counts
@@ -54,7 +55,9 @@ class ProjectStatus:
 
     def daemons(self) -> list[DaemonStatus]:
         """The parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
-        states = self._ctx.health.states(self._ctx.clock())
+        ctx, now = self._ctx, self._ctx.clock()
+        found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
+        states = {name: DaemonHealth(note.state) for name, note in found.items()}
         host = urlsplit(self._ctx.master_url).hostname or ""
         return [
             DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])

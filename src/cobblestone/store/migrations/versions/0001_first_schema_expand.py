@@ -980,6 +980,40 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "server_process",
+        sa.Column("process_key", sa.Text(), nullable=False),
+        sa.Column("host", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "pid",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("roles", sa.Text(), server_default="", nullable=False),
+        sa.Column("version", sa.Text(), server_default="", nullable=False),
+        sa.Column(
+            "started",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "beat_time",
+            sa.Double().with_variant(sa.REAL(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column(
+            "ended",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
+        sa.Column("daemons", sa.Text(), server_default="[]", nullable=False),
+        sa.PrimaryKeyConstraint("process_key"),
+        sqlite_strict=True,
+    )
+    op.create_table(
         "result",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), server_default="", nullable=False),
@@ -1629,6 +1663,7 @@ def downgrade() -> None:
         batch_op.drop_index("code_by_user")
 
     op.drop_table("one_time_code")
+    op.drop_table("server_process")
     op.drop_table("project_sample")
     op.drop_table("news")
     with op.batch_alter_table("msg_to_host", schema=None) as batch_op:
