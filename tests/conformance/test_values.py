@@ -128,3 +128,15 @@ def test_what_fails_later_fails_the_write_that_asked_for_it(store: Store):
     with pytest.raises(Exception, match=r"(?i)unique"):
         store.write(later)
     assert store.read(lambda db: db.query("SELECT id FROM news")) == []
+
+
+def test_rows_that_only_a_key_is_filled_in_for_change_each_for_itself(filled: Store):
+    def change(tx: Transaction) -> None:
+        tx.execute_many("UPDATE news SET time = 7 WHERE id = ?", [(size,) for size in SIZES[:3]])
+        tx.execute_many("UPDATE news SET text = text || '+' WHERE id = ?", [(1,), (1,), (32767,)])
+        tx.execute_many("UPDATE news SET text = text || '-' WHERE id = ? AND time = 7", [(1,), (2**31,)])
+        tx.execute_many("DELETE FROM news WHERE id = ?", [(size,) for size in SIZES[3:]])
+
+    filled.write(change)
+    rows = filled.read(lambda db: db.query("SELECT id, text, time FROM news ORDER BY id"))
+    assert rows == [(1, "++-", 7.0), (32767, "+", 7.0), (32768, "", 7.0)]

@@ -30,6 +30,7 @@ MAX_WAITING = 500
 
 _INT8 = 20  # PostgreSQL's number for the type
 _PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
+_BY_KEY = re.compile(r"((?:UPDATE|DELETE FROM) [^?]* WHERE (?:\w+_)?id )= \?((?: AND [^?]*)?)")
 _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
@@ -93,6 +94,13 @@ def translated(sql: str) -> bytes:
     return "'".join(parts).encode()
 
 
+@lru_cache(maxsize=1024)
+def _for_many_rows(sql: str) -> str:
+    """The same change of many rows in one statement, where nothing but a row's key is filled in; else empty."""
+    match = _BY_KEY.fullmatch(sql)
+    return f"{match[1]}IN (??){match[2]}" if match else ""
+
+
 class Answer:
     """What the server said to a statement."""
 
@@ -151,7 +159,12 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
-        for row in rows:
+        todo = list(rows)
+        if len(todo) > 1 and (together := _for_many_rows(sql)):
+            keys = [row[0] for row in todo]
+            if len(set(keys)) == len(keys):
+                sql, todo = together, [(keys,)]
+        for row in todo:
             self._waiting.append(self._bind(sql, row))
             if len(self._waiting) >= MAX_WAITING:
                 self._send_waiting()
