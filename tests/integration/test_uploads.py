@@ -356,7 +356,7 @@ def test_a_client_that_comes_back_to_another_process_waits_for_its_first_connect
                 "Another connection is still bringing this file.",
             )
         go_on.set()
-        assert "<status>0</status>" in world.run(task)
+        assert "<status>0</status>" in world.run(asyncio.wait_for(task, 30))
         assert post_upload(other, name, content, **options).get("status") == "0", "a repetition is harmless"
         assert stored(world, name) == content
         world.run(other.http.aclose())

@@ -13,8 +13,8 @@ import hashlib
 import os
 from collections.abc import AsyncIterator
 from functools import partial
+from io import BufferedRandom
 from pathlib import Path
-from typing import BinaryIO
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -261,7 +261,7 @@ async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
             yield chunk
 
 
-def _open_at(path: Path, offset: int) -> BinaryIO:
+def _open_at(path: Path, offset: int) -> BufferedRandom:
     """Open a partial file for writing at ``offset``, cutting off what lies behind.
 
     It stays locked until it is closed: the client may have come back to another process while its first connection, which it
@@ -287,14 +287,14 @@ def _open_at(path: Path, offset: int) -> BinaryIO:
     return handle
 
 
-def _finish(handle: BinaryIO) -> tuple[str, bytes]:
+def _finish(handle: BufferedRandom) -> tuple[str, bytes]:
     """Flush a complete file to disk; its MD5 and first two bytes."""
     handle.flush()
     os.fsync(handle.fileno())
     handle.seek(0)
     head = handle.read(2)
     handle.seek(0)
-    digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))  # type: ignore[arg-type]  # a file
+    digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))
     return digest.hexdigest(), head
 
 

@@ -143,4 +143,4 @@ def _without_password(address: str) -> Generator[str]:
             handle.write(f"*:*:*:*:{escaped}\n")
             handle.flush()
             parts["passfile"] = handle.name
-        yield make_conninfo(**parts)
+        yield make_conninfo("", **parts)
