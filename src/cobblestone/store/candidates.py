@@ -89,6 +89,9 @@ class CandidateQueue:
         self._held: dict[ResultId, Candidate] = {}
         self._targeted: dict[_Key, dict[ResultId, Candidate]] = {}
         self._n_targeted = 0
+        self._any_targeted: bool | None = (
+            None  # whether there are such workunits; None: not looked since new results came
+        )
         self._served: dict[int, float] = {}  # the largest turn that was sent, by priority
         self._last: tuple[int, float, int] | None = None  # priority, turn and id of the last one read
         self._complete = False  # whether all unsent results are held
@@ -141,8 +144,11 @@ class CandidateQueue:
     def targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
         """Results that are for this host, its user or his team alone, best first."""
         self._refresh()
-        if not self._complete and db.value(f"SELECT 1 FROM workunit WHERE {TARGETED} LIMIT 1"):
-            self._read_targeted(db, host, team_id)
+        if not self._complete:
+            if self._any_targeted is None:
+                self._any_targeted = bool(db.value(f"SELECT 1 FROM workunit WHERE {TARGETED} LIMIT 1"))
+            if self._any_targeted:
+                self._read_targeted(db, host, team_id)
         if not self._targeted:
             return []
         keys = (("host", host.id), ("user", host.user_id), ("team", team_id or 0))
@@ -170,7 +176,7 @@ class CandidateQueue:
             self._held.clear()
             self._targeted.clear()
             self._n_targeted = 0
-            self._last = None
+            self._last = self._any_targeted = None
             self._complete = self._dropped = self._stale = False
             self._own = True
 
