@@ -249,7 +249,9 @@ def test_a_lost_connection_is_made_again(stores: list[Store], postgres: Postgres
     eventually(lambda: shards(crew) == set(range(SHARDS)))
     other = join(stores[1])
 
-    def is_heard() -> bool:  # the listening connection may come back later than the other; what is said until then is lost
+    def is_heard() -> (
+        bool
+    ):  # the listening connection may come back later than the other; what is said until then is lost
         other.call({"purger"})
         return {"purger"} in heard
 

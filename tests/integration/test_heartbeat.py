@@ -117,7 +117,11 @@ def test_a_server_in_one_process_misses_nothing(tmp_path: Path):
         world.run(heartbeat.step())
         processes = world.ctx.health.processes
         assert (
-            list(role_warnings(processes, started=world.ctx.started, settings=world.ctx.settings, now=world.now))
+            list(
+                role_warnings(
+                    processes, started=world.ctx.started, settings=world.ctx.settings, now=world.now
+                )
+            )
             == []
         )
     world.close()
