@@ -85,7 +85,11 @@ class SqliteConnection(apsw.Connection):
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""
-        return [self.execute(sql, row).rowcount for row in rows]
+        counts: list[int] = []
+        for row in rows:
+            self.execute(sql, row)
+            counts.append(self.changes())
+        return counts
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
         """Rows of a query with ``IN (??)``, some hundred values at a time."""
