@@ -83,6 +83,12 @@ class SqliteConnection(apsw.Connection):
             if self.in_transaction:
                 self.execute("ROLLBACK")
 
+    def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the engine's own, which answers nothing
+        self, sql: str, rows: Iterable[Parameters], /
+    ) -> None:
+        """Run a statement once per row of parameters."""
+        super().executemany(sql, rows)
+
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""
         counts: list[int] = []
