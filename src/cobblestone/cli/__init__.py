@@ -93,8 +93,8 @@ def _root(
     """
 
 
-def build() -> Commands:
-    """All commands."""
+def build(first: str = "") -> Commands:
+    """All commands; or at least those that begin with ``first``, so that a server need not hold the simulator."""
     root = Commands(
         no_args_is_help=True,
         add_completion=True,
@@ -104,7 +104,10 @@ def build() -> Commands:
     root.callback()(_root)
     for noun in NOUNS:
         noun.register(root)
+    known = first in OPTIONAL or first in {noun.__name__.rpartition(".")[2] for noun in NOUNS}
     for name in OPTIONAL:
+        if known and name != first:
+            continue
         full = f"{__name__}.{name}"
         if importlib.util.find_spec(full) is not None:
             importlib.import_module(full).register(root)
@@ -117,7 +120,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
     connection_defaults()  # takes its variables out of the environment before settings look there
     try:
-        get_command(build()).main(spread_lists(arguments), prog_name="cobblestone")
+        get_command(build(next(iter(arguments), ""))).main(spread_lists(arguments), prog_name="cobblestone")
     except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
         return exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:

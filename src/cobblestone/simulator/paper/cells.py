@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
-from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import Compatibility, Scenario
 
@@ -71,6 +70,8 @@ class Cell:
 
 def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     """Run a cell for all its seeds; returns the metrics of each run."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
+
     cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
     scenario = cell.scenario()
     policy = PolicyChoice.parse(cell.policy)
