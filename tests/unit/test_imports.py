@@ -24,7 +24,10 @@ EXTRAS = {
 #: Packages that may need an extra as soon as they are imported.
 OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}
 #: Modules that their package imports only when they are asked for.
-OPTIONAL_MODULES = {"cobblestone.store.postgres", "cobblestone.store.postgres_crew"}
+OPTIONAL_MODULES = {
+    f"cobblestone.store.{name}"
+    for name in ("postgres", "postgres_connection", "postgres_crew", "postgres_dump")
+}
 
 #: Runs in a fresh interpreter, as if no extra were installed, and imports everything else.
 PROBE = """

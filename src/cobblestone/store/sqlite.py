@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -54,6 +54,16 @@ class SqliteConnection(apsw.Connection):
     row_locks = False
     savepoints = True
 
+    if TYPE_CHECKING:  # the driver's own methods, whose cursors are ours
+
+        def execute(  # pyright: ignore[reportIncompatibleMethodOverride]  # none of the driver's further options
+            self, sql: str, parameters: Parameters = (), /
+        ) -> SqliteCursor: ...
+
+        def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+            self, sql: str, rows: Iterable[Parameters], /
+        ) -> SqliteCursor: ...
+
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         super().__init__(str(path), statementcachesize=CACHED_STATEMENTS)
         self.cursor_factory = SqliteCursor
@@ -82,12 +92,6 @@ class SqliteConnection(apsw.Connection):
         with contextlib.suppress(apsw.Error):
             if self.in_transaction:
                 self.execute("ROLLBACK")
-
-    def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the engine's own, which answers nothing
-        self, sql: str, rows: Iterable[Parameters], /
-    ) -> None:
-        """Run a statement once per row of parameters."""
-        super().executemany(sql, rows)
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""

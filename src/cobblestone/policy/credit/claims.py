@@ -40,7 +40,7 @@ class VersionStatistics:
     pfc_scale: float = 0.0  #: cross-version scale; 0 = not known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppStatistics:
     """What is known of one app, and its two credit options."""
 
