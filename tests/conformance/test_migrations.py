@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import psycopg
@@ -14,6 +15,7 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.store import people
 from cobblestone.store.database import Store
 from cobblestone.store.schema import metadata
+from cobblestone.store.sqlite import open_plain
 from cobblestone.store.upgrade import current_revision, head_revision, upgrade
 
 
@@ -80,6 +82,19 @@ def test_a_new_database_is_made_at_the_head_and_a_second_upgrade_does_nothing(tm
     before = path.read_bytes()
     assert upgrade(path) is None
     assert path.read_bytes() == before
+
+
+def test_the_revision_of_a_file_that_is_held_for_a_moment_is_waited_for(tmp_path: Path):
+    path = tmp_path / "project.sqlite"
+    upgrade(path)
+    holder = open_plain(path)
+    holder.execute("PRAGMA journal_mode = DELETE")  # so that one who writes keeps readers out
+    holder.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.3, lambda: holder.execute("ROLLBACK"))
+    timer.start()
+    assert current_revision(path) == head_revision()
+    timer.join()
+    holder.close()
 
 
 def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path):

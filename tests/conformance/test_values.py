@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.store.database import Database, Store, Transaction
 
 SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
@@ -140,3 +143,39 @@ def test_rows_that_only_a_key_is_filled_in_for_change_each_for_itself(filled: St
     filled.write(change)
     rows = filled.read(lambda db: db.query("SELECT id, text, time FROM news ORDER BY id"))
     assert rows == [(1, "++-", 7.0), (32767, "+", 7.0), (32768, "", 7.0)]
+
+
+def test_statements_beyond_what_a_connection_keeps_prepared_lose_nothing(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("cobblestone.store.postgres_connection.MAX_PREPARED", 3)
+
+    def change(tx: Transaction, turn: int) -> None:
+        # Different statements that nobody waits for, then some that are counted.
+        for number, n in enumerate(SIZES):
+            tx.execute_many(f"UPDATE news SET text = ? || '{number}' WHERE id = ?", [(f"{turn}-", n)])
+        for number, n in enumerate(SIZES):
+            sql = f"UPDATE news SET title = title || '{number}' WHERE id = ?"
+            assert tx.execute_each(sql, [(n,), (3,)]) == [1, 0]
+
+    for turn in range(3):
+        filled.write(partial(change, turn=turn))
+        assert filled.read(
+            lambda db: [text for (text,) in db.query("SELECT text FROM news ORDER BY id")]
+        ) == [f"{turn}-{number}" for number in range(len(SIZES))]
+    titles = filled.read(lambda db: [title for (title,) in db.query("SELECT title FROM news ORDER BY id")])
+    assert titles == [f"n{size}{3 * str(number)}" for number, size in enumerate(SIZES)]
+
+
+def test_a_transaction_that_the_server_undid_is_no_success(store: Store):
+    def write(tx: Transaction) -> None:
+        tx.execute("INSERT INTO news (title, text, time) VALUES ('a', '', 1)")
+        with suppress(Exception):  # on PostgreSQL the whole transaction has failed now
+            tx.execute("SELECT 1 / 0")
+
+    kept = True
+    try:
+        store.write(write)
+    except StoreError:
+        kept = False
+    assert store.read(lambda db: db.value("SELECT COUNT(*) FROM news")) == kept

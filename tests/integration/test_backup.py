@@ -265,6 +265,26 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
     assert not (tmp_path / "copy").exists()
 
 
+def test_the_tool_nearest_to_the_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    for version in (14, 16, 18):
+        tool = tmp_path / str(version) / "bin" / "pg_restore"
+        tool.parent.mkdir(parents=True)
+        tool.write_text(f"#!/bin/sh\necho 'pg_restore (PostgreSQL) {version}.1'\n")
+        tool.chmod(0o755)
+    for server, taken in ((15, "16"), (16, "16"), (17, "18"), (0, "18")):
+        assert postgres_dump._program("pg_restore", server).parts[-3] == taken
+
+
+def test_a_passphrase_that_could_not_be_hidden_is_refused():
+    with (
+        pytest.raises(StoreError, match="without a passphrase"),
+        postgres_dump._without_password("postgresql://ada@db.example.org/project?sslpassword=secret"),
+    ):
+        pass
+
+
 def test_a_password_is_on_no_command_line():
     address = "postgresql://ada:se:cr\\et@db.example.org:5433/project?sslmode=require"
     with postgres_dump._without_password(address) as shown:

@@ -6,6 +6,8 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
+from cobblestone.store import interventions
+
 NOTHING = {
     "en": "The project has no applications yet. Nothing is wrong with this computer.",
     "fr": "Le projet n'a pas encore d'applications. Cet ordinateur n'a aucun problème.",
@@ -60,6 +62,8 @@ def test_the_page_of_a_computer_tells_its_owner_why_there_are_no_tasks(world: Wo
     assert NOTHING["en"] not in text_of(Visitor(world).log_in("bruno").get(page))
     world.add_jobs(world.add_app())
     assert "it would get tasks" in text_of(ada.get(page))
+    world.write(lambda tx: interventions.block_host(tx, 1, "Its memory is broken"))
+    assert "it would get no tasks." in text_of(ada.get(page)), "the reason stands above, so no list follows"
 
 
 def test_a_task_says_what_was_wrong_in_the_language_of_the_page(world: World) -> None:

@@ -303,14 +303,15 @@ def restore_backup(source: Path, target: Path, *, database: str = "", report: Re
         _unpack(source, working)
         manifest = check_backup(working, report=report, name=source)
         (working / MANIFEST).unlink()
-        if manifest.database == "postgresql" or database:
-            _restore_rows(working, manifest, database, report)
+        _name_database(working, manifest, database)
         for path in working.rglob("*"):
             secret = (working / "keys") in path.parents
             path.chmod(0o700 if path.is_dir() else 0o600 if secret else 0o644)
         (working / FILE_NAME).chmod(
             settings_mode(working / FILE_NAME, ProjectFolder(working).settings().database.url)
         )
+        if manifest.database == "postgresql":
+            _restore_rows(working, report)
         if target.exists():
             target.rmdir()
         working.rename(target)
@@ -322,18 +323,23 @@ def restore_backup(source: Path, target: Path, *, database: str = "", report: Re
     return manifest
 
 
-def _restore_rows(working: Path, manifest: Manifest, database: str, report: Report) -> None:
-    """Fill the PostgreSQL database, and name it in the settings."""
+def _name_database(working: Path, manifest: Manifest, database: str) -> None:
+    """Write another address of the PostgreSQL database into the settings."""
+    if not database:
+        return
     if manifest.database != "postgresql":
         raise ConfigError(
             "This backup is of a project on SQLite. Restore it without --database, then call cobblestone project move."
         )
+    settings = working / FILE_NAME
+    write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
+
+
+def _restore_rows(working: Path, report: Report) -> None:
+    """Fill the PostgreSQL database; the last step but the renaming, since it cannot be undone with the folder."""
     report("database", 0.0)
-    fill_database(database or ProjectFolder(working).settings().database.url, working / DUMP)
+    fill_database(ProjectFolder(working).settings().database.url, working / DUMP)
     (working / DUMP).unlink()
-    if database:
-        settings = working / FILE_NAME
-        write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
 
 
 def verify_backup(source: Path, *, report: Report = _quiet) -> Manifest:

@@ -45,6 +45,10 @@ class PostgresEngine:
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
             return Fault.COLLISION
+        if isinstance(
+            error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
+        ):
+            return Fault.JOB  # operational errors to the driver, yet caused by the statement's own values
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return Fault.TRANSACTION
         return Fault.JOB

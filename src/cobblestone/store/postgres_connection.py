@@ -165,7 +165,8 @@ class PostgresConnection:
             if len(set(keys)) == len(keys):
                 sql, todo = together, [(keys,)]
         for row in todo:
-            self._waiting.append(self._bind(sql, row))
+            bound = self._bind(sql, row)
+            self._waiting.append(bound)
             if len(self._waiting) >= MAX_WAITING:
                 self._send_waiting()
 
@@ -199,11 +200,20 @@ class PostgresConnection:
         if not self._alive():
             self.close()
             self._open()
+        if (
+            len(self._prepared) >= MAX_PREPARED
+        ):  # only here, where no statement waits that was bound to a name
+            self._forget_prepared()
         self.executemany(self._begin, [()])
 
     def commit(self) -> None:
         """Make the transaction durable."""
-        self.execute("COMMIT")
+        self._waiting.append(self._bind("COMMIT", ()))
+        result = self._send_waiting()[-1]
+        if (
+            result.command_status != b"COMMIT"
+        ):  # in a transaction that has failed the server undoes it, without an error
+            raise psycopg.OperationalError("the server has undone the transaction instead of committing it")
 
     def rollback(self) -> None:
         """Undo the transaction; never raises."""
@@ -235,12 +245,13 @@ class PostgresConnection:
         key = (sql, converter.types or ())
         return self._prepared.get(key) or self._prepare(key), values, converter.formats or ()
 
+    def _forget_prepared(self) -> None:
+        result = self._pg.exec_(b"DEALLOCATE ALL")
+        if result.status not in _GOOD:
+            raise self._error(result)
+        self._prepared.clear()
+
     def _prepare(self, key: tuple[str, tuple[int, ...]]) -> bytes:
-        if len(self._prepared) >= MAX_PREPARED:
-            if self._waiting:
-                self._send_waiting()
-            self._pg.exec_(b"DEALLOCATE ALL")
-            self._prepared.clear()
         name = b"s%d" % len(self._prepared)
         result = self._pg.prepare(name, translated(key[0]), key[1])
         if result.status not in _GOOD:

@@ -88,7 +88,11 @@ def check(source: Path) -> None:
 
 
 def _program(name: str, server: int) -> Path:
-    """The newest program of a name, which must not be older than the server."""
+    """The program of a name that is nearest to the server, but not older; the newest if no server is asked (0).
+
+    A restore by a newer one may say things that the server does not know yet (version 17: ``transaction_timeout``), and an
+    older machine may not read what a newer one has dumped.
+    """
     on_path = shutil.which(name)
     places = [*DEBIAN.glob(f"*/bin/{name}"), *([Path(on_path)] if on_path else [])]
     versions = {place: version for place in places if (version := _version(place))}
@@ -103,7 +107,8 @@ def _program(name: str, server: int) -> Path:
             f"{name} of PostgreSQL {versions[newest]} is older than the server, which is {server}. On Debian:"
             f" sudo apt install postgresql-client-{server}"
         )
-    return newest
+    fit = {place: version for place, version in versions.items() if version >= server}
+    return min(fit, key=lambda place: fit[place]) if server else newest
 
 
 def _version(program: Path) -> int:
@@ -136,6 +141,11 @@ def _without_password(address: str) -> Generator[str]:
         yield ""
         return
     parts = conninfo_to_dict(address)
+    if "sslpassword" in parts:
+        raise StoreError(
+            "An address with sslpassword cannot be handed to PostgreSQL's programs without showing it to everybody on"
+            " this machine. Give the client's key without a passphrase, in a file for its owner alone."
+        )
     password = parts.pop("password", None)
     with tempfile.NamedTemporaryFile("w", prefix="cobblestone-", suffix=".pgpass") as handle:  # mode 0600
         if password:

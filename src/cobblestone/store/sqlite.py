@@ -123,7 +123,9 @@ def open_reader(path: Path) -> Any:  # Any: see the top of this file
     Raises:
         apsw.Error: it cannot be opened.
     """
-    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
 
 
 def open_plain(path: Path) -> Any:  # Any: see the top of this file

@@ -62,6 +62,7 @@ def current_revision(location: Path | str) -> str | None:
     """The revision that a database has; None for a new or empty one.
 
     Raises:
+        Busy: another process holds the file for longer than the time-out.
         StoreError: it cannot be reached, or the file is not a database.
     """
     if is_postgres(location):
@@ -75,8 +76,12 @@ def current_revision(location: Path | str) -> str | None:
         row = reader.execute("SELECT version_num FROM alembic_version").fetchone()
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StoreError(f"{path} is not a project database: {error}.") from error
-    except apsw.Error:
+    except apsw.SQLError:  # it has no such table
         return None
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Busy(f"{path} is in use by another process.") from error
+    except apsw.Error as error:
+        raise StoreError(f"{path} cannot be read: {error}.") from error
     finally:
         reader.close()
     return None if row is None else str(row[0])
@@ -265,8 +270,9 @@ def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     backup = folder / f"{_name_of_backup('project', current, now)}.dump"
     working = folder / f".{backup.name}"
     try:
+        # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
+        working.touch(0o600)
         dump(address, working)
-        working.chmod(0o600)
         sync_file(working)
         working.replace(backup)
         sync_folder(folder)

@@ -18,7 +18,7 @@ from cobblestone.wire.xml_writer import printable
 
 MAX_TITLE = 200
 MAX_TEXT = 20_000
-MAX_FORM_BYTES = 3 * 6 * MAX_TEXT // 2  # a letter beyond ASCII takes six bytes of a form, a rare one twelve
+MAX_FORM_BYTES = 12 * (MAX_TEXT + MAX_TITLE) + 1000  # a letter of four bytes takes twelve in a form
 LISTED = 50
 
 

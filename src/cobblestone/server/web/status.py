@@ -57,7 +57,10 @@ class ProjectStatus:
         """The parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
         ctx, now = self._ctx, self._ctx.clock()
         found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
-        states = {name: DaemonHealth(note.state) for name, note in found.items()}
+        known = {
+            state.value: state for state in DaemonHealth
+        }  # a newer process of the project may know others
+        states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
         host = urlsplit(self._ctx.master_url).hostname or ""
         return [
             DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])

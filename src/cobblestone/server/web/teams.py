@@ -21,8 +21,8 @@ from cobblestone.store.database import Database
 from cobblestone.store.pages import Order
 from cobblestone.wire.xml_writer import printable
 
-MAX_FORM_BYTES = 40_000  # of a form with a description in letters beyond ASCII, six bytes each
 MAX_DESCRIPTION = 5000
+MAX_FORM_BYTES = 12 * MAX_DESCRIPTION + 2000  # a letter of four bytes takes twelve in a form
 MAX_WORDS = 100
 
 
