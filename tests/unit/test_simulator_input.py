@@ -95,6 +95,16 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
             "cpus = 3.0 is not possible; allowed: up to the host's ncpus, 2",
         ),
         ("flops_estimate = 1e12", "flops_estimate = 1", "allowed: up to 5000000"),
+        *(
+            (
+                "flops_estimate = 1e12",
+                f"flops_values = {value}",
+                f"project 1.app.flops_values = {shown}: must be a list of numbers",
+            )
+            for value, shown in (('"x"', "'x'"), ("3", "3"), ("true", "True"))
+        ),
+        ("flops_estimate = 1e12", 'flops_values = [1, "x"]', "flops_values = 'x': must be a finite number"),
+        ("fraction = 0.5", "trace = [1, 2]", "host.availability: unknown key 'trace' = [1, 2]; allowed:"),
         ('mean_on = "1 h"', 'mean_on = "-1 h"', "mean_on = -3600.0 is not possible; allowed: 1 to"),
         ('mean_on = "1 h"', 'trace_file = "none.tab"', "none.tab: cannot be read"),
         ("[host]", "[hst]", "unknown key 'hst'"),

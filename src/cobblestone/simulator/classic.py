@@ -73,8 +73,8 @@ class ClassicClient:
         self.arrivals = 0
         self.plan = NOTHING
         self._settled_at = -1.0
-        #: Deadline trouble that holds work fetch back is looked at with each new run list: more often does not change any
-        #: figure of merit.  CS3 and WF3 clear trouble up themselves, and look more often.
+        #: Deadline trouble that holds work fetch back is looked at with each new run list: more often changes no figure
+        #: of merit beyond its interval.  CS3 and WF3 clear trouble up themselves, and look more often.
         self.trouble_period = (
             work_fetch.TROUBLE_PERIOD if 3 in (choice.cpu_scheduling, choice.work_fetch) else self.slice
         )
@@ -488,11 +488,14 @@ class ClassicClient:
                 if now + TINY < at < wake and self.network.may_contact(at):
                     wake = at
         if self.finished:
-            due = min(
-                [
-                    max(t.report_at, self.not_before[t.project], now + self.network.uploading(t))
-                    for t in self.finished
-                ]
-            )
-            wake = min(wake, max(due, self.network.next_contact(now)))
+            wake = min(wake, self._next_report())
         self.wake = wake if wake > now + TINY else now + (self.compat.quantum or 1.0)
+
+    def _next_report(self) -> float:
+        """Return when the first of the finished jobs can be reported."""
+        now = self.host.now
+        due = [
+            max(t.report_at, self.not_before[t.project], now + self.network.uploading(t))
+            for t in self.finished
+        ]
+        return max(min(due), self.network.next_contact(now))

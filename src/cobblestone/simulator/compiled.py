@@ -33,8 +33,6 @@ def load_compiled() -> FluidModels:
 
 def _compiled(function: Kernel) -> Kernel:
     """Compile once per machine, with every rounding as written."""
-    if numba is None:
-        return function
     kernel: Kernel = numba.njit(cache=True, error_model="numpy")(function)
     return kernel
 

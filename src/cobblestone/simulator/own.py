@@ -38,7 +38,7 @@ class OwnClient(ClassicClient):
         self._probe_at = NEVER
         self._contact_waits = False
         self._contact_at = -NEVER  #: time of the last contact
-        self._lost: set[int] = set()
+        self._hopeless: set[int] = set()
         """Serial numbers of jobs that will be late, kept for want of better ones."""
 
     def gap(self, seconds: float) -> None:
@@ -111,7 +111,7 @@ class OwnClient(ClassicClient):
                     used=task.done,
                     fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
                 )
-            hopeful = [t for t in tasks if t.serial not in self._lost] if self._lost else tasks
+            hopeful = [t for t in tasks if t.serial not in self._hopeless] if self._hopeless else tasks
             self._prepared[i] = ProjectQueue(
                 self.shares[i], [t.remaining for t in hopeful], [t.cutoff for t in hopeful]
             )
@@ -130,8 +130,12 @@ class OwnClient(ClassicClient):
         young = [PROBE_SECONDS - t.done for t in self.host.running if t.done < PROBE_SECONDS]
         self._probe_at = self.host.now + min(young) + 1.0 if young and self.own_scheduling else NEVER
         self.wake = min(self.wake, self._probe_at)
-        if self._contact_waits and self.wake <= self.host.now + 1.0 + TINY:
-            self.wake = self.host.now + TROUBLE_PERIOD  # a report is due, but waits
+        if self._contact_waits:
+            self.wake = min(self.wake, self.host.now + TROUBLE_PERIOD)
+
+    def _next_report(self) -> float:
+        # a report that is due but waits must not wake the client again and again
+        return NEVER if self._contact_waits else super()._next_report()
 
     # -- CS3 ----------------------------------------------------------------------------------------------------------
 
@@ -141,7 +145,7 @@ class OwnClient(ClassicClient):
             return
         self._judge()
         super()._schedule()
-        if self._lost:
+        if self._hopeless:
             self._prefer_hopeful()
 
     def _judge(self) -> None:
@@ -151,7 +155,7 @@ class OwnClient(ClassicClient):
         its place.  So such jobs stay, for processors that would be idle otherwise.
         """
         self._estimate()
-        before = self._lost
+        before = self._hopeless
         now = self.host.now
         # first those on which most was spent, then those of the project that is owed most
         order = sorted(self.jobs, key=lambda t: (-(t.done // self.slice), -self.accounts.long[t.project]))
@@ -160,20 +164,20 @@ class OwnClient(ClassicClient):
             for task in order
         ]
         left = [self._last_report(task.report_deadline) - now for task in order]
-        lost = hopeless_jobs(order, least, left, self.interruptions, ncpus=self.ncpus)
-        self._lost = {task.serial for task in lost}
-        if self._lost != before:
+        hopeless = hopeless_jobs(order, least, left, self.interruptions, ncpus=self.ncpus)
+        self._hopeless = {task.serial for task in hopeless}
+        if self._hopeless != before:
             self._changed.update(range(len(self.shares)))
-        if not lost or not self.network.may_contact(now) or self._contact_delay() > 0.0:
+        if not hopeless or not self.network.may_contact(now) or self._contact_delay() > 0.0:
             return
         hopeful = [h.can_be_in_time(self._fits(i)) for i, h in enumerate(self.histories)]
-        others = sum(hopeful[task.project] and task.serial not in self._lost for task in self.jobs)
+        others = sum(hopeful[task.project] and task.serial not in self._hopeless for task in self.jobs)
         if others >= self.ncpus or any(hopeful):
-            self._give_up(lost)
+            self._give_up(hopeless)
 
-    def _give_up(self, lost: list[Task]) -> None:
+    def _give_up(self, hopeless: list[Task]) -> None:
         now = self.host.now
-        for task in lost:
+        for task in hopeless:
             if task.running:
                 self.host.stop(task)
             if task.done >= PROBE_SECONDS:
@@ -189,7 +193,7 @@ class OwnClient(ClassicClient):
                 self.host.recorder.note(
                     now, "give up", f"{self.network.names[task.project]} job {task.number} would be late"
                 )
-        self._lost = set()
+        self._hopeless = set()
         self.host.recompute()
         self.must_fetch = True
         self.outcome = None
@@ -197,11 +201,11 @@ class OwnClient(ClassicClient):
     def _prefer_hopeful(self) -> None:
         """Make the run list of jobs that can be in time; only processors without one run the others."""
         runnable = [t for t in self.jobs if t.arrived]
-        hopeful = [t for t in runnable if t.serial not in self._lost]
+        hopeful = [t for t in runnable if t.serial not in self._hopeless]
         self.wanted = self._run_list(hopeful, self.ncpus)
         if len(self.wanted) < self.ncpus:
-            lost = [t for t in runnable if t.serial in self._lost]
-            self.wanted += self._run_list(lost, self.ncpus - len(self.wanted))
+            hopeless = [t for t in runnable if t.serial in self._hopeless]
+            self.wanted += self._run_list(hopeless, self.ncpus - len(self.wanted))
 
     def _run_list(self, jobs: list[Task], ncpus: int) -> list[Task]:
         return make_run_list(
@@ -224,7 +228,7 @@ class OwnClient(ClassicClient):
             PendingReport(0.0, t.report_deadline - now, t.done, 0.0) for t in self.finished if not t.failed
         ]
         for task in self.jobs:
-            if task.serial not in self._lost:
+            if task.serial not in self._hopeless:
                 ready = self.interruptions.wall_seconds(task.remaining)
                 pending.append(PendingReport(ready, task.report_deadline - now, task.done, task.remaining))
         return contact_delay(
@@ -274,7 +278,7 @@ class OwnClient(ClassicClient):
             [
                 BookedJob(self._safe_report(t.report_deadline) - now, t.remaining)
                 for t in self.jobs
-                if t.serial not in self._lost
+                if t.serial not in self._hopeless
             ],
             self.interruptions,
             prefs=self.prefs,

@@ -231,15 +231,12 @@ def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel])
     cpus = sum(host.ncpus for host in hosts)
     for project in scenario.projects:
         for app in project.apps:
-            seconds = sum(app.sizes.average / job_speed(app, host) * host.ncpus for host in hosts) / max(
-                1, cpus
-            )
-            jobs = min(
-                scenario.duration * cpus / max(seconds, 1e-12), project.server.daily_quota * cpus * days
-            )
+            # added up over hosts: the fast ones decide how many jobs there are
+            rate = sum(host.ncpus * job_speed(app, host) for host in hosts) / max(app.sizes.average, 1e-12)
+            jobs = min(scenario.duration * rate, project.server.daily_quota * cpus * days)
             if app.weight > 0 and jobs > MAX_JOBS:
                 raise ConfigError(
-                    f"project {project.name!r}, app {app.name!r}: jobs of {seconds:.3g} s on {cpus} CPUs would be {jobs:.3g} in"
+                    f"project {project.name!r}, app {app.name!r}: jobs of {cpus / rate:.3g} s on {cpus} CPUs would be {jobs:.3g} in"
                     f" {scenario.duration:g} s; allowed: up to {MAX_JOBS}; take larger jobs (flops_mean), a smaller"
                     " daily_quota, fewer hosts or a shorter duration"
                 )

@@ -127,14 +127,14 @@ def _app(table: dict[str, Any], where: str) -> AppModel:
         if key not in allowed:
             names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
             raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
-    return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, f"{where}.flops"))
+    return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, where, prefix="flops_"))
 
 
 def _on_off(value: Any, where: str, folder: Path) -> OnOff:
     table = dict(_table(value, where))
     name = table.pop("trace_file", None)
     if name is None:
-        return _make(OnOff, table, where)
+        return _make(OnOff, table, where, trace=())
     node = table.pop("trace_node", None)
     trace, length = read_trace(folder / str(name), node=None if node is None else str(node))
     return _make(OnOff, {"trace_length": length, **table}, where, trace=trace)
@@ -152,15 +152,20 @@ def _list(value: Any, where: str) -> list[Any]:
     return value  # type: ignore[no-any-return]  # of whatever tomllib read
 
 
-def _make(kind: type[Value], table: Mapping[str, Any], where: str, **given: Any) -> Value:
-    """Make a dataclass of a table: unknown keys, wrong types and non-finite numbers are errors."""
+def _make(
+    kind: type[Value], table: Mapping[str, Any], where: str, *, prefix: str = "", **given: Any
+) -> Value:
+    """Make a dataclass of a table: unknown keys, wrong types and non-finite numbers are errors.
+
+    ``prefix``: what the file has before the name of each field.
+    """
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]  # every kind is a dataclass
     allowed = sorted(set(known) - set(given))
     values: dict[str, Any] = dict(given)
     for key, value in table.items():
         if key not in known or key in given:
             raise ConfigError(f"{where}: unknown key {key!r} = {value!r}; allowed: {', '.join(allowed)}")
-        values[key] = _convert(value, str(known[key].type), f"{where}.{key}", key)
+        values[key] = _convert(value, str(known[key].type), f"{where}.{prefix}{key}", key)
     try:
         return kind(**values)
     except TypeError as error:
@@ -170,8 +175,8 @@ def _make(kind: type[Value], table: Mapping[str, Any], where: str, **given: Any)
 def _convert(value: Any, wanted: str, where: str, key: str) -> Any:
     if key in _TIMES and isinstance(value, str):
         return _seconds(value, where)
-    if wanted.startswith("tuple") and isinstance(value, list):
-        return tuple(_number(v, where) for v in value)  # type: ignore[misc]  # checked one by one
+    if wanted.startswith("tuple"):
+        return _numbers(value, where)
     if isinstance(value, bool):
         if wanted != "bool":
             raise ConfigError(f"{where} = {value!r}: must be {_kind(wanted)}")
@@ -198,6 +203,12 @@ def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{where} = {value!r}: must be a finite number")
     return float(value)
+
+
+def _numbers(value: Any, where: str) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} = {value!r}: must be a list of numbers")
+    return tuple(_number(v, where) for v in value)  # type: ignore[misc]  # checked one by one
 
 
 def _seconds(text: str, where: str) -> float:

@@ -27,8 +27,8 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
     ``stretch``: wall seconds for one of computing.  The best of all moments is taken at which some job that a
     contact now would make late gets ready; of equal ones the earliest.
     """
-    lost = [job for job in jobs if 0.0 < job.ready <= job.deadline < interval]
-    if not lost:
+    at_stake = [job for job in jobs if 0.0 < job.ready <= job.deadline < interval]
+    if not at_stake:
         return 0.0
     busy = _busy_seconds(jobs, ncpus)
 
@@ -44,7 +44,7 @@ def contact_delay(jobs: Sequence[PendingReport], *, interval: float, ncpus: int,
         return saved - sum([max(0.0, at / stretch - seconds) for seconds in busy])
 
     best, delay = value(0.0), 0.0
-    for at in sorted([job.ready for job in lost]):
+    for at in sorted([job.ready for job in at_stake]):
         worth = value(at)
         if worth > best:
             best, delay = worth, at

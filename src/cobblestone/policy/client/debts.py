@@ -40,17 +40,15 @@ def adjust_long_term(debts: Sequence[float], *, parts: Sequence[float], wall: Se
     ``parts``: the :func:`portions` of the projects that could have run (runnable, contactable or downloading) or did.
     The mean stays zero.
     """
-    total = _in_turn(wall)
-    return centre([debt + (part * total - used) for debt, part, used in zip(debts, parts, wall, strict=True)])
+    return centre([debt + gain for debt, gain in zip(debts, gains(parts, wall), strict=True)])
 
 
 def adjust_short_term(
     debts: Sequence[float], *, parts: Sequence[float], wall: Sequence[float], runnable: Sequence[bool]
 ) -> list[float]:
     """Return short-term debts after an interval; a project without a runnable job has none."""
-    total = _in_turn(wall)
     return centre_runnable(
-        [debt + (part * total - used) for debt, part, used in zip(debts, parts, wall, strict=True)], runnable
+        [debt + gain for debt, gain in zip(debts, gains(parts, wall), strict=True)], runnable
     )
 
 
