@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
+from cobblestone.simulator.code_version import code_version, digest
 from cobblestone.simulator.frontier.compare import METRICS, Difference, mean_over_scenarios, scenarios
-from cobblestone.simulator.frontier.report import as_text
+from cobblestone.simulator.frontier.report import as_text, draw_frontier
+from cobblestone.simulator.picture import load_matplotlib
 from cobblestone.simulator.statistics import estimate
 
 
@@ -39,7 +42,9 @@ def test_the_table_marks_what_is_worse_and_gives_the_means() -> None:
     found += [difference([0.3, 0.3], [0.1, 0.1], metric=m, name="better") for m in METRICS[:3]]
     found.append(difference([0.1, 0.1], [0.2, 0.2], metric=METRICS[3], name="better"))
     assert mean_over_scenarios(found, "waste") == pytest.approx((0.2, 0.1))
+    found.append(difference([2.0, 2.0], [1.0, 1.0], metric="rpcs_per_job", name="calm"))
     text = as_text(found, "ours", "base")
+    assert "| RPCs per job | 2 → 1 (-50 %) |" in text
     assert "| calm | 0.100 | 0.100 | 0.100 | 0.100 |" in text
     assert "0.100 → 0.200 (+0.100 ±0.000) !! |" in text
     assert "Mean waste over 2 scenarios: 0.2000 → 0.1000 (-50 %)." in text
@@ -65,6 +70,52 @@ def test_the_command_writes_all_files_and_goes_on_from_what_it_has(tmp_path: Pat
     assert {row["seeds"] for row in rows} == {"3"}
     assert (tmp_path / "frontier.md").read_text(encoding="utf-8").startswith("CS2_WF2_WS2_JC2 → ")
     assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_results_of_other_code_are_run_anew(tmp_path: Path) -> None:
+    arguments = ["frontier", str(tmp_path), "--only", "slack 5, buffer 7", "--workers", "1", "--seeds", "2"]
+    runs = tmp_path / "runs.jsonl"
+    assert CliRunner().invoke(build(), arguments).exit_code == 0
+    own = runs.read_text(encoding="utf-8")
+    assert own.count(code_version()) == 4
+    runs.write_text(own.replace(code_version(), "0.0.9 other"), encoding="utf-8")
+    assert CliRunner().invoke(build(), arguments).exit_code == 0
+    lines = runs.read_text(encoding="utf-8").splitlines()
+    assert ["0.0.9 other" in line for line in lines] == [True] * 4 + [False] * 4
+
+
+def test_every_change_of_the_source_changes_its_digest(tmp_path: Path) -> None:
+    seen = {digest([tmp_path])}
+    for name, text in (("a.py", ""), ("a.py", "x = 1"), ("b.py", "y = 2"), ("c/d.py", "z = 3")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        seen.add(digest([tmp_path]))
+    assert len(seen) == 5
+    (tmp_path / "notes.txt").write_text("no source", encoding="utf-8")
+    assert digest([tmp_path]) in seen
+
+
+def test_without_matplotlib_that_is_said_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    found = CliRunner().invoke(build(), ["frontier", str(tmp_path / "out")])
+    assert found.exit_code == 2
+    assert "pip install 'cobblestone[lab]'" in found.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_scenario_that_moves_most_has_the_label_and_those_that_stay_have_none(tmp_path: Path) -> None:
+    found: list[Difference] = []
+    for name, ours in (("stays", 0.98), ("moves a little", 0.9), ("moves", 0.2)):
+        found += [difference([0.98, 0.98], [ours, ours], metric=m, name=name) for m in METRICS[:1]]
+        found += [difference([0.0, 0.0], [0.0, 0.0], metric=m, name=name) for m in METRICS[1:]]
+    path = tmp_path / "frontier.svg"
+    with load_matplotlib().rc_context({"svg.fonttype": "none"}):
+        draw_frontier(found, path, policy="ours", base="base")
+    text = path.read_text(encoding="utf-8")
+    # each stands once at its line on the right; the label on the left comes on top
+    assert [text.count(f">{name}</text>") for name in ("stays", "moves a little", "moves")] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(

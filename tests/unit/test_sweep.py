@@ -48,6 +48,21 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_goes_on(tmp_path: Path) -> N
     assert read_results(keep) == {"1": 77, "2": 4}
 
 
+def test_results_of_other_code_are_not_used(tmp_path: Path) -> None:
+    keep = tmp_path / "runs.jsonl"
+    keep.write_text(
+        '{"key": "1", "code": "old", "result": 77}\n{"key": "1", "result": 78}\n[1]\n', encoding="utf-8"
+    )
+    backend = open_backend(workers=1)
+    try:
+        assert run_grid(double, {"1": 1}, backend=backend, keep=keep, code="new") == {"1": 2}
+        assert run_grid(fail, {"1": 3}, backend=backend, keep=keep, code="new") == {"1": 2}
+    finally:
+        backend.close()
+    assert read_results(keep, code="old") == {"1": 77}
+    assert read_results(keep, code="new") == {"1": 2}
+
+
 def test_results_before_a_failure_are_kept(tmp_path: Path) -> None:
     keep = tmp_path / "runs.jsonl"
     backend = open_backend(workers=1)

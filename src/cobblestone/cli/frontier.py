@@ -13,6 +13,7 @@ from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.frontier.compare import compare
 from cobblestone.simulator.frontier.report import as_text, draw_frontier, write_csv
+from cobblestone.simulator.picture import load_matplotlib
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +45,7 @@ def frontier_command(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         choices = PolicyChoice.parse(policy), PolicyChoice.parse(against)
+        load_matplotlib()  # if it is missing, that is said before the work
         with Progress(*columns, console=error_console()) as bar:
             line = bar.add_task("runs", total=None)
 

@@ -235,8 +235,9 @@ def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel])
             rate = sum(host.ncpus * job_speed(app, host) for host in hosts) / max(app.sizes.average, 1e-12)
             jobs = min(scenario.duration * rate, project.server.daily_quota * cpus * days)
             if app.weight > 0 and jobs > MAX_JOBS:
+                seconds = cpus / rate
                 raise ConfigError(
-                    f"project {project.name!r}, app {app.name!r}: jobs of {cpus / rate:.3g} s on {cpus} CPUs would be {jobs:.3g} in"
+                    f"project {project.name!r}, app {app.name!r}: jobs of {seconds:.3g} s on {cpus} CPUs would be {jobs:.3g} in"
                     f" {scenario.duration:g} s; allowed: up to {MAX_JOBS}; take larger jobs (flops_mean), a smaller"
                     " daily_quota, fewer hosts or a shorter duration"
                 )

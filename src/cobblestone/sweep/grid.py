@@ -11,16 +11,17 @@ from typing import Any
 from cobblestone.sweep.backends import Backend
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """Return the kept results by key; a last line cut off by an interruption is ignored."""
+def read_results(path: Path, *, code: str = "") -> dict[str, Any]:
+    """Return the kept results of this code by key; a last line cut off by an interruption is ignored."""
     found: dict[str, Any] = {}
     if not path.exists():
         return found
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             entry = json.loads(line)
-            found[str(entry["key"])] = entry["result"]
-        except (ValueError, KeyError, TypeError):
+            if entry.get("code", "") == code:
+                found[str(entry["key"])] = entry["result"]
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return found
 
@@ -31,16 +32,16 @@ def run_grid(
     *,
     backend: Backend,
     keep: Path | None = None,
+    code: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Return ``function(task)`` for every task by key.
 
     Results (JSON-ready) are appended to ``keep`` as they arrive; keys found there already are not run
-    again.
+    again.  ``code`` names the code that makes them; those of other code are left alone and not used.
     """
-    results = (
-        {key: value for key, value in read_results(keep).items() if key in tasks} if keep is not None else {}
-    )
+    kept = read_results(keep, code=code) if keep is not None else {}
+    results = {key: value for key, value in kept.items() if key in tasks}
     missing = [key for key in tasks if key not in results]
     done = len(results)
     if progress is not None:
@@ -59,7 +60,7 @@ def run_grid(
             key = futures[future]
             results[key] = future.result()
             if log is not None:
-                log.write(json.dumps({"key": key, "result": results[key]}) + "\n")
+                log.write(json.dumps({"key": key, "code": code, "result": results[key]}) + "\n")
                 log.flush()
                 os.fsync(log.fileno())
             done += 1

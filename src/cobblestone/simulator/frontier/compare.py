@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.paper.cells import (
     BUFFER_SLACKS,
     BUFFERS,
@@ -32,7 +33,7 @@ from cobblestone.sweep.grid import run_grid
 
 #: The paper's four figures of merit; all are best at 0.
 METRICS = ("waste", "idleness", "share_violation", "monotony")
-#: What else is worth a look; in the file of results only.
+#: What else is worth a look; turnaround in seconds.
 FURTHER = ("missed", "given_up", "rpcs_per_job", "turnaround")
 STDEVS = (1.0, 3.0, 10.0, 30.0, 100.0)
 ERROR_SLACKS = (4.0, 5.0)
@@ -94,22 +95,30 @@ def compare(
     """Run both policies on the set, or the scenarios whose name begins with ``only``.
 
     Every run is kept in ``folder`` as soon as it is there, so an interrupted comparison, or one with more seeds, goes
-    on from what there is.
+    on from what there is, unless the code has changed.
     """
-    names = [name for name in scenarios(str(base)) if name.startswith(only)]
+    cells = {choice: scenarios(str(choice)) for choice in (base, policy)}
+    names = [name for name in cells[base] if name.startswith(only)]
     if not names:
         kinds = "printed mix, tight mix, slack, error, stdev"
         raise ConfigError(f"only = {only!r}: no scenario's name begins so; they begin with {kinds}")
     folder.mkdir(parents=True, exist_ok=True)
     tasks = {
-        _key(name, choice, seed): {**as_task(scenarios(str(choice))[name], 1), "seeds": [seed]}
+        _key(name, choice, seed): {**as_task(cells[choice][name], 1), "seeds": [seed]}
         for seed in range(1, seeds + 1)
         for name in reversed(names)  # the long ones are in the front of the set; short ones fill up the end
-        for choice in (base, policy)
+        for choice in cells
     }
     backend = open_backend(scheduler, workers=workers)
     try:
-        results = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
+        results = run_grid(
+            run_cell,
+            tasks,
+            backend=backend,
+            keep=folder / "runs.jsonl",
+            code=code_version(),
+            progress=progress,
+        )
     finally:
         backend.close()
     runs = {key: values[0] for key, values in results.items()}

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from cobblestone.simulator.frontier.compare import ALLOWED, METRICS, Difference, mean_over_scenarios
+from cobblestone.simulator.frontier.compare import (
+    ALLOWED,
+    FURTHER,
+    METRICS,
+    Difference,
+    mean_over_scenarios,
+)
 from cobblestone.simulator.picture import load_matplotlib
 
-NAMES = {"share_violation": "share violation"}
+NAMES = {
+    "share_violation": "share violation",
+    "given_up": "given up",
+    "rpcs_per_job": "RPCs per job",
+    "turnaround": "turnaround / s",
+}
+#: A scenario that moves by less in the plane of idleness and waste has no arrow and no label.
+MOVED = 0.005
 COLOURS = {"waste": "#1f77b4", "idleness": "#ff7f0e", "share_violation": "#2ca02c", "monotony": "#d62728"}
 
 
@@ -30,6 +44,7 @@ def as_text(differences: Sequence[Difference], policy: str, base: str) -> str:
     lines.append("| **mean** | " + " | ".join(f"{a:.3f} → {b:.3f}" for a, b in means) + " |")
     worse = [d for d in differences if d.metric in METRICS and d.worse]
     lines += [
+        *_further(differences),
         "",
         f"Mean waste over {len(rows)} scenarios: {_fall([found['waste'] for found in rows.values()])}.",
     ]
@@ -48,6 +63,18 @@ def as_text(differences: Sequence[Difference], policy: str, base: str) -> str:
         for d in worse
     ]
     return "\n".join(lines)
+
+
+def _further(differences: Sequence[Difference]) -> list[str]:
+    """Return the table of what else is worth a look, as means of all scenarios."""
+    there = {d.metric for d in differences}
+    lines: list[str] = []
+    for metric in FURTHER:
+        if metric in there:
+            before, after = mean_over_scenarios(differences, metric)
+            change = f" ({(after / before - 1.0) * 100.0:+.0f} %)" if before > 0.0 else ""
+            lines.append(f"| {NAMES.get(metric, metric)} | {before:.4g} → {after:.4g}{change} |")
+    return ["", "| Beside them | mean |", "| --- | --- |", *lines] if lines else []
 
 
 def _nothing_can_be_done(found: dict[str, Difference]) -> bool:
@@ -95,13 +122,26 @@ def draw_frontier(differences: Sequence[Difference], path: Path, *, policy: str,
     fig, (plane, changes) = plt.subplots(
         1, 2, figsize=(13, max(5.0, 0.135 * len(rows) + 1.5)), width_ratios=(1, 1.25), layout="constrained"
     )
+    _draw_plane(plane, rows)
+    _draw_changes(changes, rows)
+    seeds = differences[0].change.count
+    fig.suptitle(f"From {base} to {policy}, {seeds} seeds", fontsize=11)
+    fig.savefig(path, dpi=110)
+    plt.close(fig)
+
+
+def _moved(found: Mapping[str, Difference]) -> float:
+    return abs(found["waste"].change.mean) + abs(found["idleness"].change.mean)
+
+
+def _draw_plane(plane: Any, rows: Mapping[str, Mapping[str, Difference]]) -> None:  # Any: matplotlib's axes
+    """Draw every scenario as an arrow; where several begin at one place, the one that moves most has a label."""
     named: set[tuple[int, int]] = set()
-    for scenario, found in rows.items():
+    for scenario, found in sorted(rows.items(), key=lambda row: -_moved(row[1])):
         waste, idle = found["waste"], found["idleness"]
-        place = (round(idle.base.mean / 0.04), round(waste.base.mean / 0.04))
-        moved = abs(waste.change.mean) + abs(idle.change.mean)
+        place = (round(idle.base.mean / 0.1), round(waste.base.mean / 0.02))
         plane.plot(idle.base.mean, waste.base.mean, "o", color="#888888", markersize=4)
-        if moved > 0.005:
+        if _moved(found) > MOVED:
             plane.annotate(
                 "",
                 (idle.ours.mean, waste.ours.mean),
@@ -111,21 +151,33 @@ def draw_frontier(differences: Sequence[Difference], path: Path, *, policy: str,
                     "color": "#c1121f" if waste.worse or idle.worse else "#2a6f97",
                 },
             )
-        if place not in named and max(place) > 0:
+        if _moved(found) > MOVED and place not in named:
             named.add(place)
             plane.annotate(
                 scenario, (idle.base.mean, waste.base.mean), (5, 4), textcoords="offset points", fontsize=7
             )
-    plane.set(xlabel="idleness", ylabel="waste", title="Each arrow: one scenario", xlim=(-0.02, None))
+    right = max(d.mean for found in rows.values() for d in (found["idleness"].base, found["idleness"].ours))
+    plane.set(
+        xlabel="idleness",
+        ylabel="waste",
+        title="Each arrow: one scenario",
+        xlim=(-0.02, 1.2 * right + 0.02),  # room for labels
+    )
+
+
+def _draw_changes(
+    changes: Any, rows: Mapping[str, Mapping[str, Difference]]
+) -> None:  # Any: matplotlib's axes
+    """Draw every change with its interval, the metrics of a scenario one above the other."""
     names = list(rows)
-    for metric in METRICS:
+    for number, metric in enumerate(METRICS):
         found = [rows[name][metric].change for name in names]
         changes.errorbar(
             [c.mean for c in found],
-            range(len(names)),
+            [row + 0.2 * (number - (len(METRICS) - 1) / 2) for row in range(len(names))],
             xerr=[c.half_width for c in found],
             fmt="o",
-            markersize=3,
+            markersize=2,
             elinewidth=0.7,
             color=COLOURS[metric],
             label=NAMES.get(metric, metric),
@@ -139,7 +191,3 @@ def draw_frontier(differences: Sequence[Difference], path: Path, *, policy: str,
     changes.legend(
         fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(METRICS), frameon=False
     )
-    seeds = differences[0].change.count
-    fig.suptitle(f"From {base} to {policy}, {seeds} seeds", fontsize=11)
-    fig.savefig(path, dpi=110)
-    plt.close(fig)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.paper.cells import (
     ONE_SEED,
     Cell,
@@ -49,8 +50,8 @@ def reproduce(
     literal: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run has left in ``folder`` is
-    used.
+    """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run of the same code has left in
+    ``folder`` is used.
 
     ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
     """
@@ -74,7 +75,14 @@ def reproduce(
     tasks = {f"{key} x{replicates[key]}": as_task(cells[key], replicates[key]) for key in order}
     backend = open_backend(scheduler, workers=workers)
     try:
-        kept = run_grid(run_cell, tasks, backend=backend, keep=folder / "runs.jsonl", progress=progress)
+        kept = run_grid(
+            run_cell,
+            tasks,
+            backend=backend,
+            keep=folder / "runs.jsonl",
+            code=code_version(),
+            progress=progress,
+        )
     finally:
         backend.close()
     results = {key.rpartition(" x")[0]: runs for key, runs in kept.items()}

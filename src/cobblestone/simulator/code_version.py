@@ -1,0 +1,28 @@
+"""Which code has made a result, so that results of other code are not taken for its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import cobblestone
+
+_ROOT = Path(cobblestone.__file__).parent
+#: What decides the outcome of a run of one host.
+_FOLDERS = ("simulator", "policy/client", "policy/dispatch")
+
+
+def code_version() -> str:
+    """Return the package's version and a digest of the simulator's and the policies' source."""
+    return f"{cobblestone.__version__} {digest(_ROOT / folder for folder in _FOLDERS)}"
+
+
+def digest(folders: Iterable[Path]) -> str:
+    """Return 16 hexadecimal digits that change with any name or content of a Python file in the folders."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            name, text = path.relative_to(folder).as_posix().encode(), path.read_bytes()
+            found.update(b"%d %s %d " % (len(name), name, len(text)) + text)
+    return found.hexdigest()[:16]
