@@ -17,7 +17,15 @@ from cobblestone.simulator import presets
 from cobblestone.simulator.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.population import PopulationRun, run_population
 from cobblestone.simulator.population_report import as_data, as_text, view_of
-from cobblestone.simulator.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
+from cobblestone.simulator.scenario import (
+    DAY,
+    AppModel,
+    HostModel,
+    JobSizes,
+    ProjectModel,
+    Scenario,
+    ServerModel,
+)
 from cobblestone.simulator.shared_project import Tally
 
 BASE = PolicyChoice()
@@ -258,3 +266,12 @@ def test_jobs_that_many_hosts_cannot_share_are_refused() -> None:
     scenario = replace(presets.base(), projects=(ProjectModel(name="P", apps=(app,)),))
     with pytest.raises(ConfigError, match="cpus = 1"):
         run(scenario)
+
+
+def test_a_slow_host_does_not_hide_how_many_jobs_a_fast_one_has() -> None:
+    app = AppModel(flops_estimate=1e9, sizes=JobSizes(mean=1e9))
+    project = ProjectModel(name="P", apps=(app,), server=ServerModel(daily_quota=1_000_000))
+    scenario = replace(presets.base(), duration=10 * DAY, projects=(project,))
+    hosts = [HostModel(ncpus=1, flops=1e10), HostModel(ncpus=1, flops=1e5)]
+    with pytest.raises(ConfigError, match=r"8\.64e\+06 in 864000 s; allowed: up to 5000000"):
+        run_population(scenario, hosts, BASE, seed=1)
