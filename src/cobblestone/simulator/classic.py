@@ -477,8 +477,7 @@ class ClassicClient:
         self.not_before[project] = now + rpc_backoff_2007(self.failures[project], rng=self.rng)
 
     def _set_alarm(self) -> None:
-        host = self.host
-        now = host.now
+        now = self.host.now
         wake = self.next_fetch
         if self.jobs:
             wake = min(wake, self.last_schedule + self.slice)
