@@ -29,10 +29,10 @@ def load_matplotlib() -> Any:
 
 
 def colour(index: int) -> str:
-    """Return a colour for a project: hues that differ from their neighbours, light and dark in turn."""
+    """Return a colour for a project: hues that differ from their neighbours, light and dark in turn; none is near `MISS`."""
     import colorsys
 
-    hue = (index * 0.38196601125) % 1.0
+    hue = 0.07 + 0.85 * ((0.6 + index * 0.38196601125) % 1.0)  # golden section, from blue; red is left out
     red, green, blue = colorsys.hls_to_rgb(hue, (0.42, 0.6)[index % 2], 0.55)
     return f"#{int(red * 255):02x}{int(green * 255):02x}{int(blue * 255):02x}"
 
