@@ -459,7 +459,9 @@ class ClassicClient:
             self.failures[project] = 0
         if host.recorder is not None:
             host.recorder.note(
-                now, "rpc", f"{self.network.names[project]}: asked for {seconds:.3g} s, got {len(sent)} jobs"
+                now,
+                "rpc",
+                f"{self.network.names[project]}: asked for {seconds:.3g} s, jobs sent: {len(sent)}",
             )
         self.outcome = None
         self.must_schedule = True

@@ -352,7 +352,7 @@ class ModernClient:
         if host.recorder is not None:
             asked = ", ".join(f"{k or 'CPU'} {r.seconds:.0f} s" for k, r in requests.items())
             host.recorder.note(
-                now, "rpc", f"{self.network.names[project]}: asked for {asked}, got {len(sent)} jobs"
+                now, "rpc", f"{self.network.names[project]}: asked for {asked}, jobs sent: {len(sent)}"
             )
         self.outlook = None
         self.must_schedule = True

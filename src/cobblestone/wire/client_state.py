@@ -82,7 +82,7 @@ def read_client_state(body: bytes) -> ClientStateSummary:
     try:
         root = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
-        raise RemoteProtocolError(f"the state file is not well-formed: {error}") from error
+        raise RemoteProtocolError(f"the state file is not well-formed: {error.msg}") from error
     if root.tag != "client_state":
         raise RemoteProtocolError(f"the outermost element is <{root.tag}>; a state file has <client_state>")
     host = root.find("host_info")
