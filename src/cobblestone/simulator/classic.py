@@ -458,11 +458,8 @@ class ClassicClient:
         else:
             self.failures[project] = 0
         if host.recorder is not None:
-            host.recorder.note(
-                now,
-                "rpc",
-                f"{self.network.names[project]}: asked for {seconds:.3g} s, jobs sent: {len(sent)}",
-            )
+            text = f"{self.network.names[project]}: asked for {seconds:.3g} s, jobs sent: {len(sent)}"
+            host.recorder.note(now, "rpc", text)
         self.outcome = None
         self.must_schedule = True
         self.must_fetch = True
