@@ -15,6 +15,7 @@ from tests.helpers.volunteers import Volunteers, email, populate
 from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
 from cobblestone.store import interventions
+from cobblestone.store.database import Transaction
 from cobblestone.store.operation import Sample
 
 
@@ -289,3 +290,18 @@ def test_many_samples_are_thinned_and_the_newest_is_kept():
     chosen = thinned(samples)
     assert len(chosen) <= 140
     assert chosen[-1].time == 999
+
+
+def test_the_desk_says_when_older_news_are_not_listed(village: Village):
+    def publish(tx: Transaction) -> None:
+        tx.execute_many(
+            "INSERT INTO news (title, text, time) VALUES (?, '', ?)", [(f"n{n}", float(n)) for n in range(51)]
+        )
+
+    assert "newest 50" not in text_of(village.operator.get("/ops_news.php"))
+    village.world.write(publish)
+    page = text_of(village.operator.get("/ops_news.php"))
+    assert "The newest 50 are listed" in page
+    assert "n50" in page
+    oldest = village.world.value("SELECT id FROM news WHERE title = 'n0'")
+    assert village.operator.get(f"/ops_news.php?id={oldest}").status_code == 200

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 from cobblestone.simulator.paper.reproduce import reproduce
 
 
@@ -25,32 +24,15 @@ def paper_command(
         ),
     ],
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Replicates per point.")] = 10,
-    scheduler: Annotated[
-        str, typer.Option(help="dask://host:port or dask://local instead of this machine's cores.")
-    ] = "",
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; default: one per core.")
-    ] = None,
+    scheduler: Scheduler = "",
+    workers: Workers = None,
     literal: Annotated[
         bool, typer.Option(help="Also follow the simulator of 2007 draw by draw (slow).")
     ] = True,
 ) -> None:
     """Reproduce Tables 1-4 and Figures 1-6 of Kondo, Anderson, McLeod (2007)."""
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with bar:
-        line = bar.add_task("cells", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(line, completed=done, total=total)
-
-        try:
-            report = reproduce(
-                folder, seeds=seeds, scheduler=scheduler, workers=workers, literal=literal, progress=progress
-            )
-        except CobblestoneError as error:
-            typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(2) from error
-        except KeyboardInterrupt:
-            typer.echo(f"interrupted; the same command goes on from what is in {folder}", err=True)
-            raise typer.Exit(130) from None
+    with sweeping("cells", folder) as progress:
+        report = reproduce(
+            folder, seeds=seeds, scheduler=scheduler, workers=workers, literal=literal, progress=progress
+        )
     typer.echo(f"report: {report}")

@@ -48,7 +48,13 @@ class NewsDesk:
         if number is None:
             items = await visit.ctx.store.aread(lambda db: people.list_news(db, limit=LISTED))
             return visit.show(
-                "ops_news.html", http_status=status, items=items, item=None, typed=typed, problems=problems
+                "ops_news.html",
+                http_status=status,
+                items=items,
+                listed=LISTED,
+                item=None,
+                typed=typed,
+                problems=problems,
             )
         item = await visit.ctx.store.aread(lambda db: pages.news_item(db, number))
         if item is None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.paper.cells import (
     BUFFER_SLACKS,
     BUFFERS,
@@ -23,13 +22,11 @@ from cobblestone.simulator.paper.cells import (
     as_task,
     buffer_cell,
     mix_cell,
-    run_cell,
+    run_cells,
     slack_cell,
     variance_cell,
 )
 from cobblestone.simulator.statistics import Estimate, estimate
-from cobblestone.sweep.backends import open_backend
-from cobblestone.sweep.grid import run_grid
 
 #: The paper's four figures of merit; all are best at 0.
 METRICS = ("waste", "idleness", "share_violation", "monotony")
@@ -102,25 +99,13 @@ def compare(
     if not names:
         kinds = "printed mix, tight mix, slack, error, stdev"
         raise ConfigError(f"only = {only!r}: no scenario's name begins so; they begin with {kinds}")
-    folder.mkdir(parents=True, exist_ok=True)
     tasks = {
         _key(name, choice, seed): {**as_task(cells[choice][name], 1), "seeds": [seed]}
         for seed in range(1, seeds + 1)
         for name in reversed(names)  # the long ones are in the front of the set; short ones fill up the end
         for choice in cells
     }
-    backend = open_backend(scheduler, workers=workers)
-    try:
-        results = run_grid(
-            run_cell,
-            tasks,
-            backend=backend,
-            keep=folder / "runs.jsonl",
-            code=code_version(),
-            progress=progress,
-        )
-    finally:
-        backend.close()
+    results = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)
     runs = {key: values[0] for key, values in results.items()}
     return [
         _difference(name, metric, runs, policy, base, seeds)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
+from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import Compatibility, Scenario
+from cobblestone.sweep.backends import open_backend
+from cobblestone.sweep.grid import run_grid
 
 Mode = Literal["corrected", "compatible", "literal", "relative"]
 """``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
@@ -77,6 +81,24 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     policy = PolicyChoice.parse(cell.policy)
     fluid = load_compiled()
     return [asdict(simulate(scenario, policy, seed=seed, fluid=fluid).metrics) for seed in task["seeds"]]
+
+
+def run_cells(
+    tasks: Mapping[str, dict[str, Any]],
+    folder: Path,
+    *,
+    scheduler: str = "",
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[dict[str, float]]]:
+    """Run many cells, by key; each result is kept in ``folder`` as soon as it is there, and used again by the same code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    backend = open_backend(scheduler, workers=workers)
+    keep = folder / "runs.jsonl"
+    try:
+        return run_grid(run_cell, tasks, backend=backend, keep=keep, code=code_version(), progress=progress)
+    finally:
+        backend.close()
 
 
 def as_task(cell: Cell, seeds: int) -> dict[str, Any]:

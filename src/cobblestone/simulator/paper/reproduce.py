@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.paper.cells import (
     ONE_SEED,
     Cell,
@@ -14,14 +13,12 @@ from cobblestone.simulator.paper.cells import (
     as_task,
     figures,
     other_mode,
-    run_cell,
+    run_cells,
 )
 from cobblestone.simulator.paper.draw import draw_figure, write_csv
 from cobblestone.simulator.paper.golden import golden
 from cobblestone.simulator.paper.report import write_report
 from cobblestone.simulator.picture import load_matplotlib
-from cobblestone.sweep.backends import open_backend
-from cobblestone.sweep.grid import run_grid
 
 #: Replicates of cells that no figure shows; they stand in the comparison only.
 SEEDS_BESIDE_FIGURES = 2
@@ -56,7 +53,6 @@ def reproduce(
     ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
     """
     load_matplotlib()  # if it is missing, that is said before the work
-    folder.mkdir(parents=True, exist_ok=True)
     shown = shown_figures()
     cells: dict[str, Cell] = {}
     for figure, _, _ in shown:
@@ -73,18 +69,7 @@ def reproduce(
     # long runs first, so that no core waits at the end
     order = sorted(cells, key=lambda k: -_cost(cells[k], replicates[k]))
     tasks = {f"{key} x{replicates[key]}": as_task(cells[key], replicates[key]) for key in order}
-    backend = open_backend(scheduler, workers=workers)
-    try:
-        kept = run_grid(
-            run_cell,
-            tasks,
-            backend=backend,
-            keep=folder / "runs.jsonl",
-            code=code_version(),
-            progress=progress,
-        )
-    finally:
-        backend.close()
+    kept = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)
     results = {key.rpartition(" x")[0]: runs for key, runs in kept.items()}
     pictures: list[tuple[Figure, str]] = []
     for figure, mode, name in shown:
