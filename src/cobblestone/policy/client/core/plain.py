@@ -1,0 +1,103 @@
+"""Events, instructions and state as plain dictionaries, lists, texts and numbers, and back: for JSON and databases.
+
+Numbers that JSON does not know (infinite ones) become texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.core.events import EVENTS, Event
+
+T = TypeVar("T")
+Plain = dict[str, Any]  # Any: what JSON can hold
+_INFINITE = (float("inf"), float("-inf"))
+
+
+def event_to_plain(event: Event) -> Plain:
+    """Return an event as a dictionary that names its kind."""
+    return {"event": type(event).__name__, **to_plain(event)}
+
+
+def event_from_plain(plain: Mapping[str, Any]) -> Event:
+    """Return the event.  Raises :class:`ConfigError` if it is none of ours."""
+    kind = EVENTS.get(str(plain.get("event")))
+    if kind is None:
+        raise ConfigError(f"{plain.get('event')!r} is not an event; there are {', '.join(EVENTS)}")
+    return from_plain(kind, {key: each for key, each in plain.items() if key != "event"})
+
+
+def to_plain(thing: Any) -> Any:
+    """Return a value of ours as JSON knows it."""
+    if isinstance(thing, float) and thing in _INFINITE:
+        return str(thing)
+    if dataclasses.is_dataclass(thing):
+        return {f.name: to_plain(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
+    if isinstance(thing, Mapping):
+        pairs = cast("Mapping[Any, Any]", thing)
+        return {str(key): to_plain(each) for key, each in pairs.items()}
+    if isinstance(thing, list | tuple | set | frozenset):
+        items = cast("Iterable[Any]", thing)
+        return [to_plain(each) for each in (sorted(items) if isinstance(thing, set | frozenset) else items)]
+    return thing
+
+
+def from_plain(kind: type[T], plain: Any) -> T:
+    """Return the value of type ``kind`` that :func:`to_plain` made ``plain`` of.
+
+    Raises :class:`ConfigError` naming what does not fit.
+    """
+    try:
+        return cast("T", _restore(kind, plain))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigError(f"this is not a stored {kind.__name__}: {error}") from error
+
+
+def _restore(kind: Any, plain: Any) -> Any:
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [each for each in arguments if each is not type(None)]
+        if plain is None and len(kinds) < len(arguments):
+            return None
+        return _restore(kinds[0], plain) if len(kinds) == 1 else _checked(tuple(kinds), plain)
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(cast("type", kind))
+        unknown = plain.keys() - hints.keys()
+        if unknown:
+            raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+        return cast("type", kind)(**{key: _restore(hints[key], each) for key, each in plain.items()})
+    if origin is None:
+        if isinstance(kind, type) and issubclass(kind, tuple):
+            hints = _hints(cast("type", kind)).values()
+            return cast("Any", kind)(*(_restore(hint, each) for hint, each in zip(hints, plain, strict=True)))
+        return float(plain) if kind is float else _checked(kind, plain)
+    if origin is tuple:
+        each_kind = [arguments[0]] * len(plain) if arguments[-1] is Ellipsis else arguments
+        return tuple(_restore(a, each) for a, each in zip(each_kind, plain, strict=True))
+    if issubclass(origin, Mapping):
+        return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in plain.items()}
+    return origin(_restore(arguments[0], each) for each in plain)
+
+
+def _checked(kind: Any, plain: Any) -> Any:
+    if not isinstance(plain, kind):
+        raise TypeError(f"{plain!r:.80} is not possible here")
+    return plain
+
+
+def _key(kind: Any, key: str) -> Any:
+    return kind(key)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the fields, in their order."""
+    hints = typing.get_type_hints(kind)
+    return {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.ClassVar}

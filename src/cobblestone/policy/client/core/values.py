@@ -1,0 +1,156 @@
+"""What the core is told of projects, jobs, devices, preferences and permissions.
+
+Times are seconds since any fixed moment, durations seconds, sizes bytes.  Device types are names such as ``NVIDIA``; the
+CPU is the empty name.  Identities are texts that the driver chooses: a project's master URL, a job's name made unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import NamedTuple
+
+from cobblestone.domain.values import value
+
+CPU = ""
+
+
+@value(kw_only=True)
+class GpuExclusion:
+    """GPU instances that a project, or one app of it, may not use."""
+
+    gpu: str
+    instance: int | None = None  #: None = all of the type
+    app: str = ""  #: empty = all apps
+
+
+@value(kw_only=True)
+class ProjectDescription:
+    """A project as the volunteer has attached and limited it."""
+
+    id: str
+    share: float = 100.0  #: 0 = a backup project, asked only for idle devices
+    supplies: tuple[str, ...] = (CPU,)  #: device types for which it may have apps
+    forbidden: tuple[
+        str, ...
+    ] = ()  #: device types for which preferences or the account manager take no work from it
+    priority_group: int = 0  #: projects of a higher group come first, whatever their shares
+    no_new_work: bool = False
+    suspended: bool = False
+    non_cpu_intensive: bool = False  #: it has such jobs only: one of them is kept
+    dont_use_dcf: bool = False  #: the project corrects its estimates itself
+    max_concurrent: int = 0  #: 0 = no limit
+    app_max_concurrent: Mapping[str, int] = field(default_factory=dict[str, int])
+    gpu_exclusions: tuple[GpuExclusion, ...] = ()
+
+
+@value(kw_only=True)
+class JobDescription:
+    """A job as the project sent it."""
+
+    id: str
+    project: str
+    app: str = "app"
+    version: str = (
+        ""  #: app version: number, platform and plan class, in any form; estimates are learned per version
+    )
+    cpus: float = 1.0  #: CPUs used, may be a fraction
+    gpu: str = CPU  #: GPU type used
+    gpus: float = 0.0  #: instances of it, may be a fraction
+    estimate: (
+        float  #: elapsed seconds by the project's estimate: size / speed of the app version, uncorrected
+    )
+    received: float
+    deadline: float  #: report deadline
+    memory_bound: float = 0.0
+    strict_memory_bound: bool = False  #: never take it to need less than its bound
+    exact_fraction: bool = False  #: the app vouches for the fractions done that it reports
+    non_cpu_intensive: bool = False
+    sporadic: bool = False  #: computes when it likes; holds a place in memory only
+    needs_network: bool = False
+    ready: bool = True  #: its files are here
+    report_immediately: bool = False
+
+
+class Reading(NamedTuple):
+    """What a running app has last said, and what the system measures of it."""
+
+    job: str
+    elapsed: float  #: seconds it has run since its beginning, without those lost by a restart
+    fraction_done: float | None = None  #: as reported by the app; None = it says nothing
+    checkpointed_at: float | None = None  #: when it last saved its state; None = not in this run
+    working_set: float = 0.0  #: bytes, smoothed
+    swap: float = 0.0
+    cpu_time: float | None = None  #: CPU seconds; None = as ``elapsed``
+
+
+@value(kw_only=True)
+class Gpu:
+    """GPUs of one type."""
+
+    name: str
+    count: int = 1
+    peak_flops: float = 1e12  #: of one instance
+    suspended: tuple[int, ...] = ()  #: instances that the volunteer has switched off
+
+
+@value(kw_only=True)
+class HostDevices:
+    """The devices of the host."""
+
+    ncpus: int = 1
+    cpu_flops: float = 1e9  #: of one CPU
+    gpus: tuple[Gpu, ...] = ()
+
+
+@value(kw_only=True)
+class SchedulingPreferences:
+    """The volunteer's preferences that policies look at."""
+
+    buffer_min: float = 8640.0  #: seconds of work below which work is fetched
+    buffer_additional: float = 21600.0
+    slice_seconds: float = 3600.0
+    connection_interval: float = 0.0  #: contacts lie at least so far apart
+    rec_half_life: float = 10 * 86400.0
+    leave_in_memory: bool = True  #: preempted tasks stay in memory
+    may_give_up: bool = False  #: jobs that cannot be in time may be given up, by the policy's rule
+    fetch_on_update: bool = False  #: ask for work in every contact that the volunteer asks for
+    fetch_minimal_work: bool = False  #: one job per device at a time
+    report_at_once: bool = False
+
+
+@value(kw_only=True)
+class Permission:
+    """What the volunteer's preferences and the state of the computer allow now.
+
+    The codes name the reason of a suspension (``user_active``, ``battery``, ...); empty = allowed.
+    """
+
+    cpu: str = ""
+    gpu: str = ""
+    network: str = ""
+    ncpus: int | None = None  #: CPUs that may be used; None = all
+    throttle: float = 1.0  #: part of the time for which tasks run
+    ram_bytes: float | None = None  #: for all tasks together; None = no limit
+    swap_bytes: float | None = None
+    leave_in_memory: bool | None = None  #: overrules the preference for the time being
+    cpu_ends: float | None = None  #: when computing will be suspended, if that is known
+    network_ends: float | None = None
+
+
+class WorkRequest(NamedTuple):
+    """What is asked of a project for one device type."""
+
+    seconds: float  #: instance-seconds of work
+    instances: float = 0.0  #: instances that are idle or to be kept busy
+    delay: float = 0.0  #: seconds until a job sent now could start
+
+
+class QueuedWork(NamedTuple):
+    """A job in progress, as a server that checks deadlines is told of it."""
+
+    job: str
+    report_deadline: float
+    remaining: float  #: seconds, as estimated
+    gpu: str = CPU
+    cpus: float = 1.0
