@@ -15,9 +15,10 @@ from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-SOURCE = Path(__file__).parents[1] / "src" / "cobblestone" / "server"
-LOCALES = SOURCE / "locales"
-DISPATCH = SOURCE.parent / "policy" / "dispatch"
+PACKAGE = Path(__file__).parents[1] / "src" / "cobblestone"
+SERVICES = [PACKAGE / "server", PACKAGE / "service"]
+LOCALES = PACKAGE / "service" / "locales"
+DISPATCH = PACKAGE / "policy" / "dispatch"
 SENTENCES = {"reason": (2,), "_note": None, "_ask": None}
 """What holds sentences of the dispatch policy, which volunteers read: the place of the sentence, if it is not the first."""
 METHODS = [("**.py", "python"), ("**.html", "jinja2"), ("**.txt", "jinja2")]
@@ -32,7 +33,7 @@ FIXED_DATE = datetime(2026, 1, 1, tzinfo=UTC)  # so that a catalogue changes onl
 def extract() -> Catalog:
     """All texts of the program."""
     found = Catalog(charset="utf-8")
-    of_pages = extract_from_dir(SOURCE, METHODS, OPTIONS)
+    of_pages = [text for service in SERVICES for text in extract_from_dir(service, METHODS, OPTIONS)]
     of_dispatch = extract_from_dir(DISPATCH, METHODS, OPTIONS, keywords=SENTENCES)
     for file, _line, message, comments, context in [*of_pages, *of_dispatch]:
         found.add(message, locations=[(file, 0)], auto_comments=comments, context=context)

@@ -19,14 +19,17 @@ from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.ids import AppId, AppVersionId, UserId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+from cobblestone.ops.durable_files import write_private
 from cobblestone.ops.settings import settings_template
-from cobblestone.server.context import ServerContext
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.transitioner import Transitioner
-from cobblestone.server.project import ProjectFolder, write_private
 from cobblestone.server.run import open_project
-from cobblestone.store import apps, batches, files, hosts, keys, people, tokens
-from cobblestone.store.database import Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.store.catalog import apps, keys
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts, tokens, users
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import batches, files
 from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
 
 T = TypeVar("T")
@@ -190,9 +193,9 @@ def _add_volunteers(ctx: ServerContext, *, hosts_per_user: int) -> list[Voluntee
 
     def add(tx: Transaction, number: int) -> list[Volunteer]:
         authenticator = f"{number:032x}"
-        user = people.create_user(
+        user = users.create_user(
             tx,
-            people.NewUser(
+            users.NewUser(
                 name=f"user {number}",
                 email_addr=f"user{number}@example.org",
                 passwd_hash="x",

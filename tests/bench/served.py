@@ -19,7 +19,7 @@ from tests.bench import load
 from tests.bench.load import Counts, Plan, Volunteer
 from tests.bench.project import BenchProject
 
-from cobblestone.store.database import Database, Store
+from cobblestone.store.engine.database import Database, Store
 
 START_SECONDS = 60.0
 DRAIN_SECONDS = 120.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.store import batches
-from cobblestone.store.batches import NewJob
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import NewJob
 from cobblestone.wire.signatures import encode_private_key
 
 ROUNDS = 3

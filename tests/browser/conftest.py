@@ -20,13 +20,15 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server import operations, rollout
+from cobblestone.server.accounts.account_daemon import AppCreditFollower
 from cobblestone.server.app import create_app
-from cobblestone.server.daemons.accounts import AppCreditFollower
-from cobblestone.server.daemons.watcher import Watcher
-from cobblestone.store import apps, interventions
-from cobblestone.store.audit import Actor
-from cobblestone.store.database import Transaction
+from cobblestone.server.operation import interventions as operations
+from cobblestone.server.operation import rollout
+from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import interventions
+from cobblestone.store.operation.audit import Actor
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [

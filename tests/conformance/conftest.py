@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import empty_database
 
-from cobblestone.store.database import Store
+from cobblestone.store.engine.database import Store
 
 DATABASES = ("sqlite", "postgresql")
 

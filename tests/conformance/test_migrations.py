@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store import people
-from cobblestone.store.database import Store
-from cobblestone.store.schema import metadata
-from cobblestone.store.sqlite import open_plain
-from cobblestone.store.upgrade import current_revision, head_revision, upgrade
+from cobblestone.store.engine.database import Store
+from cobblestone.store.engine.sqlite import open_plain
+from cobblestone.store.people import users
+from cobblestone.store.schema.tables import metadata
+from cobblestone.store.schema.upgrade import current_revision, head_revision, upgrade
 
 
 def structure(path: Path) -> dict[tuple[str, str], object]:
@@ -128,7 +128,7 @@ def test_ids_are_never_used_twice(tmp_path: Path):
     path = tmp_path / "project.sqlite"
     upgrade(path)
     store = Store(path, readers=1)
-    first = store.write(lambda tx: people.add_news(tx, "a", "b", now=1.0))
+    first = store.write(lambda tx: users.add_news(tx, "a", "b", now=1.0))
     store.write(lambda tx: tx.execute("DELETE FROM news"))
-    assert store.write(lambda tx: people.add_news(tx, "a", "b", now=1.0)) > first
+    assert store.write(lambda tx: users.add_news(tx, "a", "b", now=1.0)) > first
     store.close()

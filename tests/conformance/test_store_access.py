@@ -8,9 +8,11 @@ import pytest
 from tests.helpers.store_content import NOW
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.store import keys, replies, tokens
-from cobblestone.store.database import Store
-from cobblestone.store.tokens import ApiToken, Scope
+from cobblestone.store.catalog import keys
+from cobblestone.store.engine.database import Store
+from cobblestone.store.operation import replies
+from cobblestone.store.people import tokens
+from cobblestone.store.people.tokens import ApiToken, Scope
 
 
 def make(store: Store, secret: str = "cob_secret", **options: Any) -> ApiToken:

@@ -11,8 +11,9 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import InputSlot, JobForm
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.store import apps, files
-from cobblestone.store.database import Store
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work import files
 
 FULL = App(
     id=AppId(0),

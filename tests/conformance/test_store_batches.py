@@ -8,9 +8,10 @@ from tests.helpers.store_content import NOW, add_app, add_file, add_jobs, as_inp
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.states import BatchState, WorkunitError
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.store import batches, files, lifecycle, work
-from cobblestone.store.batches import NewJob
-from cobblestone.store.database import Store, Transaction
+from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.work import batches, files, lifecycle
+from cobblestone.store.work import rows as work
+from cobblestone.store.work.batches import NewJob
 
 
 def wakes_of(store: Store) -> list[set[str]]:

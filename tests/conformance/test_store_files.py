@@ -7,8 +7,8 @@ import pytest
 from tests.helpers.store_content import NOW, add_file
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.store import files
-from cobblestone.store.database import Store
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work import files
 
 
 def refs_of(store: Store, name: str) -> int:
@@ -155,7 +155,7 @@ def test_adding_a_file_that_is_being_deleted_waits_for_the_deletion(
     def deletion_finishes(seconds: float) -> None:
         files.delete_unused(store, tmp_path / "download", before=NOW + 1)
 
-    monkeypatch.setattr("cobblestone.store.files.time.sleep", deletion_finishes)
+    monkeypatch.setattr("cobblestone.store.work.files.time.sleep", deletion_finishes)
     assert add_file(store, tmp_path, b"x").name == name
     assert place(tmp_path, name).read_bytes() == b"x"
 

@@ -12,10 +12,13 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.policy.rollout import RolloutPlan, RolloutState, begin_rollout
-from cobblestone.server.doctor import CHECKS
-from cobblestone.store import apps, audit, batches, interventions, operation, replies, soundness
-from cobblestone.store.audit import Actor
-from cobblestone.store.database import Store, Transaction
+from cobblestone.server.operation.doctor import CHECKS
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.operation import audit, interventions, invariants, replies
+from cobblestone.store.operation import figures as operation
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.work import batches
 
 ANN = Actor(name="user:1 Ann", origin="web 127.0.0.1")
 
@@ -129,28 +132,30 @@ def test_things_are_found_blocked_and_tried_again(filled: Store):
 
 def test_every_question_of_the_doctor_is_understood(filled: Store):
     for find in (
-        soundness.handed_to_one_host,
-        soundness.workunit_states,
-        soundness.credited_once,
-        soundness.assimilated_once,
-        soundness.finite_numbers,
-        soundness.orphans,
+        invariants.handed_to_one_host,
+        invariants.workunit_states,
+        invariants.credited_once,
+        invariants.assimilated_once,
+        invariants.finite_numbers,
+        invariants.orphans,
     ):
         list(filled.read(lambda db, find=find: list(find(db))))
-    assert [item.target for item in filled.read(lambda db: list(soundness.credited_once(db)))] == ["result 1"]
-    assert filled.read(soundness.needed_files) == {}
-    assert filled.write(soundness.recount_references) == 0
-    assert filled.write(soundness.remove_orphans) == filled.write(soundness.forget_wrong_records) == 0
-    filled.write(lambda tx: soundness.recount_batch(tx, 1))
-    filled.write(lambda tx: soundness.set_statement_figure(tx, "host", 1, "total", 7.0))
+    assert [item.target for item in filled.read(lambda db: list(invariants.credited_once(db)))] == [
+        "result 1"
+    ]
+    assert filled.read(invariants.needed_files) == {}
+    assert filled.write(invariants.recount_references) == 0
+    assert filled.write(invariants.remove_orphans) == filled.write(invariants.forget_wrong_records) == 0
+    filled.write(lambda tx: invariants.recount_batch(tx, 1))
+    filled.write(lambda tx: invariants.set_statement_figure(tx, "host", 1, "total", 7.0))
     assert filled.read(lambda db: db.value("SELECT total_credit FROM host")) == 7.0
-    assert filled.write(lambda tx: soundness.look_again(tx, [1, 2], now=0.5)) == 2
+    assert filled.write(lambda tx: invariants.look_again(tx, [1, 2], now=0.5)) == 2
     assert len(CHECKS) > 12
 
 
 def test_a_database_that_flushes_is_found_durable(store: Store, location: Path | str):
     if isinstance(location, str):  # the server of these tests does not flush, to be quick
-        found = store.read(lambda db: [each.text for each in soundness.durability_of_server(db)])
+        found = store.read(lambda db: [each.text for each in invariants.durability_of_server(db)])
         assert all("a power cut could lose" in text for text in found)
     else:
-        assert store.read(lambda db: list(soundness.durability(db))) == []
+        assert store.read(lambda db: list(invariants.durability(db))) == []

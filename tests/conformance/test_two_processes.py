@@ -13,11 +13,13 @@ from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
 
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
-from cobblestone.store import batches, credit, hosts, lifecycle, people
-from cobblestone.store.batches import NewJob
-from cobblestone.store.candidates import CandidateQueue
-from cobblestone.store.crew import EVERYBODY, SHARDS, Crew
-from cobblestone.store.database import Store, Transaction
+from cobblestone.store.credit import ledger
+from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.engine.process_group import EVERYBODY, SHARDS, Crew
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import batches, lifecycle
+from cobblestone.store.work.batches import NewJob
+from cobblestone.store.work.candidates import CandidateQueue
 
 ROLES = ("validator", "purger")
 
@@ -51,9 +53,9 @@ def at_once(stores: list[Store], operation: Callable[[Store, int], object]) -> l
 
 def add_people(tx: Transaction, n: int) -> None:
     for number in range(1, n + 1):
-        people.create_user(
+        users.create_user(
             tx,
-            people.NewUser(
+            users.NewUser(
                 name=f"u{number}",
                 email_addr=f"u{number}@example.org",
                 passwd_hash="x",
@@ -66,8 +68,8 @@ def add_people(tx: Transaction, n: int) -> None:
         hosts.create_host(tx, UserId(number), host_cpid=f"{number:032x}", venue="", now=NOW)
 
 
-def entry(result: int, owner: int) -> credit.CreditEntry:
-    return credit.CreditEntry(
+def entry(result: int, owner: int) -> ledger.CreditEntry:
+    return ledger.CreditEntry(
         result_id=ResultId(result),
         workunit_id=WorkunitId(result),
         host_id=HostId(owner),
@@ -90,7 +92,7 @@ def test_credit_of_two_validators_adds_up(stores: list[Store]):
             first = 1 + (number * rounds + each) * n_owners
             order = range(n_owners) if number else reversed(range(n_owners))
             entries = [entry(first + owner, owner + 1) for owner in order]
-            store.write(lambda tx, entries=entries: credit.grant(tx, entries, now=NOW))
+            store.write(lambda tx, entries=entries: ledger.grant(tx, entries, now=NOW))
 
     at_once(stores, grant)
     for table in ("host", "user_account"):
@@ -103,7 +105,7 @@ def test_a_result_is_credited_once_whoever_tries(stores: list[Store]):
     granted = at_once(
         stores,
         lambda store, _: sum(
-            store.write(lambda tx, n=n: credit.grant(tx, [entry(n, 1)], now=NOW)) for n in range(1, 30)
+            store.write(lambda tx, n=n: ledger.grant(tx, [entry(n, 1)], now=NOW)) for n in range(1, 30)
         ),
     )
     assert sum(granted) == 29  # type: ignore[arg-type]

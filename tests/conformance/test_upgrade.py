@@ -14,10 +14,10 @@ import pytest
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store import people
-from cobblestone.store.database import Store
-from cobblestone.store.snapshot import fill_database
-from cobblestone.store.upgrade import MIGRATIONS, current_revision, upgrade
+from cobblestone.store.engine.database import Store
+from cobblestone.store.people import users
+from cobblestone.store.schema.snapshot import fill_database
+from cobblestone.store.schema.upgrade import MIGRATIONS, current_revision, upgrade
 
 STEP = """
 import time
@@ -38,7 +38,7 @@ def upgrade():
 
 def steps(folder: Path, then: str) -> Path:
     """The project's migrations and one more."""
-    from cobblestone.store.upgrade import head_revision
+    from cobblestone.store.schema.upgrade import head_revision
 
     target = folder / "migrations"
     shutil.rmtree(target, ignore_errors=True)
@@ -53,7 +53,7 @@ def database(tmp_path: Path) -> Path:
     path = tmp_path / "project.sqlite"
     upgrade(path)
     store = Store(path, readers=1)
-    store.write(lambda tx: people.add_news(tx, "as it was", "text", now=1.0))
+    store.write(lambda tx: users.add_news(tx, "as it was", "text", now=1.0))
     store.close()
     return path
 
@@ -93,7 +93,7 @@ def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database:
     slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
-        "import sys; from pathlib import Path; from cobblestone.store.upgrade import upgrade;"
+        "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
         " upgrade(Path(sys.argv[1]), migrations=Path(sys.argv[2]))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(database), str(slow)])
@@ -111,7 +111,7 @@ def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database:
 def test_what_stands_in_the_log_of_a_killed_server_is_upgraded_too(database: Path, tmp_path: Path):
     program = (
         "import os, sys; from pathlib import Path; from cobblestone.store import people;"
-        " from cobblestone.store.database import Store; store = Store(Path(sys.argv[1]), readers=1);"
+        " from cobblestone.store.engine.database import Store; store = Store(Path(sys.argv[1]), readers=1);"
         " store.write(lambda tx: people.add_news(tx, 'in the log', 'text', now=2.0)); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(database)], check=False)
@@ -139,7 +139,7 @@ def address(postgres: PostgresServer) -> str:
     where = postgres.empty_database()
     upgrade(where)
     store = Store(where, readers=1)
-    store.write(lambda tx: people.add_news(tx, "as it was", "text", now=1.0))
+    store.write(lambda tx: users.add_news(tx, "as it was", "text", now=1.0))
     store.close()
     return where
 
@@ -182,7 +182,7 @@ def test_on_postgresql_there_is_no_upgrade_without_a_backup_unless_wanted(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     before = content_at(address)
-    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreError, match=r"No upgrade without a backup: pg_dump is not installed"):
         upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path)
@@ -198,7 +198,7 @@ def test_on_postgresql_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it
     slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
-        "import sys; from pathlib import Path; from cobblestone.store.upgrade import upgrade;"
+        "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
         " upgrade(sys.argv[1], migrations=Path(sys.argv[2]), keep=Path(sys.argv[3]))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, address, str(slow), str(tmp_path)])

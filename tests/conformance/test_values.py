@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.database import Database, Store, Transaction
+from cobblestone.store.engine.database import Database, Store, Transaction
 
 SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
 IDS = "SELECT id FROM news WHERE id IN (??) ORDER BY id"
@@ -148,7 +148,7 @@ def test_rows_that_only_a_key_is_filled_in_for_change_each_for_itself(filled: St
 def test_statements_beyond_what_a_connection_keeps_prepared_lose_nothing(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("cobblestone.store.postgres_connection.MAX_PREPARED", 3)
+    monkeypatch.setattr("cobblestone.store.engine.postgres_connection.MAX_PREPARED", 3)
 
     def change(tx: Transaction, turn: int) -> None:
         # Different statements that nobody waits for, then some that are counted.

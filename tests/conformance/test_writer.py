@@ -12,16 +12,16 @@ import pytest
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.store import people
-from cobblestone.store.database import Store, Transaction
+from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.people import users
 
 
 def add(store: Store, title: str) -> Future[Any]:
-    return store._writer.submit(lambda tx: people.add_news(tx, title, "text", now=1.0))
+    return store._writer.submit(lambda tx: users.add_news(tx, title, "text", now=1.0))
 
 
 def titles(store: Store) -> list[str]:
-    return [item.title for item in store.read(people.list_news)]
+    return [item.title for item in store.read(users.list_news)]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def other(location: Path | str, store: Store) -> Iterator[Store]:
 
 def test_writes_that_arrive_together_fail_alone(store: Store):
     def fail(tx: Transaction) -> None:
-        people.add_news(tx, "lost", "text", now=1.0)
+        users.add_news(tx, "lost", "text", now=1.0)
         raise ValueError("mine")
 
     gate = threading.Event()
@@ -59,13 +59,13 @@ def test_memory_hears_of_what_was_undone(store: Store):
 
 def test_a_read_cannot_write(store: Store):
     with pytest.raises((StoreError, Exception), match=r"read.?only"):
-        store.read(lambda db: people.add_news(Transaction(db._connection), "no", "text", now=1.0))
+        store.read(lambda db: users.add_news(Transaction(db._connection), "no", "text", now=1.0))
     assert titles(store) == []
 
 
 def test_texts_of_strangers_do_not_stop_a_write(store: Store):
-    store.write(lambda tx: people.add_news(tx, "nul \0 inside, and 日本語", "?'%s %%", now=1.0))
-    item = store.read(people.list_news)[0]
+    store.write(lambda tx: users.add_news(tx, "nul \0 inside, and 日本語", "?'%s %%", now=1.0))
+    item = store.read(users.list_news)[0]
     assert item.title.replace("\0", "") == "nul  inside, and 日本語"
     assert item.text == "?'%s %%"
 
@@ -73,7 +73,7 @@ def test_texts_of_strangers_do_not_stop_a_write(store: Store):
 @pytest.mark.parametrize("location", ["postgresql"], indirect=True)
 def test_of_two_that_lock_crosswise_one_tries_again(store: Store, other: Store):
     first, second = store.write(
-        lambda tx: [people.add_news(tx, name, "0", now=1.0) for name in ("one", "two")]
+        lambda tx: [users.add_news(tx, name, "0", now=1.0) for name in ("one", "two")]
     )
     meet = threading.Barrier(2)
     tries: list[int] = []
@@ -92,7 +92,7 @@ def test_of_two_that_lock_crosswise_one_tries_again(store: Store, other: Store):
     for future in futures:
         future.result(30)
     assert len(tries) > 2, "they did not meet"
-    assert {"".join(sorted(item.text)) for item in store.read(people.list_news)} == {"0ab"}
+    assert {"".join(sorted(item.text)) for item in store.read(users.list_news)} == {"0ab"}
 
 
 @pytest.mark.parametrize("location", ["postgresql"], indirect=True)
@@ -147,7 +147,7 @@ def test_what_is_wrong_with_an_address_is_said(postgres: PostgresServer, tmp_pat
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch):
     import sys
 
-    monkeypatch.delitem(sys.modules, "cobblestone.store.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "cobblestone.store.engine.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=r"pip install 'cobblestone\[postgres\]'"):
         Store("postgresql://host/x")

@@ -20,7 +20,7 @@ from tests.helpers.nginx import Nginx
 import cobblestone
 from cobblestone.demo.stock_client import StockClient, free_port
 from cobblestone.sdk import Batch, Project
-from cobblestone.store.database import Store
+from cobblestone.store.engine.database import Store
 from cobblestone.wire.identity import passwd_hash
 
 PASSWORD = "a long password"

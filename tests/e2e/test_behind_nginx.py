@@ -17,8 +17,8 @@ from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.ops.settings import parse_settings
-from cobblestone.server.units import first_port, plan_processes, unit_files
-from cobblestone.store.database import Store
+from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
+from cobblestone.store.engine.database import Store
 
 MB = 10**6
 VISITOR = "127.0.0.9"  # an address of this machine that is not the proxy's

@@ -17,8 +17,8 @@ from tests.helpers.project_world import SimHost, World
 from tests.helpers.server_process import Server
 
 from cobblestone.demo.stock_client import free_port
-from cobblestone.store.database import Store
-from cobblestone.store.uploads import output_content, outputs_of_results
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work.uploads import output_content, outputs_of_results
 
 ROUNDS = 5
 N_JOBS = 240

@@ -17,7 +17,7 @@ from tests.helpers.project_world import SimHost
 from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
-from cobblestone.store.database import Store
+from cobblestone.store.engine.database import Store
 
 ROUNDS = 12
 N_JOBS = 120

@@ -13,9 +13,10 @@ from tests.helpers.project_world import SimHost, World
 
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.lifecycle.states import check_invariants
-from cobblestone.server.recompute import recompute
-from cobblestone.store import apps, lifecycle
-from cobblestone.store.database import Store
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work import lifecycle
 from cobblestone.wire.scheduler_request import MsgFromHost
 
 

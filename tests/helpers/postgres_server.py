@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from cobblestone.store.upgrade import head_revision, upgrade
+from cobblestone.store.schema.upgrade import head_revision, upgrade
 
 #: Deletes all rows of the project; ids begin at 1 again.
 EMPTY = """

@@ -26,17 +26,19 @@ from cobblestone.domain.apps import ANY_PLATFORM, App, AppDispatch, AppFile, App
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules
+from cobblestone.ops.durable_files import write_private
 from cobblestone.ops.settings import settings_template
 from cobblestone.server.app import create_app
+from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.server.project import ProjectFolder, write_private
 from cobblestone.server.run import open_project
-from cobblestone.store import apps, batches, files, keys
-from cobblestone.store.upgrade import upgrade
+from cobblestone.store.catalog import apps, keys
+from cobblestone.store.schema.upgrade import upgrade
+from cobblestone.store.work import batches, files
 from cobblestone.wire.host_report import HostInfo
 from cobblestone.wire.scheduler_request import (
     MsgFromHost,

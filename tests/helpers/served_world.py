@@ -13,7 +13,7 @@ from tests.helpers.project_world import World
 from cobblestone.sdk import Project
 from cobblestone.sdk.connection import Connection
 from cobblestone.server.app import create_app
-from cobblestone.store import tokens
+from cobblestone.store.people import tokens
 from cobblestone.wire.signatures import encode_private_key
 
 
@@ -107,7 +107,7 @@ class Volunteers:
     def _input_of(self, result_name: str) -> tuple[str, bytes]:
         import msgspec
 
-        from cobblestone.store.files import place_of
+        from cobblestone.store.work.files import place_of
 
         label, inputs = self._world.query(
             "SELECT w.label, w.input_files FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?",

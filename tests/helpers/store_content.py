@@ -8,10 +8,11 @@ from cobblestone.domain.apps import App, AppFile, AppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.work import InputFile, OutputSpec
-from cobblestone.store import apps, batches, files
-from cobblestone.store.batches import Batch, NewJob
-from cobblestone.store.database import Store
-from cobblestone.store.files import StoredFile
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work import batches, files
+from cobblestone.store.work.batches import Batch, NewJob
+from cobblestone.store.work.files import StoredFile
 
 NOW = 1_800_000_000.0
 

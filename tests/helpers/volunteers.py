@@ -16,7 +16,9 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.ids import HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits
-from cobblestone.store import apps, credit, people
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
+from cobblestone.store.people import users
 
 DAY = 86400.0
 PASSWORD = "secret"
@@ -53,9 +55,9 @@ def populate(world: World, rng: random.Random) -> Volunteers:
         for name in keys
     }
     team = world.write(
-        lambda tx: people.create_team(tx, "Sunny Side Up", UserId(user_ids["ada"]), now=world.now)
+        lambda tx: users.create_team(tx, "Sunny Side Up", UserId(user_ids["ada"]), now=world.now)
     )
-    world.write(lambda tx: people.join_team(tx, UserId(user_ids["bruno"]), TeamId(team.id)))
+    world.write(lambda tx: users.join_team(tx, UserId(user_ids["bruno"]), TeamId(team.id)))
     world.write(
         lambda tx: tx.execute("UPDATE user_account SET show_hosts = 0 WHERE id = ?", (user_ids["dora"],))
     )
@@ -77,7 +79,7 @@ def populate(world: World, rng: random.Random) -> Volunteers:
         host.rpc()
     earn(world, user_ids, hosts, rng)
     world.write(
-        lambda tx: people.add_news(
+        lambda tx: users.add_news(
             tx,
             "The first spectrum is complete",
             "All 309 years of sunspot numbers are done. The peak at eleven years stands out clearly; thank you!\n\n"
@@ -86,7 +88,7 @@ def populate(world: World, rng: random.Random) -> Volunteers:
         )
     )
     world.write(
-        lambda tx: people.add_news(
+        lambda tx: users.add_news(
             tx,
             "Short pause on Sunday",
             "The server moves to a larger disk. Your computers will wait for it by themselves.",
@@ -104,13 +106,13 @@ def earn(world: World, user_ids: dict[str, int], hosts: dict[str, SimHost], rng:
     number = 1_000_000
     owners = list(user_ids.values())
     for day in range(35):
-        entries: list[credit.CreditEntry] = []
+        entries: list[ledger.CreditEntry] = []
         for owner, host, scale in zip(owners, hosts.values(), (1.0, 2.4, 0.2, 1.3), strict=True):
             for _ in range(rng.randrange(0, 5)):
                 number += 1
                 amount = scale * rng.uniform(20, 90)
                 entries.append(
-                    credit.CreditEntry(
+                    ledger.CreditEntry(
                         result_id=ResultId(number),
                         workunit_id=WorkunitId(number),
                         host_id=HostId(host.id),
@@ -128,8 +130,8 @@ def earn(world: World, user_ids: dict[str, int], hosts: dict[str, SimHost], rng:
     world.now = start + 35 * DAY
 
 
-def grant_at(entries: list[credit.CreditEntry], now: float) -> Callable[[Any], int]:
-    return lambda tx: credit.grant(tx, entries, now=now)
+def grant_at(entries: list[ledger.CreditEntry], now: float) -> Callable[[Any], int]:
+    return lambda tx: ledger.grant(tx, entries, now=now)
 
 
 def work_through(world: World, hosts: dict[str, SimHost]) -> dict[str, int]:

@@ -10,8 +10,9 @@ from tests.helpers.project_world import PLATFORM, SimHost, World, succeeded
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits, OutputSpec
-from cobblestone.server.recompute import recompute
-from cobblestone.store import apps, credit
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
 from cobblestone.wire.host_report import CoprocRequest
 from cobblestone.wire.scheduler_request import ClientAppVersion
 
@@ -79,7 +80,7 @@ def test_credit_follows_the_rules_for_the_anonymous_platform(world: World):
     for _ in range(12):
         world.now += 5000
         compute(world, host, elapsed=4000.0)
-    entries = world.ctx.store.read(lambda db: list(credit.ledger(db)))
+    entries = world.ctx.store.read(lambda db: list(ledger.ledger(db)))
     estimate = E * 0.8 / 432e9
     assert [line.granted for line in entries[:10]] == pytest.approx([estimate] * 10)
     assert "anonymous_estimate" in {each["code"] for each in entries[0].reasons}

@@ -15,11 +15,19 @@ from tests.helpers.project_world import World
 from cobblestone.domain.backups import KeysInBackup
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.work import InputFile
-from cobblestone.server.backup import BackupWish, Manifest, make_backup, restore_backup, verify_backup
-from cobblestone.server.project import ProjectFolder
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.operation.backup import (
+    BackupWish,
+    Manifest,
+    make_backup,
+    restore_backup,
+    verify_backup,
+)
 from cobblestone.server.run import open_project
-from cobblestone.store import files, people, postgres_dump
-from cobblestone.store.files import place_of
+from cobblestone.store.people import users
+from cobblestone.store.schema import postgres_dump
+from cobblestone.store.work import files
+from cobblestone.store.work.files import place_of
 
 pytestmark = pytest.mark.both_databases
 
@@ -108,7 +116,7 @@ def test_a_backup_under_load_holds_every_file_that_its_rows_need(
             try:
                 stored = world.store_file(f"f{number}", f"content {number}".encode())
                 world.write(lambda tx, name=stored.name: files.add_references(tx, {name: 1}))
-                world.write(lambda tx: people.add_news(tx, "news", "text " * 200, now=1.0))
+                world.write(lambda tx: users.add_news(tx, "news", "text " * 200, now=1.0))
             except BaseException as error:  # noqa: BLE001  # shown by the assertion below
                 problems.append(error)
                 return
@@ -253,7 +261,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 ):
     old = tmp_path / "bin"
     old.mkdir()
-    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(old))
     with pytest.raises(StoreError, match=r"pg_dump is not installed.*apt install postgresql-client-"):
         make_backup(on_postgres.ctx.folder, tmp_path / "copy")
@@ -267,7 +275,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 
 def test_the_tool_nearest_to_the_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("cobblestone.store.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
     for version in (14, 16, 18):
         tool = tmp_path / str(version) / "bin" / "pg_restore"
         tool.parent.mkdir(parents=True)

@@ -12,8 +12,9 @@ from tests.helpers.project_world import SimHost, World, failed, plain, succeeded
 
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.lifecycle.states import check_invariants
-from cobblestone.server.recompute import recompute
-from cobblestone.store import apps, lifecycle
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.catalog import apps
+from cobblestone.store.work import lifecycle
 from cobblestone.wire.scheduler_request import ReportedResult
 
 DAY = 86_400.0

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from cobblestone.cli import run_command
-from cobblestone.server.project import ProjectFolder
-from cobblestone.store.database import Store
-from cobblestone.store.lifecycle import mark_assimilated, views
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work.lifecycle import mark_assimilated, views
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def test_a_taken_port_is_avoided_and_said(cli: Cli, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        monkeypatch.setattr("cobblestone.server.creation.DEFAULT_PORT", port)
+        monkeypatch.setattr("cobblestone.server.operation.create_project.DEFAULT_PORT", port)
         assert f"Port {port} is taken" in cli("project create sky").err
         assert "listens on port" in cli(f"project create other --port {port}").err
 

@@ -12,10 +12,10 @@ from tests.helpers.project_world import World, succeeded
 
 from cobblestone.cli import run_command
 from cobblestone.domain.work import OutputSpec
-from cobblestone.server.project import write_private
-from cobblestone.store import apps
-from cobblestone.store.database import Store
-from cobblestone.store.tokens import Scope, create_token, new_secret
+from cobblestone.ops.durable_files import write_private
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Store
+from cobblestone.store.people.tokens import Scope, create_token, new_secret
 
 Run = Callable[..., tuple[int, str]]
 

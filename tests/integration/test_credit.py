@@ -17,14 +17,16 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
-from cobblestone.server.daemons.scales import update_scales
+from cobblestone.server.credit.audit_report import Proof
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.credit.trickle_daemon import TrickleCredit
+from cobblestone.server.credit.version_scales import update_scales
 from cobblestone.server.daemons.statistics import StatisticsUpdater
-from cobblestone.server.daemons.trickle_credit import TrickleCredit
-from cobblestone.server.proof import Proof
-from cobblestone.server.recompute import recompute
-from cobblestone.store import apps, credit, people
-from cobblestone.store.credit import LedgerLine
-from cobblestone.store.tokens import Scope, create_token, new_secret
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger as credit
+from cobblestone.store.credit.ledger import LedgerLine
+from cobblestone.store.people import users
+from cobblestone.store.people.tokens import Scope, create_token, new_secret
 from cobblestone.wire.scheduler_request import MsgFromHost
 
 pytestmark = pytest.mark.both_databases
@@ -157,7 +159,7 @@ def test_every_system_leaves_books_that_can_be_proven(world: World, system: str)
     app = an_app(world, system, quorum=2, fixed_credit=7.5)
     world.add_jobs(app, n=6)
     alice, bob = a_host(world), a_host(world, "bob", p_ncpus=2)
-    world.write(lambda tx: people.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
     for round_ in range(6):
         for host in (alice, bob):
             if not host.held:
@@ -454,7 +456,7 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
     )
     world.add_jobs(app)
     hosts = [a_host(world, name) for name in ("alice", "bob", "carol")]
-    world.write(lambda tx: people.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
+    world.write(lambda tx: users.create_team(tx, "Rats", 1, now=world.now))  # type: ignore[arg-type]
     for host in hosts[:2]:
         host.rpc(ask=1)
     liar = next(iter(hosts[0].held))

@@ -15,9 +15,10 @@ from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules, Target
 from cobblestone.policy.dispatch.quota import wasted_at_most
-from cobblestone.server.explaining import explain_host, explain_result, explain_workunit
-from cobblestone.store import apps, people, tokens
-from cobblestone.store.tokens import Scope
+from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
+from cobblestone.store.catalog import apps
+from cobblestone.store.people import tokens, users
+from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.preferences import write_project_preferences
 from cobblestone.wire.scheduler_request import InProgressResult, StickyFile
 
@@ -28,7 +29,7 @@ APPLE = {"p_vendor": "Apple", "p_model": "Apple M2", "os_name": "Darwin"}
 
 def prefer(world: World, user_id: int, preferences: ProjectPreferences, **venues: ProjectPreferences) -> None:
     text = write_project_preferences(preferences, venues=venues)
-    world.write(lambda tx: people.set_project_preferences(tx, UserId(user_id), text))
+    world.write(lambda tx: users.set_project_preferences(tx, UserId(user_id), text))
 
 
 def app_names(host: SimHost) -> list[str]:
@@ -200,7 +201,7 @@ def test_a_job_for_one_host_user_or_team_is_sent_there_first_and_nowhere_else(wo
     alice, bob, carol = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob", "carol"))
     for host in (alice, bob, carol):
         host.rpc()
-    team = world.write(lambda tx: people.create_team(tx, "Team", UserId(3), now=world.now))
+    team = world.write(lambda tx: users.create_team(tx, "Team", UserId(3), now=world.now))
     wanted = {
         alice: world.add_jobs(app, target=Target(host_id=HostId(alice.id))),
         bob: world.add_jobs(app, target=Target(user_id=UserId(2))),
@@ -215,8 +216,8 @@ def test_a_job_for_one_host_user_or_team_is_sent_there_first_and_nowhere_else(wo
 
 
 def test_targeted_jobs_are_found_behind_more_jobs_than_memory_holds(world: World, monkeypatch):
-    monkeypatch.setattr("cobblestone.store.candidates.PAGE", 5)
-    monkeypatch.setattr("cobblestone.store.candidates.MAX_HELD", 10)
+    monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 5)
+    monkeypatch.setattr("cobblestone.store.work.candidates.MAX_HELD", 10)
     app = world.add_app()
     world.add_jobs(app, n=40)
     host = world.host(world.user("alice"), p_ncpus=1)
@@ -417,7 +418,7 @@ def test_a_host_without_python_gets_no_more_such_tasks_until_its_owner_says_it_i
     world.now += 86400
     host.rpc(ask=1e6)
     assert host.new_results() == []
-    from cobblestone.store import hosts
+    from cobblestone.store.people import hosts
 
     world.write(lambda tx: hosts.forgive(tx, HostId(host.id), now=world.now))
     host.rpc(ask=1)

@@ -12,10 +12,10 @@ from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.domain.work import InputFile
-from cobblestone.server import doctor
-from cobblestone.server.doctor import CHECKS
-from cobblestone.store.audit import Actor
-from cobblestone.store.files import place_of
+from cobblestone.server.operation import doctor
+from cobblestone.server.operation.doctor import CHECKS
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.work.files import place_of
 from cobblestone.wire.signatures import encode_private_key, generate_key
 
 ACTOR = Actor(name="token:1 tester", origin="test")

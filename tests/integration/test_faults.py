@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.project_world import SimHost, World, post_upload
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.server.recompute import recompute
+from cobblestone.server.credit.ledger_audit import recompute
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from tests.helpers.project_world import World
 
 from cobblestone.cli.status import status_lines
 from cobblestone.sdk import models
-from cobblestone.server.context import ServerContext
-from cobblestone.server.heartbeat import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
-from cobblestone.server.roles import ALL_ROLES, Role
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.roles import ALL_ROLES, Role
+from cobblestone.server.operation.processes import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
 from cobblestone.server.run import open_project
 from cobblestone.server.web.status import ProjectStatus
 from cobblestone.wire.project_pages import DaemonState

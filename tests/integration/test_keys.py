@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.project_world import World
 
-from cobblestone.store import apps, keys
+from cobblestone.store.catalog import apps, keys
 from cobblestone.wire.signatures import (
     decode_public_key,
     encode_public_key,

@@ -15,9 +15,9 @@ from tests.helpers.project_world import World
 from cobblestone.ops.logging import configure_logging
 from cobblestone.ops.metrics import METRICS
 from cobblestone.server.daemons.loop import run_daemon
-from cobblestone.server.daemons.watcher import Watcher
-from cobblestone.server.health import DaemonBeat, DaemonHealth
-from cobblestone.store.operation import samples
+from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.service.health import DaemonBeat, DaemonHealth
+from cobblestone.store.operation.figures import samples
 
 
 def metrics(world: World) -> dict[str, float]:

@@ -17,13 +17,14 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.ops.settings import load_settings
-from cobblestone.server import moving
-from cobblestone.server.moving import move_project, with_database
-from cobblestone.server.recompute import recompute
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.operation import move_to_postgres
+from cobblestone.server.operation.move_to_postgres import move_project, with_database
 from cobblestone.server.run import open_project
-from cobblestone.store import move, people
-from cobblestone.store.schema import metadata
-from cobblestone.store.upgrade import upgrade
+from cobblestone.store.people import users
+from cobblestone.store.schema import copy_to_postgres
+from cobblestone.store.schema.tables import metadata
+from cobblestone.store.schema.upgrade import upgrade
 
 
 def silent(name: str, done: int, total: int) -> None:
@@ -40,9 +41,9 @@ def a_life(world: World) -> None:
         host.rpc(reports=[host.finish(first, b"\0\1\2 same"), host.finish(second, os.urandom(100))])
         del third
     world.settle()
-    world.write(lambda tx: people.add_news(tx, "nul \0 and \\N", "line\nline\ttab", now=1.5))
+    world.write(lambda tx: users.add_news(tx, "nul \0 and \\N", "line\nline\ttab", now=1.5))
     world.write(lambda tx: tx.execute("DELETE FROM news WHERE id > 999"))
-    last = world.write(lambda tx: people.add_news(tx, "gone", "", now=2.0))
+    last = world.write(lambda tx: users.add_news(tx, "gone", "", now=2.0))
     world.write(lambda tx: tx.execute("DELETE FROM news WHERE id = ?", (last,)))
 
 
@@ -71,10 +72,13 @@ def test_every_row_arrives_and_the_project_goes_on(project: Path, postgres: Post
     assert load_settings(project).database.url == address
     with open_project(project) as ctx:
         assert ctx.store.read(recompute).differences == []
-        assert ctx.store.read(people.list_news)[0].title == "nul  and \\N"
-        assert ctx.store.write(lambda tx: people.add_news(tx, "next", "", now=3.0)) == 3, "ids go on"
+        assert ctx.store.read(users.list_news)[0].title == "nul  and \\N"
+        assert ctx.store.write(lambda tx: users.add_news(tx, "next", "", now=3.0)) == 3, "ids go on"
         assert (
-            ctx.store.read(lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = ?", (move.MARK,))) == 0
+            ctx.store.read(
+                lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = ?", (copy_to_postgres.MARK,))
+            )
+            == 0
         )
 
 
@@ -101,13 +105,13 @@ def test_what_arrives_differently_is_noticed(
     project: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ):
     address = postgres.empty_database()
-    stream = move._stream
+    stream = copy_to_postgres._stream
 
     def damaged(connection: Any, query: bytes) -> Iterator[tuple[Any, ...]]:
         for row in stream(connection, query):
             yield (*row[:-1], 7) if b"FROM host" in query else row
 
-    monkeypatch.setattr(move, "_stream", damaged)
+    monkeypatch.setattr(copy_to_postgres, "_stream", damaged)
     with pytest.raises(StoreError, match="copy of host differs"):
         move_project(project, address, progress=silent)
     assert postgres.execute("SELECT COUNT(*) FROM host", database=address.split("/")[3].split("?")[0]) == [
@@ -135,7 +139,7 @@ def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServe
     refused(lambda: move_project(project, strange, progress=silent), r"not empty: it has 1 tables \(mine\)")
     refused(lambda: move_project(project, "mysql://x/y", progress=silent), "no PostgreSQL database")
     half = postgres.empty_database()
-    move._prepare(tmp_path / "another.sqlite", half)
+    copy_to_postgres._prepare(tmp_path / "another.sqlite", half)
     refused(lambda: move_project(project, half, progress=silent), "beginning of another project")
 
 
@@ -163,8 +167,8 @@ def test_only_the_address_changes_in_the_settings(before: str, after: str):
 
 
 def test_settings_with_a_password_are_private(tmp_path: Path):
-    assert moving.settings_mode(tmp_path / "x", "postgresql://u:p@h/d") == 0o600
-    assert moving.settings_mode(tmp_path / "x", "postgresql://u@h/d") == 0o644
+    assert move_to_postgres.settings_mode(tmp_path / "x", "postgresql://u:p@h/d") == 0o600
+    assert move_to_postgres.settings_mode(tmp_path / "x", "postgresql://u@h/d") == 0o644
 
 
 def command(*words: str | Path) -> subprocess.CompletedProcess[str]:

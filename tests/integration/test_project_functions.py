@@ -103,7 +103,7 @@ def test_the_assimilator_gets_every_answer_with_its_files(world: World):
 
 
 def test_the_assimilator_hears_of_failures_too(world: World):
-    from cobblestone.store import batches
+    from cobblestone.store.work import batches
 
     (world.ctx.folder.root / "merge.py").write_text(
         "def assimilate(workunit):\n"

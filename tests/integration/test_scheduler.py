@@ -8,7 +8,8 @@ import pytest
 from tests.helpers.project_world import World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
-from cobblestone.store import messages, people
+from cobblestone.store.people import users
+from cobblestone.store.work import messages
 from cobblestone.wire.scheduler_request import MsgFromHost, ReportedFile
 
 pytestmark = pytest.mark.both_databases
@@ -244,7 +245,7 @@ def test_another_platform_is_told_so(world: World):
 
 
 def test_a_cancelled_job_is_aborted_on_its_host(world: World):
-    from cobblestone.store import batches
+    from cobblestone.store.work import batches
 
     batch = world.add_jobs(world.add_app())
     host = world.host(world.user("alice"))
@@ -274,7 +275,7 @@ def test_a_failing_host_soon_gets_one_job_a_day(make_world):
 
 def test_a_blocked_host_gets_no_work_but_may_report(world: World):
     from cobblestone.domain.ids import HostId
-    from cobblestone.store import hosts
+    from cobblestone.store.people import hosts
 
     world.add_jobs(world.add_app(), n=2)
     host = world.host(world.user("alice"))
@@ -329,7 +330,7 @@ def test_preferences_changed_on_the_site_reach_the_client_once(world: World):
     host = world.host(world.user("alice"))
     host.rpc()
     text = "<global_preferences>\n<mod_time>1800000001</mod_time>\n<max_ncpus_pct>50</max_ncpus_pct>\n</global_preferences>"
-    world.write(lambda tx: people.set_global_preferences(tx, UserId(1), text, 1800000001.0))
+    world.write(lambda tx: users.set_global_preferences(tx, UserId(1), text, 1800000001.0))
     assert host.rpc().path("global_preferences").get("max_ncpus_pct") == "50"
 
 

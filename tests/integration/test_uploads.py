@@ -21,8 +21,8 @@ from tests.helpers.project_world import URL, SimHost, World, file_size, post_upl
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.server.app import create_app
 from cobblestone.server.run import open_project
-from cobblestone.store.files import fan_out, place_of
-from cobblestone.store.uploads import output_content, outputs_of_results
+from cobblestone.store.work.files import fan_out, place_of
+from cobblestone.store.work.uploads import output_content, outputs_of_results
 from cobblestone.wire.signatures import upload_signature
 
 pytestmark = pytest.mark.both_databases
@@ -253,7 +253,7 @@ def test_input_files_go_when_the_job_is_done_and_the_grace_is_over(make_world):
 
 
 def test_the_answer_of_a_batch_stays_until_the_batch_is_retired(world: World):
-    from cobblestone.store import batches
+    from cobblestone.store.work import batches
 
     batch = world.add_jobs(world.add_app(quorum=2))
     for user in ("alice", "bob"):
@@ -270,7 +270,7 @@ def test_the_answer_of_a_batch_stays_until_the_batch_is_retired(world: World):
 
 
 def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
-    from cobblestone.store import archive, batches
+    from cobblestone.store.work import archive, batches
 
     world = make_world(files={"purge_after": 50})
     batch = world.add_jobs(world.add_app())

@@ -16,10 +16,10 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
-from cobblestone.policy.one_time_password import one_time_password, time_step
-from cobblestone.server.daemons.accounts import AccountKeeper
-from cobblestone.server.mailer import Mailer, outbox
-from cobblestone.store import mails
+from cobblestone.server.accounts.account_daemon import AccountKeeper
+from cobblestone.server.operation.mailer import Mailer, outbox
+from cobblestone.service.one_time_password import one_time_password, time_step
+from cobblestone.store.people import mails
 
 NEW_PASSWORD = "a longer secret"
 

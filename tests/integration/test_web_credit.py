@@ -14,7 +14,8 @@ from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.web.wording import credit
-from cobblestone.store import credit_history, people
+from cobblestone.store.credit import credit_history
+from cobblestone.store.people import users
 
 DAY = 86400.0
 
@@ -24,8 +25,8 @@ def earned(world: World) -> World:
     """Ada and Bruno, in one team; both have earned, Ada on three days."""
     app = world.add_app()
     ada, bruno = world.user("ada"), world.user("bruno")
-    world.write(lambda tx: people.create_team(tx, "Sunny", UserId(1), now=world.now))
-    world.write(lambda tx: people.join_team(tx, UserId(2), TeamId(1)))
+    world.write(lambda tx: users.create_team(tx, "Sunny", UserId(1), now=world.now))
+    world.write(lambda tx: users.join_team(tx, UserId(2), TeamId(1)))
     hosts = [world.host(ada), world.host(bruno)]
     for host, hours in ((hosts[0], 5), (hosts[0], 9), (hosts[1], 2), (hosts[0], 20), (hosts[0], 21)):
         world.now += hours * 3600

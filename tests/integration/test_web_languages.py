@@ -6,7 +6,7 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.store import interventions
+from cobblestone.store.operation import interventions
 
 NOTHING = {
     "en": "The project has no applications yet. Nothing is wrong with this computer.",

@@ -12,11 +12,11 @@ from tests.helpers.project_world import URL, World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import Volunteers, email, populate
 
-from cobblestone.server.daemons.watcher import Watcher
+from cobblestone.server.operation.alert_daemon import Watcher
 from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
-from cobblestone.store import interventions
-from cobblestone.store.database import Transaction
-from cobblestone.store.operation import Sample
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import interventions
+from cobblestone.store.operation.figures import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,14 @@ from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.states import Outcome, ServerState, ValidateState
-from cobblestone.store import apps, hosts, pages, people, work
-from cobblestone.store.app_credit import Owner
-from cobblestone.store.credit_history import CreditOwner, ledger_marks
-from cobblestone.store.database import Database
-from cobblestone.store.pages import Order, TaskOwner, TaskState, task_state
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.credit_history import CreditOwner, ledger_marks
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import Order, TaskOwner, TaskState, task_state
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import rows as work
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -149,7 +152,7 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
     world.write(lambda tx: apps.update_app(tx, replace(app, user_friendly_name=HOSTILE)))
     world.add_jobs(app)
     key = world.user("ada")
-    world.write(lambda tx: people.create_team(tx, HOSTILE, UserId(1), now=world.now))
+    world.write(lambda tx: users.create_team(tx, HOSTILE, UserId(1), now=world.now))
     world.write(
         lambda tx: tx.execute(
             "UPDATE user_account SET name = ?, country = ?, url = ?",
@@ -157,7 +160,7 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
         )
     )
     world.write(lambda tx: tx.execute("UPDATE team SET description = ?, url = ?", (HOSTILE, "javascript:1")))
-    world.write(lambda tx: people.add_news(tx, HOSTILE, HOSTILE, now=world.now))
+    world.write(lambda tx: users.add_news(tx, HOSTILE, HOSTILE, now=world.now))
     host = world.host(key, domain_name=HOSTILE, p_vendor=HOSTILE, p_model=HOSTILE, os_name=HOSTILE)
     host.rpc(ask=1000.0)
     world.write(lambda tx: hosts.set_blocked(tx, HostId(1), HOSTILE))
@@ -232,10 +235,10 @@ def test_programs_get_a_short_line_for_an_unknown_address(world: World) -> None:
 def test_a_mistake_of_the_server_becomes_a_page_and_a_log_line(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(db: Database, *, limit: int = 20) -> list[people.NewsItem]:
+    def broken(db: Database, *, limit: int = 20) -> list[users.NewsItem]:
         raise RuntimeError("disk on fire")
 
-    monkeypatch.setattr(people, "list_news", broken)
+    monkeypatch.setattr(users, "list_news", broken)
     answer = world.get("/news.php")
     assert answer.status_code == 500
     assert "The project's server made a mistake" in text_of(answer)
@@ -296,7 +299,7 @@ def test_filters_and_words_agree_on_every_state(world: World) -> None:
     owner = TaskOwner(user_id=UserId(1))
     results = [work.result_from(row) for row in world.query(f"SELECT {work.RESULT_COLUMNS} FROM result")]
     expected = {state: sum(task_state(result) == state for result in results) for state in TaskState}
-    counts = world.ctx.store.read(lambda db: pages.count_tasks(db, owner))
+    counts = world.ctx.store.read(lambda db: page_queries.count_tasks(db, owner))
     assert counts == expected
     for state in TaskState:
         listed = every_task(world, owner, state)
@@ -305,21 +308,21 @@ def test_filters_and_words_agree_on_every_state(world: World) -> None:
     assert len(every_task(world, owner, None)) == len(STATES)
 
 
-def every_task(world: World, owner: TaskOwner, state: TaskState | None) -> list[pages.TaskRow]:
-    found: list[pages.TaskRow] = []
+def every_task(world: World, owner: TaskOwner, state: TaskState | None) -> list[page_queries.TaskRow]:
+    found: list[page_queries.TaskRow] = []
     for _page in range(20):
         before = found[-1].result.id if found else None
         rows = list_page(world, owner, state, before)
-        found += rows[: pages.PAGE_SIZE]
-        if len(rows) <= pages.PAGE_SIZE:
+        found += rows[: page_queries.PAGE_SIZE]
+        if len(rows) <= page_queries.PAGE_SIZE:
             return found
     raise AssertionError("the list does not end")
 
 
 def list_page(
     world: World, owner: TaskOwner, state: TaskState | None, before: int | None
-) -> list[pages.TaskRow]:
-    return world.ctx.store.read(lambda db: pages.list_tasks(db, owner, state=state, before=before))
+) -> list[page_queries.TaskRow]:
+    return world.ctx.store.read(lambda db: page_queries.list_tasks(db, owner, state=state, before=before))
 
 
 @pytest.mark.parametrize(
@@ -336,7 +339,7 @@ def test_the_new_ones_of_a_day_are_counted_from_ids_with_gaps(world: World, ages
             ],
         )
     )
-    counts = world.ctx.store.read(lambda db: pages.project_counts(db, now=world.now))
+    counts = world.ctx.store.read(lambda db: page_queries.project_counts(db, now=world.now))
     assert counts.users_new == sum(age < 1 for age in ages)
     assert counts.users == len(ages)
 
@@ -345,23 +348,23 @@ def cost(world: World) -> dict[str, int]:
     """Steps of SQLite's machine, in hundreds, for what each page reads."""
     ada, host = TaskOwner(user_id=UserId(1)), TaskOwner(host_id=HostId(1))
     reads: dict[str, Callable[[Database], object]] = {
-        "project": lambda db: pages.project_counts(db, now=world.now),
-        "task": lambda db: pages.task(db, 1),
-        "workunit": lambda db: pages.tasks_of_workunit(db, WorkunitId(1)),
-        "outcomes": lambda db: pages.outcomes_by_version(db, AppId(1)),
-        "host": lambda db: pages.version_records(db, HostId(1)),
+        "project": lambda db: page_queries.project_counts(db, now=world.now),
+        "task": lambda db: page_queries.task(db, 1),
+        "workunit": lambda db: page_queries.tasks_of_workunit(db, WorkunitId(1)),
+        "outcomes": lambda db: page_queries.outcomes_by_version(db, AppId(1)),
+        "host": lambda db: page_queries.version_records(db, HostId(1)),
     }
     for name, owner in (("user's", ada), ("host's", host)):
-        reads[f"{name} counts"] = lambda db, owner=owner: pages.count_tasks(db, owner)
+        reads[f"{name} counts"] = lambda db, owner=owner: page_queries.count_tasks(db, owner)
         for state in (None, *TaskState):
-            reads[f"{name} {state}"] = lambda db, owner=owner, state=state: pages.list_tasks(
+            reads[f"{name} {state}"] = lambda db, owner=owner, state=state: page_queries.list_tasks(
                 db, owner, state=state
             )
     for kind in Owner:
         for order in Order:
             for app_id in (None, 1):
                 reads[f"top {kind} {order} {app_id}"] = lambda db, kind=kind, order=order, app_id=app_id: (
-                    pages.top(db, kind, order, page=0, app_id=app_id)
+                    page_queries.top(db, kind, order, page=0, app_id=app_id)
                 )
     for owner in (CreditOwner("user", 1), CreditOwner("host", 1), CreditOwner("team", 1)):
         reads[f"credit of {owner}"] = lambda db, owner=owner: ledger_marks(db, owner, since=0.0)

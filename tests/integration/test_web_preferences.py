@@ -9,7 +9,7 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.server.daemons.accounts import AppCreditFollower
+from cobblestone.server.accounts.account_daemon import AppCreditFollower
 from cobblestone.wire.volunteer_preferences import read_computing, read_project
 
 

@@ -16,10 +16,10 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from cobblestone.server.account_rpc import Accounts
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
 from cobblestone.server.web import web_routes
-from cobblestone.store import people
+from cobblestone.store.people import users
 
 
 def posting_routes(world: World) -> list[str]:
@@ -30,7 +30,7 @@ def posting_routes(world: World) -> list[str]:
 def test_every_form_that_changes_something_needs_the_token_of_its_session(world: World) -> None:
     world.user("ada")
     world.write(lambda tx: tx.execute("UPDATE user_account SET role = 'operator'"))
-    world.write(lambda tx: people.create_team(tx, "Sunny", people.UserId(1), now=world.now))
+    world.write(lambda tx: users.create_team(tx, "Sunny", users.UserId(1), now=world.now))
     world.host(world.value("SELECT authenticator FROM user_account")).rpc()
     tables = ("user_account", "team", "host", "api_token", "mail", "one_time_code")
     before = [world.query(f"SELECT * FROM {table}") for table in tables]

@@ -11,7 +11,7 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.ids import UserId
-from cobblestone.store import people
+from cobblestone.store.people import users
 
 NEW = {"user_name": "Eve", "email_addr": "Eve@Example.org", "passwd": "long enough"}
 
@@ -137,7 +137,7 @@ def test_a_new_password_ends_all_sessions(world: World) -> None:
     world.user("ada")
     visitor = Visitor(world).log_in("ada")
     world.write(
-        lambda tx: people.set_password(
+        lambda tx: users.set_password(
             tx, UserId(1), passwd_hash="x", authenticator="f" * 32, weak_authenticator="1_f"
         )
     )

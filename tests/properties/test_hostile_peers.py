@@ -15,8 +15,8 @@ from tests.helpers.wire_captures import scheduler_requests
 from tests.helpers.wire_requests import written_request
 
 from cobblestone.policy.lifecycle.states import check_invariants
-from cobblestone.server.recompute import recompute
-from cobblestone.store import lifecycle
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.work import lifecycle
 
 SCHEDULER = "/cgi-bin/cgi"
 UPLOADS = "/cgi-bin/file_upload_handler"

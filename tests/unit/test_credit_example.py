@@ -13,9 +13,10 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.credit.system import Claim
-from cobblestone.server.daemons import granting
-from cobblestone.server.recompute import recompute
-from cobblestone.store import apps, credit
+from cobblestone.server.credit import systems
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "credit_system"
 
@@ -31,20 +32,20 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (metadata / "entry_points.txt").write_text(f"[cobblestone.credit_systems]\n{section}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLE / "src"))
-    granting.find_system.cache_clear()
+    systems.find_system.cache_clear()
     yield
-    granting.find_system.cache_clear()
+    systems.find_system.cache_clear()
     sys.modules.pop("joules", None)
 
 
 def test_an_unknown_system_is_refused_with_the_list():
     with pytest.raises(ConfigError, match=r"no such system; known are .*benchmark.*creditnew"):
-        granting.find_system("no-such")
+        systems.find_system("no-such")
 
 
 def test_the_installed_system_is_found_and_listed(installed: None):
-    assert "joules" in granting.system_names()
-    system = granting.find_system("joules")
+    assert "joules" in systems.system_names()
+    system = systems.find_system("joules")
     assert system.name == "joules"
     assert isinstance(system.grant([], None, None).credits, tuple)  # type: ignore[arg-type]
     assert system.grant([Claim(amount=2.0), Claim(amount=1.0)], None, None).credits == (1.0, 1.0)  # type: ignore[arg-type]
@@ -61,7 +62,7 @@ def test_a_project_grants_by_it_and_can_prove_it(installed: None, tmp_path: Path
         world.now += 4000
         host.rpc(reports=[replace(succeeded(next(iter(host.held))), final_cpu_time=3600.0)])
         world.settle()
-        (entry,) = world.ctx.store.read(lambda db: list(credit.ledger(db)))
+        (entry,) = world.ctx.store.read(lambda db: list(ledger.ledger(db)))
         assert (entry.system, entry.granted) == ("joules", pytest.approx(0.01))
         assert {"energy", "least_energy"} <= {each["code"] for each in entry.reasons}
         assert world.ctx.store.read(recompute).agrees

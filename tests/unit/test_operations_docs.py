@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cobblestone.ops.metrics import METRICS, Metrics
-from cobblestone.server import watch
-from cobblestone.server.doctor import CHECKS
+from cobblestone.server.operation import alerts
+from cobblestone.server.operation.doctor import CHECKS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 ROWS = [line for line in TEXT.splitlines() if line.startswith("| `")]
@@ -55,6 +55,6 @@ def test_every_check_of_the_doctor_is_documented():
     assert first_cells("|".join(CHECKS)) == set(CHECKS)
 
 
-@pytest.mark.parametrize("code", sorted(set(re.findall(r'code="(\w+)"', Path(watch.__file__).read_text()))))
+@pytest.mark.parametrize("code", sorted(set(re.findall(r'code="(\w+)"', Path(alerts.__file__).read_text()))))
 def test_every_warning_is_documented(code: str):
     assert f"`{code}`" in TEXT

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.apps import PlanClass
 from cobblestone.domain.errors import ConfigError
-from cobblestone.server.plan_classes import TEMPLATE, load_plan_classes, parse_plan_classes
+from cobblestone.server.core.plan_classes import TEMPLATE, load_plan_classes, parse_plan_classes
 
 
 def test_plan_classes_are_read_by_name(tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.server.rate_limits import Bucket, limit_key
+from cobblestone.service.http.rate_limits import Bucket, limit_key
 
 
 def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:

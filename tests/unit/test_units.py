@@ -8,8 +8,8 @@ import pytest
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.settings import Settings, parse_settings
-from cobblestone.server.roles import ALL_ROLES, Role, parse_roles
-from cobblestone.server.units import first_port, plan_processes, unit_files
+from cobblestone.server.core.roles import ALL_ROLES, Role, parse_roles
+from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
 
 
 def settings(url: str = "https://sky.example.org/", database: str = "postgresql://u@h/d") -> Settings:

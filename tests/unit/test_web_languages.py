@@ -10,8 +10,8 @@ from tools import messages
 
 from cobblestone.domain.reasons import reason
 from cobblestone.policy.dispatch.explain import Code, explain
-from cobblestone.server import languages
 from cobblestone.server.web import wording
+from cobblestone.service import languages
 
 PLACEHOLDER = re.compile(r"%\(\w+\)0?\d*[a-z]|%%|\{\w*\}")
 

@@ -38,8 +38,8 @@ def query(
 ) -> None:
     """Ask the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
     from cobblestone.domain.errors import ConfigError
-    from cobblestone.server.project import ProjectFolder
-    from cobblestone.store import archive
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.store.work import archive
 
     folder = ProjectFolder(local_folder(project))
     try:

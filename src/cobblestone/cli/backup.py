@@ -14,7 +14,7 @@ from cobblestone.cli.output import error_console, size, when
 from cobblestone.domain.backups import KeysInBackup
 
 if TYPE_CHECKING:
-    from cobblestone.server.backup import Manifest, Report
+    from cobblestone.server.operation.backup import Manifest, Report
 
 
 def register(root: typer.Typer) -> None:
@@ -37,8 +37,8 @@ def backup(
     quiet: QuietOption = False,
 ) -> None:
     """Back up a project, running or not, and check the copy."""
-    from cobblestone.server.backup import BackupWish, make_backup, verify_backup
-    from cobblestone.server.project import ProjectFolder
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.operation.backup import BackupWish, make_backup, verify_backup
 
     folder = ProjectFolder(local_folder(project))
     with _progress(quiet or json) as report:
@@ -70,7 +70,7 @@ def restore(
     quiet: QuietOption = False,
 ) -> None:
     """Make a project folder from a backup; every file is checked first."""
-    from cobblestone.server.backup import restore_backup, verify_backup
+    from cobblestone.server.operation.backup import restore_backup, verify_backup
 
     if check == (target is not None):
         raise typer.BadParameter("give the folder to restore into, or --check")

@@ -35,8 +35,8 @@ def show(
 @commands.command("check")
 def check(project: ProjectOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Check settings and plan classes; says what is wrong and what to do."""
-    from cobblestone.server.plan_classes import load_plan_classes
-    from cobblestone.server.project import ProjectFolder
+    from cobblestone.server.core.plan_classes import load_plan_classes
+    from cobblestone.server.core.project import ProjectFolder
 
     folder = local_folder(project)
     ProjectFolder(folder).settings()

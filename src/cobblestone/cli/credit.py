@@ -161,7 +161,7 @@ def replay(
     from cobblestone.credit_lab.report import replayed, summary, write_grants
     from cobblestone.policy.credit.cobblestone import CreditUnit
     from cobblestone.policy.credit.trickle import TrickleRules
-    from cobblestone.server.daemons.granting import find_system
+    from cobblestone.server.credit.systems import find_system
 
     known = find_system(system)
     options = ReplayOptions(
@@ -212,7 +212,7 @@ def compare(
     from cobblestone.credit_lab.comparison import COMPARED, compare
     from cobblestone.credit_lab.comparison_picture import check_picture, draw_comparison
     from cobblestone.credit_lab.population import PopulationOptions
-    from cobblestone.server.daemons.granting import find_system
+    from cobblestone.server.credit.systems import find_system
 
     options = PopulationOptions(
         hosts=hosts, jobs=jobs, cheaters=cheaters, estimate_error=estimate_error, seed=seed

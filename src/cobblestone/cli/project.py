@@ -11,7 +11,7 @@ import typer
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 
 if TYPE_CHECKING:
-    from cobblestone.server.creation import CreatedProject
+    from cobblestone.server.operation.create_project import CreatedProject
 
 commands = Commands(
     no_args_is_help=True, help="Make a project, move it to PostgreSQL, write files for systemd."
@@ -55,7 +55,12 @@ def create(
     quiet: QuietOption = False,
 ) -> None:
     """Make a project: settings, keys, database, and a token for you."""
-    from cobblestone.server.creation import DEFAULT_PORT, NewProject, create_project, port_is_free
+    from cobblestone.server.operation.create_project import (
+        DEFAULT_PORT,
+        NewProject,
+        create_project,
+        port_is_free,
+    )
 
     key = _public_key(offline_key)
     wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)
@@ -133,7 +138,7 @@ def move(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from cobblestone.cli.output import error_console
-    from cobblestone.server.moving import move_project
+    from cobblestone.server.operation.move_to_postgres import move_project
 
     columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = error_console()
@@ -198,8 +203,9 @@ def units(
     quiet: QuietOption = False,
 ) -> None:
     """Write systemd units, one per process, and nginx's part where several serve."""
-    from cobblestone.server.project import ProjectFolder, write_durably
-    from cobblestone.server.units import first_port, plan_processes, unit_files
+    from cobblestone.ops.durable_files import write_durably
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
 
     root = folder.resolve()
     settings = ProjectFolder(root).settings()

@@ -32,7 +32,7 @@ def restart(
     quiet: QuietOption = False,
 ) -> None:
     """Restart the project's server without a failed request: for new settings, or a new version of cobblestone."""
-    from cobblestone.server.project import ProjectFolder
+    from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.run import check_start
 
     folder = ProjectFolder(local_folder(project))

@@ -38,9 +38,9 @@ def run(
     """Run the project's server until Ctrl-C."""
     from cobblestone.cli.output import print_error
     from cobblestone.ops.logging import configure_logging
-    from cobblestone.server.context import ServerContext
-    from cobblestone.server.project import ProjectFolder
-    from cobblestone.server.roles import parse_roles
+    from cobblestone.server.core.context import ServerContext
+    from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.core.roles import parse_roles
     from cobblestone.server.run import check_start, serve
 
     root = folder or local_folder(project)

@@ -99,6 +99,6 @@ def _process_lines(found: ProjectStatus) -> list[str]:
 
 
 def _roles(names: list[str]) -> str:
-    from cobblestone.server.roles import ALL_ROLES
+    from cobblestone.server.core.roles import ALL_ROLES
 
     return "all roles" if set(names) == set(ALL_ROLES) else ", ".join(names)

@@ -11,9 +11,9 @@ from cobblestone.credit_lab.figures import MODES, NO_CLAIM, Replay, ReplayOption
 from cobblestone.credit_lab.joblog import OUTCOMES, JobLog
 from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.credit.registry import CREDIT_SYSTEMS
 from cobblestone.policy.credit.system import CreditSystem
-from cobblestone.server.project import write_durably
 
 
 def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple[Replay, str]:

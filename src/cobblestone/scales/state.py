@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.credit.cross_project import CollectedScales
 from cobblestone.scales.source import Source
-from cobblestone.server.project import write_durably
 
 FORMAT = 1
 MAX_STATE_BYTES = 1_000_000_000

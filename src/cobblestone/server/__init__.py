@@ -1,1 +1,5 @@
-"""The project server: thin shells around policy, and the daemons."""
+"""The project server: thin shells around policy, in rooms by concern.
+
+``app``, ``run`` and ``in_process`` compose it; ``scheduler``, ``files``, ``accounts``, ``credit`` and ``daemons`` do the work of
+a project; ``api`` and ``web`` are its faces to programs and people; ``operation`` is its operator's; ``core`` is what they share.
+"""

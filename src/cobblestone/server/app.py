@@ -13,19 +13,20 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
-from cobblestone.server.account_rpc import AccountRpc, Accounts
+from cobblestone.server.accounts.account_rpc import AccountRpc
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api import api_routes
-from cobblestone.server.context import ServerContext
-from cobblestone.server.download import DownloadHandler
-from cobblestone.server.feeds import Feeds
-from cobblestone.server.job_blocks import UPLOAD_PATH
-from cobblestone.server.monitoring import Monitoring
-from cobblestone.server.observer import RequestObserver
-from cobblestone.server.roles import ALL_ROLES, Role
-from cobblestone.server.scales import ScaleExport
-from cobblestone.server.scheduler_rpc import SchedulerRpc
-from cobblestone.server.upload_handler import UploadHandler
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.roles import ALL_ROLES, Role
+from cobblestone.server.credit.cross_project_scales import ScaleExport
+from cobblestone.server.files.download import DownloadHandler
+from cobblestone.server.files.uploads import UploadHandler
+from cobblestone.server.http.observer import RequestObserver
+from cobblestone.server.operation.monitoring import Monitoring
+from cobblestone.server.scheduler.endpoint import SchedulerRpc
+from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
 from cobblestone.server.web import web_routes
+from cobblestone.server.web.feeds import Feeds
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from cobblestone.server.app import create_app
-from cobblestone.server.context import ServerContext
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.run import open_project
 
 

@@ -19,29 +19,30 @@ import uvloop
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import Settings
+from cobblestone.server.accounts.account_daemon import AccountKeeper, AppCreditFollower
 from cobblestone.server.app import create_app
-from cobblestone.server.connections import close_silent_connections, connection_class
-from cobblestone.server.context import ServerContext
-from cobblestone.server.daemons.accounts import AccountKeeper, AppCreditFollower
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
+from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.loop import SWEEP_SECONDS, run_daemon
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
-from cobblestone.server.daemons.trickle_credit import TrickleCredit
 from cobblestone.server.daemons.validator import Validator
-from cobblestone.server.daemons.watcher import Watcher
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.server.drain import DrainingServer
-from cobblestone.server.heartbeat import BEAT_SECONDS, Heartbeat
-from cobblestone.server.mailer import Mailer
-from cobblestone.server.plan_classes import load_plan_classes
-from cobblestone.server.project import ProjectFolder, write_durably
-from cobblestone.server.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
-from cobblestone.store import files
-from cobblestone.store.upgrade import check_revision
+from cobblestone.server.http.drain import DrainingServer
+from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.server.operation.mailer import Mailer
+from cobblestone.server.operation.processes import BEAT_SECONDS, Heartbeat
+from cobblestone.service.http.connections import close_silent_connections, connection_class
+from cobblestone.store.schema.upgrade import check_revision
+from cobblestone.store.work import files
 
 log = structlog.get_logger(__name__)
 

@@ -1,6 +1,7 @@
 """Databases and files.  The only place with SQL.
 
-Verbs are plain functions, grouped by noun (``people``, ``hosts``, ``work`` …), whose first argument is a
-:class:`~cobblestone.store.database.Database`.  Inside a write they receive a
-:class:`~cobblestone.store.database.Transaction`.
+Rooms: ``engine`` (two databases behind one protocol; knows no table), ``schema`` (tables and migrations), ``work``,
+``people``, ``credit``, ``catalog`` and ``operation`` (the verbs).  Verbs are plain functions, whose first argument is a
+:class:`~cobblestone.store.engine.database.Database`.  Inside a write they receive a
+:class:`~cobblestone.store.engine.database.Transaction`.
 """

@@ -12,7 +12,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.server.api import ENDPOINTS
 from cobblestone.server.api.routing import Endpoint
-from cobblestone.store.tokens import Scope
+from cobblestone.store.people.tokens import Scope
 
 
 def concrete(endpoint: Endpoint[Any, Any]) -> str:
@@ -132,7 +132,7 @@ def test_a_failure_of_the_server_shows_nothing_of_itself(api: ApiClient, world: 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a secret detail")
 
-    monkeypatch.setattr("cobblestone.store.apps.list_apps", broken)
+    monkeypatch.setattr("cobblestone.store.catalog.apps.list_apps", broken)
     problem = api.problem(500, "GET", "/apps")
     assert "secret" not in str(problem)
 

@@ -8,7 +8,7 @@ from tests.helpers.project_world import World
 
 from cobblestone.policy.validation.agreement import tolerance_of
 from cobblestone.policy.validation.numeric import Tolerance
-from cobblestone.store import apps
+from cobblestone.store.catalog import apps
 from cobblestone.wire.signatures import (
     encode_private_key,
     encode_public_key,

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World, failed
 
-from cobblestone.store import files
+from cobblestone.store.work import files
 
 
 def compute(world: World, *contents: bytes, users: int = 1) -> None:

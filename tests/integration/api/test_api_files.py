@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.store import files
+from cobblestone.store.work import files
 
 
 def sha256(content: bytes) -> str:

@@ -14,9 +14,9 @@ from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import in_rollout
-from cobblestone.server.rollout import advance_rollouts
-from cobblestone.store import apps
-from cobblestone.store.tokens import Scope
+from cobblestone.server.operation.rollout import advance_rollouts
+from cobblestone.store.catalog import apps
+from cobblestone.store.people.tokens import Scope
 
 
 def audit(world: World) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ from cobblestone.server.api import (
 from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.openapi import openapi_document
 from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
-from cobblestone.server.context import ServerContext
+from cobblestone.server.core.context import ServerContext
 
 ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
     *batches.ENDPOINTS,

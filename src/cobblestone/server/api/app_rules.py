@@ -32,8 +32,8 @@ from cobblestone.server.api.app_models import (
     OutputBody,
     RulesBody,
 )
-from cobblestone.server.daemons.granting import find_system
-from cobblestone.store.files import StoredFile
+from cobblestone.server.credit.systems import find_system
+from cobblestone.store.work.files import StoredFile
 
 ASSIGNED = "assigned"
 _BOUND_PER_ESTIMATE = JobLimits().rsc_fpops_bound / JobLimits().rsc_fpops_est

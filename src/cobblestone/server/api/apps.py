@@ -9,7 +9,6 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server import rollout
 from cobblestone.server.api import app_rules
 from cobblestone.server.api.app_models import (
     AppChanges,
@@ -24,12 +23,15 @@ from cobblestone.server.api.app_models import (
     version_reply,
 )
 from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing
-from cobblestone.server.code_signing import private_key_of, sign_version
-from cobblestone.server.context import ServerContext
-from cobblestone.server.plan_classes import load_plan_classes
-from cobblestone.store import apps, files, hosts, keys
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.files.code_signing import private_key_of, sign_version
+from cobblestone.server.operation import rollout
+from cobblestone.store.catalog import apps, keys
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import files
 
 
 class VersionChanges(Model):

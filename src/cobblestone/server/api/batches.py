@@ -9,7 +9,6 @@ from dataclasses import replace
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.states import BatchState
-from cobblestone.server import operations
 from cobblestone.server.api.app_models import LimitsBody
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.apps import app_named
@@ -31,12 +30,15 @@ from cobblestone.server.api.job_models import (
 )
 from cobblestone.server.api.job_rules import JobMaker, check_targets, target_from
 from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, Endpoint, Nothing
-from cobblestone.server.context import ServerContext
-from cobblestone.store import apps, batches, files, interventions
-from cobblestone.store.batches import Batch
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.tokens import Scope
-from cobblestone.store.work import result_text
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.operation import interventions as operations
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import interventions
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import batches, files
+from cobblestone.store.work.batches import Batch
+from cobblestone.store.work.rows import result_text
 
 
 def _notes(db: Database, app: App) -> list[str]:

@@ -11,14 +11,15 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import Result
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
-from cobblestone.server.daemons.granting import find_system, system_names
-from cobblestone.server.proof import Proof
-from cobblestone.server.recompute import recompute
-from cobblestone.store import credit, work
-from cobblestone.store.credit import LedgerLine
-from cobblestone.store.credit_facts import named_facts
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.server.credit.audit_report import Proof
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.credit.systems import find_system, system_names
+from cobblestone.store.credit import ledger
+from cobblestone.store.credit.credit_facts import named_facts
+from cobblestone.store.credit.ledger import LedgerLine
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import rows as work
 
 
 class EntryReply(Reply):
@@ -104,7 +105,7 @@ def _entry(line: LedgerLine) -> EntryReply:
         id=line.id,
         time=line.time,
         kind=line.kind,
-        provisional=line.kind == credit.TRICKLE,
+        provisional=line.kind == ledger.TRICKLE,
         result_id=line.result_id,
         workunit_id=line.workunit_id,
         host_id=line.host_id,
@@ -139,7 +140,7 @@ def _state(result: Result | None) -> str:
 
 def _explanation(db: Database, wanted: str) -> ExplanationReply:
     result_id, result = _find(db, wanted)
-    entries = credit.entries_of_result(db, result_id)
+    entries = ledger.entries_of_result(db, result_id)
     if result is None and not entries:
         raise NotFound(f"There is no result {wanted}, and no ledger entry for it.")
     report = work.result_text(db, result_id).report.get("reasons", [])
@@ -167,13 +168,13 @@ async def correct(call: Call[NewCorrection, Nothing]) -> EntryReply:
     def write(tx: Transaction) -> EntryReply:
         result_id, _ = _find(tx, body.result)
         granted = next(
-            (line for line in credit.entries_of_result(tx, result_id) if line.kind == credit.GRANT), None
+            (line for line in ledger.entries_of_result(tx, result_id) if line.kind == ledger.GRANT), None
         )
         if granted is None:
             raise NotFound(f"Result {body.result} was granted nothing yet, so there is nothing to correct.")
         by = "the operator" if call.token is None else f"token {call.token.name}"
         why = reason("correction", "{amount} by {by}: {why}", amount=body.amount, by=by, why=body.reason)
-        return _entry(credit.correct(tx, granted, body.amount, why, now=call.now))
+        return _entry(ledger.correct(tx, granted, body.amount, why, now=call.now))
 
     return await call.write_once(write, EntryReply)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cobblestone.server import doctor
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
-from cobblestone.server.doctor import Check
-from cobblestone.store.tokens import Scope
+from cobblestone.server.operation import doctor
+from cobblestone.server.operation.doctor import Check
+from cobblestone.store.people.tokens import Scope
 
 
 class CheckReply(Reply):

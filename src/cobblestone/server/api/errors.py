@@ -17,7 +17,7 @@ from cobblestone.domain.errors import (
     ProtocolError,
     StoreError,
 )
-from cobblestone.store.tokens import Scope
+from cobblestone.store.people.tokens import Scope
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

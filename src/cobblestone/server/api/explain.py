@@ -8,11 +8,11 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.standing import VersionStanding
-from cobblestone.server import explaining
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
-from cobblestone.store import hosts
-from cobblestone.store.database import Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.server.operation import explain
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.people.tokens import Scope
 
 
 class ReasonReply(Reply):
@@ -87,7 +87,7 @@ async def explain_host(call: Call[Nothing, Nothing]) -> HostExplanationReply:
     host_id = call.path_id("host_id")
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
-        lambda db: explaining.explain_host(call.ctx, db, offer, host_id, now=call.now)
+        lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now)
     )
     return HostExplanationReply(
         id=found.host.id,
@@ -107,7 +107,7 @@ async def explain_workunit(call: Call[Nothing, Nothing]) -> WorkunitExplanationR
     wanted = call.path_name("workunit")
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
-        lambda db: explaining.explain_workunit(call.ctx, db, offer, wanted, now=call.now)
+        lambda db: explain.explain_workunit(call.ctx, db, offer, wanted, now=call.now)
     )
     workunit = found.view.workunit
     return WorkunitExplanationReply(
@@ -124,7 +124,7 @@ async def explain_result(call: Call[Nothing, Nothing]) -> ResultExplanationReply
     wanted = call.path_name("result")
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
-        lambda db: explaining.explain_result(call.ctx, db, offer, wanted, now=call.now)
+        lambda db: explain.explain_result(call.ctx, db, offer, wanted, now=call.now)
     )
     return ResultExplanationReply(
         id=found.result.id,

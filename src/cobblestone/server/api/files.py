@@ -10,11 +10,11 @@ import msgspec
 from cobblestone.domain.errors import NotFound
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, FileName, Line, Model, Nothing, Reply
-from cobblestone.server.context import ServerContext
-from cobblestone.server.disk import free_bytes
-from cobblestone.store import files
-from cobblestone.store.files import StagedFile, StagingWriter, StoredFile
-from cobblestone.store.tokens import Scope
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.files.disk_space import free_bytes
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import files
+from cobblestone.store.work.files import StagedFile, StagingWriter, StoredFile
 
 WRITE_CHUNK = 1 << 20
 

@@ -11,11 +11,11 @@ from cobblestone.domain.states import BatchState, Outcome, WorkunitError
 from cobblestone.server.api.app_models import AppName, LimitsBody
 from cobblestone.server.api.job_rules import Jobs, Priority, TargetBody
 from cobblestone.server.api.routing import Line, Model, Reply
-from cobblestone.store import batches
-from cobblestone.store.batches import Batch, Job
-from cobblestone.store.database import Database
-from cobblestone.store.uploads import StoredOutput, outputs_of_results
-from cobblestone.store.work import result_text
+from cobblestone.store.engine.database import Database
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import Batch, Job
+from cobblestone.store.work.rows import result_text
+from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
 
 MAX_PAGE = 1000
 MAX_WAIT_SECONDS = 60.0

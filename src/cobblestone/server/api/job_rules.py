@@ -25,10 +25,10 @@ from cobblestone.policy.dispatch.suitability import size_class_of
 from cobblestone.server.api.app_models import CommandLine, LimitsBody, Word
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.routing import FileName, Line, Model
-from cobblestone.store import hosts, people
-from cobblestone.store.batches import MAX_JOBS_PER_CALL, NewJob
-from cobblestone.store.database import Database
-from cobblestone.store.files import StoredFile
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, NewJob
+from cobblestone.store.work.files import StoredFile
 
 MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, which is bounded
 Id = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -100,10 +100,10 @@ def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
         if hosts.host_by_id(db, HostId(host)) is None:
             raise NotFound(f"target: there is no host {host}.")
     for user in {body.user for body in given if body.user is not None}:
-        if people.user_by_id(db, UserId(user)) is None:
+        if users.user_by_id(db, UserId(user)) is None:
             raise NotFound(f"target: there is no user {user}.")
     for team in {body.team for body in given if body.team is not None}:
-        if people.team_by_id(db, TeamId(team)) is None:
+        if users.team_by_id(db, TeamId(team)) is None:
             raise NotFound(f"target: there is no team {team}.")
 
 

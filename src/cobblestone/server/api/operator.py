@@ -8,12 +8,13 @@ import msgspec
 
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server import operations, rollout
 from cobblestone.server.api.routing import Call, Endpoint, Handler, Line, Model, Nothing, Reply
-from cobblestone.store import audit, interventions
-from cobblestone.store.database import Transaction
-from cobblestone.store.operation import Rollout
-from cobblestone.store.tokens import Scope
+from cobblestone.server.operation import interventions as operations
+from cobblestone.server.operation import rollout
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit, interventions
+from cobblestone.store.operation.figures import Rollout
+from cobblestone.store.people.tokens import Scope
 
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
@@ -302,7 +303,7 @@ def _endpoint(method: str, path: str, summary: str, handler: Handler, **more: ob
     )
 
 
-# They note what they do themselves, with the state before and after (server/operations.py): hence "quiet".
+# They note what they do themselves, with the state before and after (server/operation/interventions.py): hence "quiet".
 ENDPOINTS = (
     _endpoint(
         "POST",

@@ -16,13 +16,13 @@ from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.ids import ResultId
 from cobblestone.server.api.job_models import output_name
 from cobblestone.server.api.routing import Call, Endpoint, Nothing
-from cobblestone.server.context import ServerContext
-from cobblestone.store import batches
-from cobblestone.store.batches import Job
-from cobblestone.store.database import Database
-from cobblestone.store.files import place_of
-from cobblestone.store.tokens import Scope
-from cobblestone.store.uploads import StoredOutput, outputs_of_results, unpack
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import Job
+from cobblestone.store.work.files import place_of
+from cobblestone.store.work.uploads import StoredOutput, outputs_of_results, unpack
 
 CHUNK = 1 << 18
 ZIP_PAGE = 50

@@ -15,10 +15,11 @@ from cobblestone.domain.ids import AppId, HostId, UserId
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.api.errors import unauthorised
 from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing, Reply
-from cobblestone.store import hosts, pages, people
-from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner, TaskRow, TaskState
-from cobblestone.store.tokens import Scope
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import TaskOwner, TaskRow, TaskState
+from cobblestone.store.people import hosts, users
+from cobblestone.store.people.tokens import Scope
 
 MAX_TASKS = 500
 MAX_COMPUTERS = 1000
@@ -105,7 +106,7 @@ async def account(call: Call[Nothing, Nothing]) -> OwnAccount:
     """The account itself."""
     user_id = _owner(call)
     user, counts = await call.ctx.store.aread(
-        lambda db: (people.user_by_id(db, user_id), pages.count_tasks(db, TaskOwner(user_id=user_id)))
+        lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
     )
     if user is None:
         raise NotFound("The account is gone.")
@@ -139,7 +140,7 @@ async def tasks(call: Call[Nothing, TasksQuery]) -> OwnTasks:
             if host is None or host.user_id != user_id:
                 raise NotFound(f"You have no computer {query.computer}.")
             owner = TaskOwner(host_id=host.id, app_id=app_id)
-        return pages.list_tasks(db, owner, state=query.state, before=query.before, limit=query.limit)
+        return page_queries.list_tasks(db, owner, state=query.state, before=query.before, limit=query.limit)
 
     rows = await call.ctx.store.aread(read)
     more = len(rows) > query.limit
@@ -172,7 +173,7 @@ def _task(row: TaskRow) -> OwnTask:
         workunit=result.workunit_id,
         app=row.app_title,
         computer=result.host_id,
-        state=pages.task_state(result),
+        state=page_queries.task_state(result),
         sent=result.sent_time,
         deadline=result.report_deadline,
         reported=result.received_time,

@@ -10,12 +10,12 @@ import msgspec
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.account_rpc import Accounts
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
-from cobblestone.store import people
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import users as people
+from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.account import (
     AccountCreation,
     WebRpcError,

@@ -21,12 +21,13 @@ from starlette.routing import Route
 
 from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.server.api import errors
-from cobblestone.server.bodies import BodyTooLarge, read_body
-from cobblestone.server.context import ServerContext
-from cobblestone.store import audit, replies, tokens
-from cobblestone.store.audit import Actor
-from cobblestone.store.database import Transaction
-from cobblestone.store.tokens import ApiToken, Scope
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.bodies import BodyTooLarge, read_body
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit, replies
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.people import tokens
+from cobblestone.store.people.tokens import ApiToken, Scope
 
 PREFIX = "/api/v1"
 SMALL_BODY = 100_000

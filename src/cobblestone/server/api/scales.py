@@ -8,8 +8,8 @@ import msgspec
 
 from cobblestone.domain.scales import LARGEST_SCALE, SMALLEST_SCALE
 from cobblestone.server.api.routing import LARGE_BODY, Call, Endpoint, Line, Model, Nothing, Reply
-from cobblestone.server.scales import ScaleChange, apply_scales
-from cobblestone.store.tokens import Scope
+from cobblestone.server.credit.cross_project_scales import ScaleChange, apply_scales
+from cobblestone.store.people.tokens import Scope
 
 MAX_CLASSES = 5_000
 Scale = Annotated[float, msgspec.Meta(ge=SMALLEST_SCALE, le=LARGEST_SCALE)]

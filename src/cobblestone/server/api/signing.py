@@ -9,11 +9,11 @@ import msgspec
 from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.server.api.routing import Call, Endpoint, FileName, Model, Nothing, Reply
-from cobblestone.server.code_signing import check_signatures
-from cobblestone.server.job_blocks import download_url
-from cobblestone.store import apps, keys
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.server.files.code_signing import check_signatures
+from cobblestone.server.scheduler.reply_jobs import download_url
+from cobblestone.store.catalog import apps, keys
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.signatures import decode_public_key, verify_bytes
 
 KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]

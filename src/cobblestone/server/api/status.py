@@ -10,16 +10,16 @@ from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.dispatch.plan_class import count_matching_hosts
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
-from cobblestone.server.disk import database_bytes, free_bytes
-from cobblestone.server.heartbeat import daemon_notes, daemons_of_all, is_alive
-from cobblestone.server.plan_classes import load_plan_classes
-from cobblestone.server.watch import current_warnings
-from cobblestone.store import hosts
-from cobblestone.store.database import Database
-from cobblestone.store.operation import Endings, ProjectFigures, endings, project_figures
-from cobblestone.store.overview import ProjectCounts, project_counts
-from cobblestone.store.processes import DaemonNote, ServerProcess, server_processes
-from cobblestone.store.tokens import Scope
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.operation.alerts import current_warnings
+from cobblestone.server.operation.processes import daemon_notes, daemons_of_all, is_alive
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation.figures import Endings, ProjectFigures, endings, project_figures
+from cobblestone.store.operation.overview import ProjectCounts, project_counts
+from cobblestone.store.operation.processes import DaemonNote, ServerProcess, server_processes
+from cobblestone.store.people import hosts
+from cobblestone.store.people.tokens import Scope
 
 MAX_HOSTS_LOOKED_AT = 10_000
 

@@ -8,9 +8,9 @@ import msgspec
 
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
-from cobblestone.store import tokens
-from cobblestone.store.database import Transaction
-from cobblestone.store.tokens import ApiToken, Scope
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import tokens
+from cobblestone.store.people.tokens import ApiToken, Scope
 
 DAY = 86400.0
 

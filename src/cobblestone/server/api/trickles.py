@@ -9,9 +9,10 @@ import msgspec
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.states import ServerState
 from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
-from cobblestone.store import messages, work
-from cobblestone.store.database import Transaction
-from cobblestone.store.tokens import Scope
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people.tokens import Scope
+from cobblestone.store.work import messages
+from cobblestone.store.work import rows as work
 
 
 class TricklesQuery(Model):

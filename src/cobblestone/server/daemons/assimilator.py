@@ -12,17 +12,19 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.lifecycle.effects import WorkunitView
-from cobblestone.server.context import ServerContext
-from cobblestone.server.daemons.granting import GrantBook, find_system
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.grant_batch import GrantBook
+from cobblestone.server.credit.systems import find_system
 from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.server.project import write_durably
-from cobblestone.store import apps, lifecycle
-from cobblestone.store.crew import Shards
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.lifecycle import ToAssimilate
-from cobblestone.store.uploads import StoredOutput, output_content, outputs_of_results
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.process_group import Shards
+from cobblestone.store.work import lifecycle
+from cobblestone.store.work.lifecycle import ToAssimilate
+from cobblestone.store.work.uploads import StoredOutput, output_content, outputs_of_results
 
 log = structlog.get_logger(__name__)
 

@@ -8,10 +8,10 @@ from functools import partial
 
 import structlog
 
-from cobblestone.server.context import ServerContext
-from cobblestone.store import archive, files, lifecycle, uploads
-from cobblestone.store.database import Transaction
-from cobblestone.store.uploads import partial_folder
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work import archive, files, lifecycle, uploads
+from cobblestone.store.work.uploads import partial_folder
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.server.context import ServerContext
+from cobblestone.server.core.context import ServerContext
 
 log = structlog.get_logger(__name__)
 

@@ -26,7 +26,7 @@ from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.validation.agreement import compare, usable
 from cobblestone.policy.validation.canonical import LookedAt, Pair, ValidationReport
-from cobblestone.store.uploads import StoredOutput, output_content
+from cobblestone.store.work.uploads import StoredOutput, output_content
 
 MAX_COMPARED_BYTES = 256_000_000
 

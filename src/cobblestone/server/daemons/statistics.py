@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from cobblestone.server.context import ServerContext
-from cobblestone.server.daemons.scales import update_scales
-from cobblestone.server.scales import kept_scales
-from cobblestone.store import credit
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.cross_project_scales import kept_scales
+from cobblestone.server.credit.version_scales import update_scales
+from cobblestone.store.credit import ledger
 
 CHUNK = 1000
 
@@ -24,13 +24,13 @@ class StatisticsUpdater:
 
     async def step(self) -> int:
         """Look at some rows of one table; 0 after the last table."""
-        if self._table >= len(credit.OWNERS):
+        if self._table >= len(ledger.OWNERS):
             self._table = self._after = 0
             return 0
         last = await self._ctx.store.awrite(
             partial(
-                credit.decay_idle,
-                table=credit.OWNERS[self._table],
+                ledger.decay_idle,
+                table=ledger.OWNERS[self._table],
                 after=self._after,
                 limit=CHUNK,
                 now=self._ctx.clock(),

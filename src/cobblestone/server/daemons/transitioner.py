@@ -9,10 +9,11 @@ from cobblestone.policy.credit.host_records import statistics_of, with_statistic
 from cobblestone.policy.dispatch.quota import after_failure
 from cobblestone.policy.lifecycle.effects import TimeOutResult, Transition, WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
-from cobblestone.server.context import ServerContext
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.daemons.loop import SWEEP_SECONDS
-from cobblestone.store import hosts, lifecycle
-from cobblestone.store.database import Transaction
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.work import lifecycle
 
 BATCH = 200
 LONGEST_SLEEP = 60.0

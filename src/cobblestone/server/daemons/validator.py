@@ -21,13 +21,14 @@ from cobblestone.policy.validation.canonical import (
     pairs_to_compare,
     results_to_look_at,
 )
-from cobblestone.server.context import ServerContext
-from cobblestone.server.daemons.granting import GrantBook
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.grant_batch import GrantBook
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
 from cobblestone.server.daemons.workers import Workers
-from cobblestone.store import apps, lifecycle
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.uploads import StoredOutput, outputs_of_results
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.work import lifecycle
+from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
 
 log = structlog.get_logger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.server.account_rpc import Accounts
-from cobblestone.server.context import ServerContext
-from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.accounts.security import AccountSecurity
+from cobblestone.server.accounts.service import Accounts
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.account_settings import AccountSettingsPages
 from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages

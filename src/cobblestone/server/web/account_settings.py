@@ -9,10 +9,8 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import User
-from cobblestone.server.account_rpc import TooManyAttempts
-from cobblestone.server.languages import N_, NAMES
-from cobblestone.server.languages import gettext as _
-from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.accounts.security import AccountSecurity
+from cobblestone.server.accounts.service import TooManyAttempts
 from cobblestone.server.web.fields import (
     address_problem,
     name_problem,
@@ -21,8 +19,10 @@ from cobblestone.server.web.fields import (
     wrong_password,
 )
 from cobblestone.server.web.site import PageError, Site, Visit
-from cobblestone.store import account_changes, tokens
-from cobblestone.store.tokens import ApiToken, Scope
+from cobblestone.service.languages import N_, NAMES
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.people import account_changes, tokens
+from cobblestone.store.people.tokens import ApiToken, Scope
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20

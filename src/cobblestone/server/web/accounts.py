@@ -11,16 +11,17 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.account_rpc import Accounts, TooManyAttempts
-from cobblestone.server.languages import gettext as _
-from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.accounts.security import AccountSecurity
+from cobblestone.server.accounts.service import Accounts, TooManyAttempts
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.site import PageError, Site, Visit, own_page
-from cobblestone.store import hosts, pages, people
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import TaskOwner
+from cobblestone.store.people import hosts, users
 from cobblestone.wire.account import AccountCreation, WebRpcError, WebRpcFailure
 from cobblestone.wire.identity import external_cpid, passwd_hash
 
@@ -212,12 +213,12 @@ class AccountPages:
         owner = TaskOwner(user_id=UserId(user.id))
 
         def read(db: Database) -> dict[str, Any]:
-            team = people.team_by_id(db, user.team_id) if user.team_id else None
+            team = users.team_by_id(db, user.team_id) if user.team_id else None
             return {
                 "team": team,
-                "hosts": hosts.hosts_of_user(db, user.id, limit=pages.PAGE_SIZE + 1),
-                "counts": pages.count_tasks(db, owner),
-                "tasks": pages.list_tasks(db, owner)[:8],
+                "hosts": hosts.hosts_of_user(db, user.id, limit=page_queries.PAGE_SIZE + 1),
+                "counts": page_queries.count_tasks(db, owner),
+                "tasks": page_queries.list_tasks(db, owner)[:8],
             }
 
         found = await visit.ctx.store.aread(read)
@@ -228,7 +229,7 @@ class AccountPages:
             user=user,
             plot=plot,
             cpid=cpid,
-            page_size=pages.PAGE_SIZE,
+            page_size=page_queries.PAGE_SIZE,
             done=done_text(visit),
             **found,
         )

@@ -10,13 +10,14 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found
 from cobblestone.server.web.status import ProjectStatus, Remembered
-from cobblestone.store import apps, pages
-from cobblestone.store.app_credit import Owner
-from cobblestone.store.database import Database
-from cobblestone.store.pages import Order, Outcomes
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import Order, Outcomes
 
 BEST = 5
 MAX_REMEMBERED = 100
@@ -41,7 +42,7 @@ class AppPages:
         """All apps and their versions."""
         counts = await self._status.counts()
         found, versions = await visit.ctx.store.aread(
-            lambda db: (apps.apps_in_use(db), pages.versions_in_use(db))
+            lambda db: (apps.apps_in_use(db), page_queries.versions_in_use(db))
         )
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
@@ -58,12 +59,12 @@ class AppPages:
 
         def read(db: Database) -> dict[str, Any]:
             app = apps.app_by_id(db, app_id)
-            best = pages.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
+            best = page_queries.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
             return {
                 "app": app,
-                "versions": [item for item in pages.versions_in_use(db) if item.app_id == app_id],
+                "versions": [item for item in page_queries.versions_in_use(db) if item.app_id == app_id],
                 "best": best,
-                "users": pages.users_by_id(db, [item.id for item in best]),
+                "users": page_queries.users_by_id(db, [item.id for item in best]),
             }
 
         try:
@@ -75,14 +76,14 @@ class AppPages:
             "app.html",
             figures=next((item for item in counts.apps if item.app_id == app_id), None),
             outcomes=await self._outcomes_of(app_id),
-            newest=pages.NEWEST_TASKS,
+            newest=page_queries.NEWEST_TASKS,
             **found,
         )
 
     async def _outcomes_of(self, app_id: AppId) -> dict[int, Outcomes]:
         remembered = self._outcomes.get(app_id)
         if remembered is None:
-            remembered = Remembered(self._site.ctx, lambda db: pages.outcomes_by_version(db, app_id))
+            remembered = Remembered(self._site.ctx, lambda db: page_queries.outcomes_by_version(db, app_id))
             self._outcomes[app_id] = remembered
             if len(self._outcomes) > MAX_REMEMBERED:
                 self._outcomes.popitem(last=False)

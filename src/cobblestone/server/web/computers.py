@@ -11,18 +11,19 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.people import User
-from cobblestone.server.explaining import HostExplanation, explain_host
-from cobblestone.server.languages import gettext as _
+from cobblestone.server.operation.explain import HostExplanation, explain_host
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.preferences import VENUE_NAMES
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.server.web.work import TASK_STATES
-from cobblestone.store import computers, hosts, pages, people
-from cobblestone.store.app_credit import Owner, credit_by_app
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.app_credit import Owner, credit_by_app
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import TaskOwner
+from cobblestone.store.people import computers, hosts, users
 from cobblestone.wire.xml_writer import one_line, printable
 
 MAX_LABEL = 60
@@ -52,22 +53,22 @@ class ComputerPages:
                 return visit.user_to_log_in()
             user_id = int(visit.viewer.id)
         page = visit.page_number()
-        user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id)))
+        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, UserId(user_id)))
         if user is None:
             raise not_found(_("volunteer %(id)d") % {"id": user_id})
         if not sees_computers(visit.viewer, user):
             raise private()
         own = is_owner(visit.viewer, user)
-        start = page * pages.PAGE_SIZE
+        start = page * page_queries.PAGE_SIZE
         found = await visit.ctx.store.aread(
-            lambda db: hosts.hosts_of_user(db, user.id, limit=start + pages.PAGE_SIZE + 1)
+            lambda db: hosts.hosts_of_user(db, user.id, limit=start + page_queries.PAGE_SIZE + 1)
         )
-        shown = [host for host in found[start : start + pages.PAGE_SIZE] if own or not host.hidden]
+        shown = [host for host in found[start : start + page_queries.PAGE_SIZE] if own or not host.hidden]
         return visit.show(
             "computers.html",
             user=user,
             hosts=shown,
-            more=len(found) > start + pages.PAGE_SIZE,
+            more=len(found) > start + page_queries.PAGE_SIZE,
             page=page,
             query=f"userid={user.id}",
             own=own,
@@ -84,10 +85,10 @@ class ComputerPages:
                 return None
             return {
                 "host": host,
-                "user": people.user_by_id(db, host.user_id),
-                "address": pages.external_address(db, host.id),
-                "versions": pages.version_records(db, host.id),
-                "counts": pages.count_tasks(db, TaskOwner(host_id=host.id)),
+                "user": users.user_by_id(db, host.user_id),
+                "address": page_queries.external_address(db, host.id),
+                "versions": page_queries.version_records(db, host.id),
+                "counts": page_queries.count_tasks(db, TaskOwner(host_id=host.id)),
                 "by_app": credit_by_app(db, Owner.HOST, host.id),
             }
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.credit.history import WARM_UP_DAYS, CreditDay, credit_history, day_of
-from cobblestone.server.context import ServerContext
-from cobblestone.store.credit_history import CreditOwner, ledger_marks
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.credit.credit_history import CreditOwner, ledger_marks
 
 MAX_DAYS = 366
 MAX_SHARE = 0.01

@@ -10,14 +10,14 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
 from cobblestone.server.web.credit_plot import DAYS_SHOWN
 from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
 from cobblestone.server.web.visibility import sees_computer
-from cobblestone.store import hosts, people
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.database import Database
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import hosts, users
 
 _NAMES: dict[str, Callable[[], str]] = {
     "user": lambda: _("volunteer %(id)d"),
@@ -49,11 +49,11 @@ class CreditPages:
 
         def read(db: Database) -> tuple[User | Host | Team | None, User | None]:
             if owner.kind == "user":
-                return people.user_by_id(db, UserId(owner.id)), None
+                return users.user_by_id(db, UserId(owner.id)), None
             if owner.kind == "team":
-                return people.team_by_id(db, TeamId(owner.id)), None
+                return users.team_by_id(db, TeamId(owner.id)), None
             host = hosts.host_by_id(db, HostId(owner.id))
-            return host, None if host is None else people.user_by_id(db, host.user_id)
+            return host, None if host is None else users.user_by_id(db, host.user_id)
 
         found, host_owner = await visit.ctx.store.aread(read)
         if found is None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cobblestone.domain.ids import AppVersionId
-from cobblestone.store import apps
-from cobblestone.store.database import Database
-from cobblestone.store.operation import EndingRow, Endings, systems_of_hosts
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_hosts
 
 K = TypeVar("K")
 

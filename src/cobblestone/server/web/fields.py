@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cobblestone.server.account_rpc import TooManyAttempts
-from cobblestone.server.languages import gettext as _
-from cobblestone.server.languages import ngettext
+from cobblestone.server.accounts.service import TooManyAttempts
 from cobblestone.server.web import wording
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.languages import ngettext
 from cobblestone.wire.account import MAX_USER_NAME, legal_email_addr, user_name_problem
 
 MAX_PASSWORD = 200

@@ -1,7 +1,7 @@
 """Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
 
 Whoever is not logged in is sent to the log-in form; whoever is no operator gets 403.  Every change is a posted form with a
-token, carried out by the functions behind the API (``server/operations.py``), and noted in the audit log.
+token, carried out by the functions behind the API (``server/operation/interventions.py``), and noted in the audit log.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.policy.rollout import RolloutPlan
-from cobblestone.server import operations, rollout
-from cobblestone.server.disk import database_bytes, free_bytes
-from cobblestone.server.heartbeat import is_alive
-from cobblestone.server.languages import gettext as _
-from cobblestone.server.project_figures import StateReader
-from cobblestone.server.watch import current_warnings
-from cobblestone.server.web.account_security import AccountSecurity
+from cobblestone.server.accounts.security import AccountSecurity
+from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.operation import interventions as operations
+from cobblestone.server.operation import rollout
+from cobblestone.server.operation.alerts import current_warnings
+from cobblestone.server.operation.figures import StateReader
+from cobblestone.server.operation.processes import is_alive
 from cobblestone.server.web.error_rates import error_tables
 from cobblestone.server.web.site import PageError, Site, Visit
 from cobblestone.server.web.sparkline import drawings
-from cobblestone.store import apps, audit, batches, hosts, interventions, operation, pages
-from cobblestone.store.audit import Actor
-from cobblestone.store.database import Database, Transaction
-from cobblestone.store.pages import TaskOwner, TaskState
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import audit, figures, interventions, page_queries
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation.page_queries import TaskOwner, TaskState
+from cobblestone.store.people import hosts
+from cobblestone.store.work import batches
 
 SAMPLES_SECONDS = 86400.0
 AUDIT_PAGE = 50
@@ -86,7 +90,7 @@ class OperatorPages:
 
         def read(db: Database) -> dict[str, Any]:
             return {
-                "drawn": drawings(operation.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
+                "drawn": drawings(figures.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
                 "tables": error_tables(db, state.rows),
                 "batches": batches.list_batches(db, limit=8),
             }
@@ -155,15 +159,15 @@ class OperatorPages:
         since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
 
         def read(db: Database) -> dict[str, Any]:
-            by_version: dict[int, operation.Endings] = {}
-            for row in operation.endings(db, since=since):
-                by_version[row.version_id] = by_version.get(row.version_id, operation.Endings()) + row.endings
+            by_version: dict[int, figures.Endings] = {}
+            for row in figures.endings(db, since=since):
+                by_version[row.version_id] = by_version.get(row.version_id, figures.Endings()) + row.endings
             listed = [
                 (
                     app,
                     version,
-                    operation.rollout_of(db, version.id),
-                    by_version.get(version.id, operation.Endings()),
+                    figures.rollout_of(db, version.id),
+                    by_version.get(version.id, figures.Endings()),
                 )
                 for app in apps.list_apps(db)
                 for version in reversed(apps.list_versions(db, app.id, deprecated=True))
@@ -245,7 +249,7 @@ def _workunit(db: Database, number: int) -> dict[str, Any]:
         "workunit": state.workunit,
         "finished": state.finished,
         "app": apps.app_by_id(db, state.workunit.app_id),
-        "tasks": pages.tasks_of_workunit(db, WorkunitId(number)),
+        "tasks": page_queries.tasks_of_workunit(db, WorkunitId(number)),
     }
 
 
@@ -254,15 +258,15 @@ def _host(db: Database, number: int, since: float) -> dict[str, Any]:
     if found is None:
         raise NotFound(f"There is no host {number}.")
     ended = sum(
-        (row.endings for row in operation.endings(db, since=since) if row.host_id == number),
-        operation.Endings(),
+        (row.endings for row in figures.endings(db, since=since) if row.host_id == number),
+        figures.Endings(),
     )
     return {
         "host": found,
         "owner": interventions.user_or_missing(db, found.user_id),
         "endings": ended,
-        "in_progress": pages.count_tasks(db, TaskOwner(host_id=found.id))[TaskState.IN_PROGRESS],
-        "address": pages.external_address(db, found.id),
+        "in_progress": page_queries.count_tasks(db, TaskOwner(host_id=found.id))[TaskState.IN_PROGRESS],
+        "address": page_queries.external_address(db, found.id),
     }
 
 

@@ -8,12 +8,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.server import operations
-from cobblestone.server.languages import gettext as _
+from cobblestone.server.operation import interventions
 from cobblestone.server.web.operator import actor_of, for_operators
 from cobblestone.server.web.site import PageError, Site, Visit, not_found
-from cobblestone.store import pages, people
-from cobblestone.store.database import Transaction
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import page_queries
+from cobblestone.store.people import users
 from cobblestone.wire.xml_writer import printable
 
 MAX_TITLE = 200
@@ -46,7 +47,7 @@ class NewsDesk:
     ) -> Response:
         status = 422 if problems else 200
         if number is None:
-            items = await visit.ctx.store.aread(lambda db: people.list_news(db, limit=LISTED))
+            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=LISTED))
             return visit.show(
                 "ops_news.html",
                 http_status=status,
@@ -56,7 +57,7 @@ class NewsDesk:
                 typed=typed,
                 problems=problems,
             )
-        item = await visit.ctx.store.aread(lambda db: pages.news_item(db, number))
+        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, number))
         if item is None:
             raise not_found(_("news of that number"))
         typed = typed or {"title": item.title, "text": item.text}
@@ -76,11 +77,11 @@ class NewsDesk:
 
         def change(tx: Transaction) -> None:
             if number is None:
-                operations.publish_news(tx, ctx, title, text, actor)
+                interventions.publish_news(tx, ctx, title, text, actor)
             elif withdrawn:
-                operations.withdraw_news(tx, ctx, number, actor)
+                interventions.withdraw_news(tx, ctx, number, actor)
             else:
-                operations.edit_news(tx, ctx, number, title, text, actor)
+                interventions.edit_news(tx, ctx, number, title, text, actor)
 
         try:
             await ctx.store.awrite(change)

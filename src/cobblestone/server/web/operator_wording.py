@@ -8,8 +8,8 @@ from typing import cast
 
 import msgspec
 
-from cobblestone.server.languages import N_
-from cobblestone.server.languages import gettext as _
+from cobblestone.service.languages import N_
+from cobblestone.service.languages import gettext as _
 
 _WORDS = (
     # states of batches

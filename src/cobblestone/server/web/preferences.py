@@ -11,13 +11,14 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.people import User
-from cobblestone.server.languages import N_
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import number_problem, parse_number, plain_number
 from cobblestone.server.web.site import Site, Visit, not_found
-from cobblestone.store import account_changes, apps, people
-from cobblestone.store.database import Transaction
+from cobblestone.service.languages import N_
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import account_changes, users
 from cobblestone.wire.volunteer_preferences import (
     COMPUTING_FIELDS,
     DEFAULT_COMPUTING,
@@ -158,12 +159,12 @@ class PreferencePages:
         now, url = visit.ctx.clock(), visit.ctx.master_url
 
         def store(tx: Transaction) -> None:
-            fresh = people.user_by_id(tx, user.id)  # a client may have brought newer ones meanwhile
+            fresh = users.user_by_id(tx, user.id)  # a client may have brought newer ones meanwhile
             # Clients take the newer one: never give a text of an earlier second than the one that they may have.
-            mod_time = max(now, people.global_preferences_time(tx, user.id) + 1)
+            mod_time = max(now, users.global_preferences_time(tx, user.id) + 1)
             sets = change(read_computing(fresh.global_prefs if fresh else ""))
             text = write_computing(sets, source_project=url, mod_time=mod_time)
-            people.set_global_preferences(tx, user.id, text, mod_time)
+            users.set_global_preferences(tx, user.id, text, mod_time)
 
         await visit.ctx.store.awrite(store)
 
@@ -204,7 +205,7 @@ class PreferencePages:
         self, visit: Visit, user: User, change: Callable[[dict[str, ProjectSet]], dict[str, ProjectSet]]
     ) -> None:
         def store(tx: Transaction) -> None:
-            fresh = people.user_by_id(tx, user.id)
+            fresh = users.user_by_id(tx, user.id)
             sets = change(read_project(fresh.project_prefs if fresh else ""))
             account_changes.set_project_preferences(tx, user.id, write_project(sets))
 

@@ -10,14 +10,16 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.languages import NAMES
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
-from cobblestone.store import apps, hosts, pages, people
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.database import Database
+from cobblestone.service.languages import NAMES
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.people import hosts, users
 from cobblestone.wire.account import PublicHost, PublicUser, WebRpcError, write_user_xml, write_web_rpc_error
 from cobblestone.wire.identity import external_cpid
 
@@ -47,7 +49,7 @@ class PublicPages:
         """What this project is, how it is doing, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
         found_apps, news = await visit.ctx.store.aread(
-            lambda db: (apps.apps_in_use(db), people.list_news(db, limit=NEWS_ON_HOME))
+            lambda db: (apps.apps_in_use(db), users.list_news(db, limit=NEWS_ON_HOME))
         )
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
@@ -83,14 +85,14 @@ class PublicPages:
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
         user_id = UserId(visit.needed_number("userid"))
-        user = await visit.ctx.store.aread(lambda db: people.user_by_id(db, user_id))
+        user = await visit.ctx.store.aread(lambda db: users.user_by_id(db, user_id))
         if user is None:
             raise not_found(_("volunteer %(id)d") % {"id": user_id})
         is_open = sees_computers(visit.viewer, user)
 
         def read(db: Database) -> dict[str, Any]:
             return {
-                "team": None if user.team_id is None else people.team_by_id(db, user.team_id),
+                "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
             }
 
@@ -115,11 +117,11 @@ class PublicPages:
 
         def read(db: Database) -> tuple[User | None, list[Host] | None]:
             if key:
-                found = people.user_by_authenticator(db, key)
+                found = users.user_by_authenticator(db, key)
                 if found is None or found[1]:  # the weak key shows nothing
                     return None, None
                 return found[0], hosts.hosts_of_user(db, found[0].id)
-            return (None if user_id is None else people.user_by_id(db, UserId(user_id))), None
+            return (None if user_id is None else users.user_by_id(db, UserId(user_id))), None
 
         user, own_hosts = await visit.ctx.store.aread(read)
         if user is None:
@@ -145,9 +147,9 @@ class PublicPages:
         """All news, or one piece of it."""
         news_id = visit.number("id")
         if news_id is None:
-            items = await visit.ctx.store.aread(lambda db: people.list_news(db, limit=50))
+            items = await visit.ctx.store.aread(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
-        item = await visit.ctx.store.aread(lambda db: pages.news_item(db, news_id))
+        item = await visit.ctx.store.aread(lambda db: page_queries.news_item(db, news_id))
         if item is None:
             raise not_found(_("news of that number"))
         return visit.show("news.html", items=[item], one=True)

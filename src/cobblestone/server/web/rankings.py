@@ -11,13 +11,15 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.ids import HostId
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found
 from cobblestone.server.web.visibility import sees_computer
-from cobblestone.store import apps, hosts, pages, teams
-from cobblestone.store.app_credit import Owner
-from cobblestone.store.database import Database
-from cobblestone.store.pages import Order, Ranked
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import Order, Ranked
+from cobblestone.store.people import hosts, teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class RankingPages:
         """Volunteers."""
 
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
-            return {"users": pages.users_by_id(db, [item.id for item in ranked])}
+            return {"users": page_queries.users_by_id(db, [item.id for item in ranked])}
 
         return await self._list(visit, "top_users.html", Owner.USER, details)
 
@@ -63,7 +65,7 @@ class RankingPages:
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
             found = {item.id: hosts.host_by_id(db, HostId(item.id)) for item in ranked}
             present = {number: host for number, host in found.items() if host is not None}
-            users = pages.users_by_id(db, [host.user_id for host in present.values()])
+            users = page_queries.users_by_id(db, [host.user_id for host in present.values()])
             visible = {
                 host.id: users[host.user_id]
                 for host in present.values()
@@ -94,12 +96,12 @@ class RankingPages:
             found_apps = apps.apps_in_use(db)
             if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
                 raise not_found(_("app %(id)d") % {"id": wish.app_id})
-            ranked = pages.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
-            shown = ranked[: pages.PAGE_SIZE]
+            ranked = page_queries.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
+            shown = ranked[: page_queries.PAGE_SIZE]
             return {
                 "apps": found_apps,
                 "rows": shown,
-                "more": len(ranked) > pages.PAGE_SIZE,
+                "more": len(ranked) > page_queries.PAGE_SIZE,
                 **details(db, shown),
             }
 
@@ -108,7 +110,7 @@ class RankingPages:
         return visit.show(
             template,
             page=wish.page,
-            first=wish.page * pages.PAGE_SIZE,
+            first=wish.page * page_queries.PAGE_SIZE,
             query=wish.query,
             order=wish.order,
             app=chosen,

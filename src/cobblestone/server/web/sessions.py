@@ -21,8 +21,8 @@ from starlette.responses import Response
 
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.context import ServerContext
-from cobblestone.store import people
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.people import users
 
 MAX_AGE_SECONDS = 30 * 86400
 PENDING_SECONDS = 600
@@ -60,7 +60,7 @@ class Sessions:
         user_id, pending_id = int(content["u"]), int(content.get("p", 0))
         if not user_id and not pending_id:
             return Session(nonce=nonce, stored=True)
-        user = await self._ctx.store.aread(lambda db: people.user_by_id(db, UserId(user_id or pending_id)))
+        user = await self._ctx.store.aread(lambda db: users.user_by_id(db, UserId(user_id or pending_id)))
         if user is None or user.erased or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
             return Session(nonce=secrets.token_hex(16))
         if user_id:

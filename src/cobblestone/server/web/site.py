@@ -23,19 +23,19 @@ from cobblestone.domain.people import User
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server import languages
-from cobblestone.server.bodies import BodyTooLarge, read_body
-from cobblestone.server.context import ServerContext
-from cobblestone.server.languages import NAMES, chosen, current, ngettext, speaking
-from cobblestone.server.languages import gettext as _
-from cobblestone.server.rate_limits import client_address
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web import operator_wording, wording
 from cobblestone.server.web.credit_history import CreditHistories
 from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
 from cobblestone.server.web.qr_code import qr_code
 from cobblestone.server.web.sessions import Session, Sessions
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.pages import MAX_PAGE
+from cobblestone.service import languages
+from cobblestone.service.http.bodies import BodyTooLarge, read_body
+from cobblestone.service.http.rate_limits import client_address
+from cobblestone.service.languages import NAMES, chosen, current, ngettext, speaking
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.operation.page_queries import MAX_PAGE
 from cobblestone.wire.account import WebRpcFailure, parse_web_query
 from cobblestone.wire.project_pages import scheduler_link_tags
 

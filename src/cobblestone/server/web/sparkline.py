@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cobblestone.store.operation import Sample
+from cobblestone.store.operation.figures import Sample
 
 WIDTH, HEIGHT, MARGIN = 140.0, 30.0, 2.0
 

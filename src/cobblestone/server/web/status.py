@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from cobblestone.server.context import ServerContext
-from cobblestone.server.health import DaemonHealth
-from cobblestone.server.heartbeat import daemon_notes, daemons_of_all
-from cobblestone.server.languages import N_
-from cobblestone.server.remembered import Remembered
-from cobblestone.store.pages import ProjectCounts, project_counts
+from cobblestone.server.core.cached_read import Remembered
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.operation.processes import daemon_notes, daemons_of_all
+from cobblestone.service.health import DaemonHealth
+from cobblestone.service.languages import N_
+from cobblestone.store.operation.page_queries import ProjectCounts, project_counts
 from cobblestone.wire.project_pages import (
     AppTasks,
     DaemonState,

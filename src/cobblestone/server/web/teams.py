@@ -11,14 +11,15 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.fields import name_problem
 from cobblestone.server.web.site import PageError, Site, Visit, not_found
-from cobblestone.store import account_changes, pages, people, teams
-from cobblestone.store.app_credit import Owner
-from cobblestone.store.credit_history import CreditOwner
-from cobblestone.store.database import Database
-from cobblestone.store.pages import Order
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import Order
+from cobblestone.store.people import account_changes, teams, users
 from cobblestone.wire.xml_writer import printable
 
 MAX_DESCRIPTION = 5000
@@ -51,8 +52,8 @@ class TeamPages:
         def read(db: Database) -> list[teams.TeamRow]:
             if words:
                 return teams.find_teams(db, words)
-            best = pages.top(db, Owner.TEAM, Order.RECENT, page=0)
-            return teams.rows_of(db, [item.id for item in best[: pages.PAGE_SIZE]])
+            best = page_queries.top(db, Owner.TEAM, Order.RECENT, page=0)
+            return teams.rows_of(db, [item.id for item in best[: page_queries.PAGE_SIZE]])
 
         return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
 
@@ -62,16 +63,16 @@ class TeamPages:
         page = visit.page_number()
 
         def read(db: Database) -> dict[str, Any] | None:
-            team = people.team_by_id(db, team_id)
+            team = users.team_by_id(db, team_id)
             if team is None:
                 return None
-            members = pages.team_members(db, team_id, page=page)
+            members = page_queries.team_members(db, team_id, page=page)
             return {
                 "team": team,
-                "founder": people.user_by_id(db, team.founder_id),
+                "founder": users.user_by_id(db, team.founder_id),
                 "n_members": teams.count_members(db, team_id),
-                "members": members[: pages.PAGE_SIZE],
-                "more": len(members) > pages.PAGE_SIZE,
+                "members": members[: page_queries.PAGE_SIZE],
+                "more": len(members) > page_queries.PAGE_SIZE,
             }
 
         found = await visit.ctx.store.aread(read)
@@ -82,7 +83,7 @@ class TeamPages:
         return visit.show(
             "team.html",
             page=page,
-            first=page * pages.PAGE_SIZE,
+            first=page * page_queries.PAGE_SIZE,
             query=f"teamid={team_id}",
             plot=plot,
             **found,
@@ -150,7 +151,7 @@ class TeamPages:
 
     async def _own_team(self, visit: Visit, user: User) -> Team:
         team_id = TeamId(visit.needed_number("teamid"))
-        team = await visit.ctx.store.aread(lambda db: people.team_by_id(db, team_id))
+        team = await visit.ctx.store.aread(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise _no_team(team_id)
         if team.founder_id != user.id:

@@ -12,8 +12,8 @@ from babel.numbers import format_decimal
 
 from cobblestone.domain.states import ExitStatus, Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result, Workunit
-from cobblestone.server.languages import ENGLISH, N_, current, ngettext
-from cobblestone.server.languages import gettext as _
+from cobblestone.service.languages import ENGLISH, N_, current, ngettext
+from cobblestone.service.languages import gettext as _
 
 # -- numbers -------------------------------------------------------------------
 

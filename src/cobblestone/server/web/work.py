@@ -10,13 +10,18 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.server.languages import N_
-from cobblestone.server.languages import gettext as _
 from cobblestone.server.web.site import Site, Visit, not_found, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
-from cobblestone.store import apps, credit, hosts, pages, people, uploads, work
-from cobblestone.store.database import Database
-from cobblestone.store.pages import TaskOwner, TaskState
+from cobblestone.service.languages import N_
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
+from cobblestone.store.engine.database import Database
+from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.page_queries import TaskOwner, TaskState
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import rows as work
+from cobblestone.store.work import uploads
 
 TASK_STATES = {
     None: N_("All"),
@@ -61,7 +66,7 @@ class WorkPages:
             if host_id is not None and host is None:
                 return None, None
             owner_id = host.user_id if host else UserId(user_id or 0)
-            return host, people.user_by_id(db, owner_id)
+            return host, users.user_by_id(db, owner_id)
 
         host, user = await visit.ctx.store.aread(whose)
         if user is None:
@@ -76,12 +81,14 @@ class WorkPages:
         own = is_owner(visit.viewer, user)
 
         def read(db: Database) -> dict[str, Any]:
-            rows = pages.list_tasks(db, owner, state=state, before=before)
+            rows = page_queries.list_tasks(db, owner, state=state, before=before)
             own_hosts = hosts.hosts_of_user(db, user.id, limit=200)
             return {
-                "tasks": rows[: pages.PAGE_SIZE],
-                "older_id": rows[pages.PAGE_SIZE - 1].result.id if len(rows) > pages.PAGE_SIZE else None,
-                "counts": pages.count_tasks(db, owner),
+                "tasks": rows[: page_queries.PAGE_SIZE],
+                "older_id": rows[page_queries.PAGE_SIZE - 1].result.id
+                if len(rows) > page_queries.PAGE_SIZE
+                else None,
+                "counts": page_queries.count_tasks(db, owner),
                 "apps": apps.apps_in_use(db),
                 "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
             }
@@ -96,7 +103,7 @@ class WorkPages:
             states=TASK_STATES,
             app_id=app_id,
             before=before,
-            newest=pages.NEWEST_TASKS,
+            newest=page_queries.NEWEST_TASKS,
             who=who + (f"&appid={app_id}" if app_id else ""),
             own=own,
             **found,
@@ -107,7 +114,7 @@ class WorkPages:
         result_id = visit.needed_number("resultid")
 
         def read(db: Database) -> dict[str, Any] | None:
-            row = pages.task(db, result_id)
+            row = page_queries.task(db, result_id)
             if row is None:
                 return None
             result = row.result
@@ -118,9 +125,9 @@ class WorkPages:
                 "result": result,
                 "host": host,
                 "workunit": workunit,
-                "user": None if result.user_id is None else people.user_by_id(db, result.user_id),
+                "user": None if result.user_id is None else users.user_by_id(db, result.user_id),
                 "text": work.result_text(db, result.id),
-                "ledger": credit.entries_of_result(db, result.id),
+                "ledger": ledger.entries_of_result(db, result.id),
                 "version": None
                 if result.app_version_id is None
                 else apps.version_by_id(db, result.app_version_id),
@@ -149,7 +156,7 @@ class WorkPages:
             return {
                 "workunit": workunit,
                 "app": apps.app_by_id(db, workunit.app_id),
-                "tasks": pages.tasks_of_workunit(db, workunit_id),
+                "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 
         found = await visit.ctx.store.aread(read)

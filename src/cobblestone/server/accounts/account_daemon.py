@@ -1,0 +1,53 @@
+"""Chores of accounts: deletions whose time has come, old codes and mails, credit by app."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+import structlog
+
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.credit import app_credit
+from cobblestone.store.people import account_changes, mails, one_time_codes
+
+log = structlog.get_logger(__name__)
+
+
+class AccountKeeper:
+    """Erases accounts whose owners asked for it, and forgets what is not needed any more."""
+
+    name = "accounts"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Do some of it; how much was done."""
+        ctx, now = self._ctx, self._ctx.clock()
+        due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
+        for user_id in due:
+            await ctx.store.awrite(
+                partial(account_changes.erase, user_id=user_id, key=secrets.token_hex(16), now=now)
+            )
+            log.info("account_erased", user=user_id)
+        forgotten = await ctx.store.awrite(
+            lambda tx: one_time_codes.drop_expired(tx, now=now) + mails.forget_old(tx, now=now)
+        )
+        return len(due) + forgotten
+
+
+class AppCreditFollower:
+    """Keeps credit by app in step with the ledger."""
+
+    name = "top_lists"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Take in some entries; without new ones, let old averages decay."""
+        ctx, now = self._ctx, self._ctx.clock()
+        return await ctx.store.awrite(
+            lambda tx: app_credit.follow_ledger(tx, now=now) or app_credit.decay_idle(tx, now=now)
+        )

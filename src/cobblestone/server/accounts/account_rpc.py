@@ -1,0 +1,151 @@
+"""Account and configuration RPCs of clients and account managers."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cobblestone import __version__
+from cobblestone.domain.apps import ANY_PLATFORM
+from cobblestone.domain.people import User
+from cobblestone.server.accounts.service import Accounts, refuse_after
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import users
+from cobblestone.wire.account import (
+    AccountInfo,
+    WebRpcError,
+    WebRpcFailure,
+    parse_am_get_info,
+    parse_create_account,
+    parse_lookup_account,
+    write_account_exists,
+    write_account_out,
+    write_am_get_info_reply,
+    write_web_rpc_error,
+)
+from cobblestone.wire.identity import external_cpid
+from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig, write_project_config
+
+COMMON_PLATFORMS = (
+    "x86_64-pc-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "windows_x86_64",
+    "x86_64-apple-darwin",
+    "arm64-apple-darwin",
+)
+"""Where versions for any platform are offered: they need a Python interpreter, which these usually have."""
+
+
+class AccountRpc:
+    """The HTTP side."""
+
+    def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
+        self._ctx = ctx
+        self._accounts = accounts
+
+    def _address(self, request: Request) -> str:
+        return client_address(request.scope)
+
+    async def get_project_config(self, request: Request) -> Response:
+        """``get_project_config.php``: what a client must know before it attaches."""
+        settings = self._ctx.settings
+        platforms = await self._ctx.store.aread(_platforms)
+        return _xml(
+            write_project_config(
+                ProjectConfig(
+                    name=settings.project.name,
+                    master_url=settings.project.url,
+                    server_version=__version__,
+                    min_passwd_length=settings.accounts.min_password_length,
+                    account_creation_disabled=settings.accounts.creation == "closed",
+                    invite_code_required=settings.accounts.creation == "invitation",
+                    platforms=tuple(PlatformEntry(platform_name=name) for name in platforms),
+                )
+            )
+        )
+
+    async def create_account(self, request: Request) -> Response:
+        """``create_account.php``."""
+        try:
+            user = await self._accounts.create(
+                parse_create_account(request.url.query), address=self._address(request)
+            )
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        return _xml(write_account_out(_key_for_password(user)))
+
+    async def lookup_account(self, request: Request) -> Response:
+        """``lookup_account.php``; without a password only whether the account exists."""
+        try:
+            wanted = parse_lookup_account(request.url.query)
+            key, now = limit_key(self._address(request)), self._ctx.clock()
+            refuse_after(self._ctx.limits.lookups.wait(key, now=now))
+            self._ctx.limits.lookups.take(key, now=now)
+            if wanted.passwd_hash is None:
+                found = await self._ctx.store.aread(lambda db: users.user_by_email(db, wanted.email_addr))
+                if found is None:
+                    raise WebRpcFailure(WebRpcError.NOT_FOUND)
+                return _xml(write_account_exists())
+            user = await self._accounts.look_up(
+                wanted.email_addr, wanted.passwd_hash, address=self._address(request)
+            )
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        return _xml(write_account_out(_key_for_password(user)))
+
+    async def am_get_info(self, request: Request) -> Response:
+        """``am_get_info.php``: what an account manager asks about an account, by its key."""
+        try:
+            address, now = limit_key(self._address(request)), self._ctx.clock()
+            refuse_after(self._ctx.limits.lookups.wait(address, now=now))
+            self._ctx.limits.lookups.take(address, now=now)
+            key = parse_am_get_info(request.url.query).account_key
+            found = await self._ctx.store.aread(lambda db: users.user_by_authenticator(db, key))
+            if found is None or found[1]:
+                raise WebRpcFailure(WebRpcError.NOT_FOUND)
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        user = found[0]
+        return _xml(
+            write_am_get_info_reply(
+                AccountInfo(
+                    id=user.id,
+                    name=user.name,
+                    country=user.country,
+                    weak_auth=user.weak_authenticator,
+                    cpid=external_cpid(user.cross_project_id, user.email_addr),
+                    create_time=user.create_time,
+                    global_prefs=user.global_prefs,
+                    project_prefs=user.project_prefs,
+                    url=user.url,
+                    send_email=user.send_email,
+                    show_hosts=user.show_hosts,
+                    teamid=user.team_id or 0,
+                    venue=user.venue,
+                )
+            )
+        )
+
+
+def _key_for_password(user: User) -> str:
+    """What a client gets for address and password: of an account with a second factor only the key that attaches computers."""
+    return user.weak_authenticator if user.second_factor else user.authenticator
+
+
+def _platforms(db: Database) -> list[str]:
+    """Platforms that the project has versions for."""
+    found = {version.platform for version in apps.list_versions(db)}
+    if ANY_PLATFORM in found:
+        found = (found - {ANY_PLATFORM}) | set(COMMON_PLATFORMS)
+    return sorted(found)
+
+
+def _xml(body: bytes) -> Response:
+    return Response(
+        body,
+        media_type="text/xml",
+        headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    )

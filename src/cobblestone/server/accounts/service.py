@@ -1,0 +1,138 @@
+"""Accounts: creation, look-up and passwords; used by the RPCs, the pages and the API."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import cache, partial
+
+import argon2
+
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import User
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.rate_limits import limit_key, minutes
+from cobblestone.store.people import users
+from cobblestone.wire.account import (
+    AccountCreation,
+    WebRpcError,
+    WebRpcFailure,
+)
+from cobblestone.wire.identity import weak_authenticator
+
+MAX_HASHING = 2
+"""Passwords hashed at a time: each takes 64 MiB of memory and a CPU for a while."""
+
+
+def refuse_after(wait: float) -> None:
+    """Raise WebRpcFailure when one has to wait (seconds)."""
+    if wait > 0:
+        raise TooManyAttempts(minutes(wait))
+
+
+@cache
+def _nobodys_hash() -> str:
+    return argon2.PasswordHasher().hash(secrets.token_hex(16))
+
+
+class TooManyAttempts(WebRpcFailure):
+    """Somebody tried too often."""
+
+    def __init__(self, wait_minutes: int) -> None:
+        super().__init__(
+            WebRpcError.GENERIC, f"There were too many attempts. Try again in {wait_minutes} minutes."
+        )
+        self.wait_minutes = wait_minutes
+
+
+class Accounts:
+    """Creates and looks up accounts; used by the RPCs, the pages and the API."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._hasher = argon2.PasswordHasher()
+        self._hashing = asyncio.Semaphore(MAX_HASHING)
+
+    async def create(self, wish: AccountCreation, *, address: str = "", by_operator: bool = False) -> User:
+        """Create an account, or return the existing one if the password is right.
+
+        ``address``: where the wish comes from, for the rate limit.  An operator may create accounts while the project is closed.
+
+        Raises:
+            WebRpcFailure: the project does not want it, the address is taken, or there were too many wishes.
+        """
+        if not by_operator:
+            self._check_wanted(wish, address)
+        if await self._exists(wish.email_addr):
+            try:
+                return await self.look_up(wish.email_addr, wish.passwd_hash, address=address)
+            except WebRpcFailure as failure:
+                if failure.error is not WebRpcError.BAD_PASSWD:
+                    raise
+                raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
+        new = users.NewUser(
+            name=wish.user_name,
+            email_addr=wish.email_addr,
+            # The family's MD5 is what clients send; only its slow salted hash is kept.
+            passwd_hash=await self.hash(wish.passwd_hash),
+            authenticator=secrets.token_hex(16),
+            cross_project_id=secrets.token_hex(16),
+            team_name=wish.team_name,
+        )
+        weak = partial(weak_authenticator, authenticator=new.authenticator, secret=secrets.token_hex(16))
+        try:
+            return await self._ctx.store.awrite(
+                lambda tx: users.create_user(tx, new, weak_authenticator_of=weak, now=self._ctx.clock())
+            )
+        except Conflict:
+            raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
+
+    def _check_wanted(self, wish: AccountCreation, address: str) -> None:
+        settings, creations, now = self._ctx.settings.accounts, self._ctx.limits.creations, self._ctx.clock()
+        if settings.creation == "closed":
+            raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
+        key = limit_key(address)
+        refuse_after(self._ctx.limits.failures_by_address.wait(key, now=now))
+        if settings.creation == "invitation" and not secrets.compare_digest(
+            wish.invite_code.encode(), settings.invitation_code.encode()
+        ):
+            self._ctx.limits.failures_by_address.take(key, now=now)
+            raise WebRpcFailure(WebRpcError.GENERIC, "The invitation code is missing or wrong.")
+        refuse_after(creations.wait(key, now=now))
+        creations.take(key, now=now)
+
+    async def look_up(self, email_addr: str, passwd_hash: str, *, address: str = "") -> User:
+        """The account of an address and the family's hash of its password.
+
+        Raises:
+            WebRpcFailure: there is none, the password is wrong, or there were too many wrong ones.
+        """
+        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        refuse_after(limits.failures_wait(key, email_addr, now=now))
+        found = await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr))
+        # An unknown address costs as much time as a wrong password, so that the time tells nothing.
+        stored = found[1] if found else _nobodys_hash()
+        right = await self.verify(stored, passwd_hash)
+        if found is None or not right:
+            limits.failed(key, email_addr, now=now)
+            raise WebRpcFailure(WebRpcError.NOT_FOUND if found is None else WebRpcError.BAD_PASSWD)
+        return found[0]
+
+    async def hash(self, passwd_hash: str) -> str:
+        """The slow salted hash that is stored."""
+        async with self._hashing:
+            return await asyncio.to_thread(self._hasher.hash, passwd_hash)
+
+    async def verify(self, stored: str, passwd_hash: str) -> bool:
+        """Whether a stored hash belongs to the family's hash of a password."""
+        async with self._hashing:
+            return await asyncio.to_thread(self._verify, stored, passwd_hash)
+
+    async def _exists(self, email_addr: str) -> bool:
+        return await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr)) is not None
+
+    def _verify(self, stored: str, passwd_hash: str) -> bool:
+        try:
+            return self._hasher.verify(stored, passwd_hash)
+        except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+            return False

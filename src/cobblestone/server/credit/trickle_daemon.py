@@ -1,0 +1,116 @@
+"""Partial credit: trickle messages of running jobs bring provisional credit, which the final grant counts in.
+
+Each message is handled once: its mark and its ledger entry are one write.
+"""
+
+from __future__ import annotations
+
+from cobblestone.domain.ids import HostId, ResultId, UserId
+from cobblestone.domain.states import ServerState
+from cobblestone.domain.work import Result
+from cobblestone.policy.credit.cobblestone import CreditUnit
+from cobblestone.policy.credit.trickle import TrickleFacts, TrickleGrant, TrickleRules, grant_trickle
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
+from cobblestone.store.credit.credit_facts import write_trickle_facts
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.work import messages
+from cobblestone.store.work import rows as work
+from cobblestone.store.work.messages import StoredTrickle
+from cobblestone.wire.trickle import CREDIT_VARIETY, read_run_time
+
+BATCH = 100
+SYSTEM = "trickle"
+
+
+class TrickleCredit:
+    """Grants credit for messages of the variety ``trickle_credit``, for apps that allow it."""
+
+    name = "trickles"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Handle up to a batch of messages; how many."""
+        return await self._ctx.store.awrite(self._transact)
+
+    def _transact(self, tx: Transaction) -> int:
+        waiting = messages.trickles(tx, limit=BATCH, unhandled=True, variety=CREDIT_VARIETY)
+        if not waiting:
+            return 0
+        names = [each.result_name for each in waiting]
+        tx.lock_results(names)
+        results = work.results_by_name(tx, names)
+        paying = {app.id for app in apps.list_apps(tx) if app.partial_credit or app.credit_system == SYSTEM}
+        batch = _Batch(tx, self._ctx, [result.id for result in results.values()])
+        for message in waiting:
+            result = results.get(message.result_name)
+            if result is not None and result.app_id in paying:
+                batch.grant(message, result)
+            messages.mark_handled(tx, message.id)
+        batch.save()
+        return len(waiting)
+
+
+class _Batch:
+    """Messages of one write; those of one result see each other."""
+
+    def __init__(self, tx: Transaction, ctx: ServerContext, result_ids: list[ResultId]) -> None:
+        self._tx = tx
+        self._now = ctx.clock()
+        self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
+        self._seconds = ledger.trickle_seconds(tx, result_ids)
+        median, percentile_95 = hosts.speed_percentiles(tx)
+        self._rules = TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
+        self._entries: list[ledger.CreditEntry] = []
+
+    def grant(self, message: StoredTrickle, result: Result) -> None:
+        """Add what one message is worth."""
+        facts = self._facts(message, result)
+        granted = grant_trickle(facts, self._rules, unit=self._unit, now=self._now)
+        if granted.amount <= 0.0 or result.host_id is None or result.user_id is None:
+            return
+        self._seconds[result.id] = facts.credited_run_time + granted.run_time
+        self._entries.append(self._entry(result, result.host_id, result.user_id, facts, granted))
+
+    def _facts(self, message: StoredTrickle, result: Result) -> TrickleFacts:
+        processors = hosts.processors(self._tx, [message.host_id]).get(message.host_id, hosts.Processors())
+        return TrickleFacts(
+            run_time=read_run_time(message.text),
+            p_fpops=processors.p_fpops,
+            in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
+            sent_time=result.sent_time or self._now,
+            credited_run_time=self._seconds.get(result.id, 0.0),
+        )
+
+    def _entry(
+        self,
+        result: Result,
+        host_id: HostId,
+        user_id: UserId,
+        facts: TrickleFacts,
+        granted: TrickleGrant,
+    ) -> ledger.CreditEntry:
+        return ledger.CreditEntry(
+            result_id=result.id,
+            workunit_id=result.workunit_id,
+            host_id=host_id,
+            user_id=user_id,
+            app_version_id=result.app_version_id,
+            system=SYSTEM,
+            claimed=granted.amount,
+            granted=granted.amount,
+            unit=self._unit.per_gflops_day,
+            work_start=granted.work_start,
+            reasons=granted.reasons,
+            facts=write_trickle_facts(facts, self._rules),
+            kind=ledger.TRICKLE,
+        )
+
+    def save(self) -> None:
+        """Write everything."""
+        ledger.grant(self._tx, self._entries, now=self._now)
+        ledger.save_trickle_seconds(self._tx, self._seconds)

@@ -1,0 +1,1 @@
+"""Files of jobs: uploads and downloads, free space, signatures of app files."""

@@ -1,0 +1,92 @@
+"""Signatures of app files: made here when the private key lies in the folder, else imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from cobblestone.domain.apps import AppFile, AppVersion
+from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.store.catalog.keys import CodeSignKey
+from cobblestone.wire.signatures import (
+    decode_private_key,
+    decode_public_key,
+    encode_public_key,
+    same_key,
+    sign_md5,
+    verify_md5,
+)
+
+
+def private_key_of(folder: ProjectFolder) -> rsa.RSAPrivateKey | None:
+    """The private code signing key, or None if it is kept elsewhere.
+
+    Raises:
+        BadKey: the file is damaged.
+        ConfigError: the file cannot be read.
+    """
+    try:
+        return decode_private_key(folder.code_sign_private.read_text(encoding="ascii", errors="replace"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{folder.code_sign_private} cannot be read: {error.strerror}.") from error
+
+
+def sign_version(
+    version: AppVersion,
+    *,
+    current: CodeSignKey | None,
+    private_key: rsa.RSAPrivateKey | None,
+    known: Mapping[str, str],
+) -> AppVersion:
+    """Check the signatures that a version brings; make the missing ones if the private key is there.
+
+    ``known`` are signatures of files of other versions, by physical name: a file is signed once.
+
+    Raises:
+        ConfigError: the project has no key, or the private key is not that of the current public key.
+        JobError: a given signature is not one of the project's key.
+    """
+    if current is None:
+        raise ConfigError("The project has no code signing key. Make one with: cobblestone key rotate")
+    check_signatures({file: file.signature for file in version.files if file.signature}, current.public_key)
+    version = replace(
+        version,
+        files=tuple(
+            file if file.signature else replace(file, signature=known.get(file.name, ""))
+            for file in version.files
+        ),
+    )
+    if private_key is None or version.signed:
+        return version
+    if not same_key(encode_public_key(private_key.public_key()), current.public_key):
+        raise ConfigError(
+            "The private key in the project's folder does not belong to the project's current public key."
+            " Put the right one there, or take it away and import signatures: cobblestone key import"
+        )
+    return replace(
+        version,
+        files=tuple(
+            file if file.signature else replace(file, signature=sign_md5(private_key, file.md5).strip())
+            for file in version.files
+        ),
+    )
+
+
+def check_signatures(signatures: Mapping[AppFile, str], public_key: str) -> None:
+    """Check signatures by file.
+
+    Raises:
+        JobError: one is not of this file and key; the text names the file.
+    """
+    key = decode_public_key(public_key)
+    for file, signature in signatures.items():
+        if not verify_md5(key, file.md5, signature):
+            raise JobError(
+                f"The signature of {file.name} is not one of the project's current key over this file."
+                " Sign the files of a fresh manifest with the right key: cobblestone key manifest, key sign"
+            )

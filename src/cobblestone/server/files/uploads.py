@@ -1,0 +1,305 @@
+"""The upload handler: size queries, uploads with resume, and the checks that they need.
+
+Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
+moved to their place when they are complete and their checksum is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from functools import partial
+from io import BufferedRandom
+from pathlib import Path
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
+from cobblestone.ops.durable_files import sync_folder
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.files.disk_space import disk_is_full
+from cobblestone.service.http.bodies import BodyStream, answer
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work.files import place_of
+from cobblestone.store.work.uploads import (
+    GZIP_MAGIC,
+    ExpectedUpload,
+    expected_upload,
+    partial_folder,
+    record_upload,
+)
+from cobblestone.wire.signatures import verify_upload_signature
+from cobblestone.wire.upload import (
+    FileSizeQuery,
+    FileUpload,
+    UploadHeaderParser,
+    UploadStatus,
+    legal_file_name,
+    write_upload_reply,
+)
+
+log = structlog.get_logger(__name__)
+
+STALL_SECONDS = 60.0
+"""A sender that is silent for so long has gone; it comes back and goes on where it stopped."""
+
+
+class UploadRefused(CobblestoneError):
+    """The upload cannot be accepted; the client shall give up."""
+
+
+class UploadPutOff(CobblestoneError):
+    """The upload cannot be accepted now; the client shall try again."""
+
+
+class UploadHandler:
+    """Takes output files from clients."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._active: dict[str, asyncio.Task[None]] = {}  # files being written at this moment
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The HTTP side; every outcome is a reply of the protocol."""
+        try:
+            body = await self._serve(BodyStream(receive))
+        except UploadRefused as error:
+            log.info("upload_refused", reason=str(error))
+            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
+        except (UploadPutOff, StoreError) as error:
+            log.info("upload_put_off", reason=str(error))
+            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, str(error))
+        except RemoteProtocolError as error:
+            body = write_upload_reply(UploadStatus.PERMANENT_ERROR, error.reply_hint)
+        except ClientDisconnect:
+            body = b""
+        except OSError as error:
+            log.error("upload_failed", error=str(error))
+            body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
+        await answer(send, body, "text/plain; charset=utf-8")
+
+    async def _serve(self, stream: BodyStream) -> bytes:
+        parser = UploadHeaderParser()
+        message: FileSizeQuery | FileUpload | None = None
+        async for chunk in stream:
+            message = parser.receive_data(chunk)
+            if message is not None:
+                break
+        message = message or parser.end_of_body()
+        if not legal_file_name(message.name):
+            raise UploadRefused("The file name is not allowed.")
+        if isinstance(message, FileSizeQuery):
+            return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
+        self._check(message)
+        await self._take_over(message.name)
+        content = _bytes_from(parser.leftover, stream)
+        if message.nbytes <= self._ctx.settings.server.small_upload_bytes and message.offset == 0:
+            await self._store_small(message, content)
+        else:
+            await self._store_large(message, content)
+        return write_upload_reply(UploadStatus.OK)
+
+    async def _take_over(self, name: str) -> None:
+        """End an upload of this file that is still open: its client has come back, so that connection is dead."""
+        older = self._active.get(name)
+        if older is not None:
+            older.cancel()
+            await asyncio.wait({older})
+
+    # ------------------------------------------------------------------ questions
+
+    async def _size(self, name: str) -> int:
+        """Bytes of a file that are there already."""
+        await self._take_over(name)
+        self._check_disk()
+        expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
+        if expected is not None and expected.stored_nbytes is not None:
+            return expected.stored_nbytes
+        with contextlib.suppress(OSError):
+            # One byte less than there is: a client that hears the full size believes that the file is done, but
+            # it is done only when it was checked and recorded.
+            return max(0, self._partial(name).stat().st_size - 1)
+        return 0
+
+    def _check(self, upload: FileUpload) -> None:
+        """Refuse what may not be written at all."""
+        ctx = self._ctx
+        if not verify_upload_signature(ctx.secret, upload.name, upload.max_nbytes, upload.xml_signature):
+            raise UploadRefused("The upload is not signed by this project.")
+        limit = min(upload.max_nbytes, ctx.settings.server.max_upload_bytes)
+        if upload.nbytes > limit:
+            raise UploadRefused(f"The file has {upload.nbytes} bytes; at most {limit} are allowed.")
+        self._check_disk()
+
+    def _check_disk(self) -> None:
+        if disk_is_full(self._ctx):
+            raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
+
+    # ------------------------------------------------------------------ bytes
+
+    async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+        """Take a small file, all or nothing: looked up and recorded in one write, together with other writes."""
+        data = bytearray()
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > upload.nbytes:
+                raise UploadRefused("More bytes came than the file has.")
+        if len(data) < upload.nbytes:
+            raise UploadPutOff("The file did not come completely.")
+        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        self._check_sum(upload, md5)
+        await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
+
+    async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+        """Take a large file, or the rest of one."""
+        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        if refusal := _refusal(expected, upload):
+            raise UploadRefused(refusal)
+        if expected is None or expected.stored_nbytes is not None:
+            return  # it is here already: a repetition
+        if upload.offset >= upload.nbytes and upload.nbytes > 0:
+            raise UploadPutOff("Send the whole file again.")
+        receiving = asyncio.create_task(self._receive(upload, chunks))
+        self._active[upload.name] = receiving
+        try:
+            await asyncio.wait({receiving})
+        finally:
+            receiving.cancel()  # only when we are cancelled ourselves is it still running
+            if self._active.get(upload.name) is receiving:
+                del self._active[upload.name]
+        if receiving.cancelled():
+            raise UploadPutOff("The client came back on another connection.")
+        receiving.result()
+
+    async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+        path = self._partial(upload.name)
+        handle = await asyncio.to_thread(_open_at, path, upload.offset)
+        try:
+            position = upload.offset
+            async for chunk in chunks:
+                position += len(chunk)
+                if position > upload.nbytes:
+                    raise UploadRefused("More bytes came than the file has.")
+                await asyncio.to_thread(handle.write, chunk)
+            if position < upload.nbytes:
+                raise UploadPutOff("The file did not come completely.")
+            md5, head = await asyncio.to_thread(_finish, handle)
+            try:
+                self._check_sum(upload, md5)
+            except UploadPutOff:
+                path.unlink(missing_ok=True)  # resuming it would never help
+                raise
+            expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+            if expected is not None and expected.stored_nbytes is None:
+                await asyncio.to_thread(_move, path, place_of(self._ctx.folder.upload, upload.name))
+            else:  # it came to another process meanwhile, or its task has gone
+                path.unlink(missing_ok=True)
+        finally:
+            await asyncio.to_thread(handle.close)
+        await self._record(upload, md5=md5, data=None, head=head)
+
+    def _check_sum(self, upload: FileUpload, md5: str) -> None:
+        if upload.md5_cksum and upload.md5_cksum.lower() != md5:
+            raise UploadPutOff("The checksum does not match: the file was damaged on its way.")
+
+    async def _record(self, upload: FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
+        """Note a complete file, whose first bytes are ``head``, unless it may not be noted."""
+        refusal = await self._ctx.store.awrite(
+            partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock())
+        )
+        if refusal:
+            raise UploadRefused(refusal)
+
+    def _partial(self, name: str) -> Path:
+        return partial_folder(self._ctx.folder.upload) / name
+
+
+def _refusal(expected: ExpectedUpload | None, upload: FileUpload) -> str:
+    """Why a file may not be taken; empty if it may, or is here already."""
+    if expected is None:
+        return "This task is not known any more."
+    if expected.stored_nbytes is None:
+        return ""
+    same = expected.stored_nbytes == upload.nbytes and upload.md5_cksum in ("", expected.stored_md5)
+    return "" if same else "Another file of this name was uploaded before."
+
+
+def _record(
+    tx: Transaction, *, upload: FileUpload, md5: str, data: bytes | None, head: bytes, now: float
+) -> str:
+    """Note a complete file once; why not, if it may not be noted."""
+    expected = expected_upload(tx, upload.name)
+    if expected is not None and expected.stored_nbytes is None:
+        record_upload(
+            tx,
+            name=upload.name,
+            result_id=expected.result_id,
+            nbytes=upload.nbytes,
+            md5=md5,
+            data=data,
+            gzipped=expected.spec.gzip and head == GZIP_MAGIC,
+            now=now,
+        )
+    return _refusal(expected, upload)
+
+
+async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    while not stream.ended:
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                chunk = await anext(stream, None)
+        except TimeoutError as error:
+            raise UploadPutOff(f"Nothing came for {STALL_SECONDS:g} seconds.") from error
+        if chunk:
+            yield chunk
+
+
+def _open_at(path: Path, offset: int) -> BufferedRandom:
+    """Open a partial file for writing at ``offset``, cutting off what lies behind.
+
+    It stays locked until it is closed: the client may have come back to another process while its first connection, which it
+    gave up, is still open here.  (On NFS the lock holds between machines.)
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        opened = os.fstat(handle.fileno())
+        if not opened.st_nlink or not path.exists() or not os.path.samestat(opened, path.stat()):
+            raise UploadPutOff("Another connection has just brought the whole file.")
+        if opened.st_size < offset:
+            raise UploadPutOff(f"Only {opened.st_size} bytes of the file are here.")
+        handle.truncate(offset)
+        handle.seek(offset)
+    except BlockingIOError as error:
+        handle.close()
+        raise UploadPutOff("Another connection is still bringing this file.") from error
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def _finish(handle: BufferedRandom) -> tuple[str, bytes]:
+    """Flush a complete file to disk; its MD5 and first two bytes."""
+    handle.flush()
+    os.fsync(handle.fileno())
+    handle.seek(0)
+    head = handle.read(2)
+    handle.seek(0)
+    digest = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False))
+    return digest.hexdigest(), head
+
+
+def _move(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
+    sync_folder(target.parent)

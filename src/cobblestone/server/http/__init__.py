@@ -1,0 +1,1 @@
+"""What surrounds every HTTP request of a project, and how its server ends."""

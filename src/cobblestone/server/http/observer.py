@@ -1,0 +1,99 @@
+"""What surrounds every HTTP request: an id for its log lines, counting, and the end of connections while draining."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cobblestone.ops.logging import writes_debug_lines
+from cobblestone.server.core.context import ServerContext
+
+log = structlog.get_logger(__name__)
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
+_PARTS = {
+    "cgi-bin": "upload",
+    "download": "download",
+    "api": "api",
+    "static": "static",
+    "healthz": "health",
+    "readyz": "health",
+    "metrics": "health",
+}
+_ACCOUNT_RPCS = frozenset(
+    {"get_project_config.php", "create_account.php", "lookup_account.php", "am_get_info.php", "rss_main.php"}
+)
+
+
+class RequestObserver:
+    """Wraps the application.  ``busy`` are endpoints that POST requests reach at once, without a search through all routes."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        ctx: ServerContext,
+        scheduler_path: str,
+        prefix: str,
+        busy: Mapping[str, ASGIApp],
+    ) -> None:
+        self._app = app
+        self._busy = {f"{prefix}/{path}": endpoint for path, endpoint in busy.items()}
+        self._health = ctx.health
+        self._metrics = ctx.metrics
+        self._scheduler = f"{prefix}/{scheduler_path}"
+        self._skip = len(prefix) + 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        request_id = _request_id(scope)
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+                if self._health.draining:
+                    headers.append((b"connection", b"close"))
+                message["headers"] = headers
+            await send(message)
+
+        started = time.perf_counter()
+        self._metrics.requests_in_progress += 1
+        structlog.contextvars.bind_contextvars(request=request_id.decode())
+        try:
+            app = self._busy.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
+            await app(scope, receive, observed)
+        finally:
+            self._metrics.requests_in_progress -= 1
+            seconds = time.perf_counter() - started
+            part = self._part(scope["path"])
+            self._metrics.request(part, status, seconds)
+            if writes_debug_lines():
+                log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
+            structlog.contextvars.unbind_contextvars("request")
+
+    def _part(self, path: str) -> str:
+        """The part of the server that a path belongs to: few names, whatever is asked for."""
+        if path == self._scheduler:
+            return "scheduler"
+        first = path[self._skip :].partition("/")[0]
+        if first in _ACCOUNT_RPCS:
+            return "account"
+        return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
+
+
+def _request_id(scope: Scope) -> bytes:
+    """The id that a proxy gave, if it is one; else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value
+    return secrets.token_hex(8).encode()

@@ -1,0 +1,1 @@
+"""Operation of a project: creation, backup, checks, warnings, interventions, figures, explanations."""

@@ -1,0 +1,152 @@
+"""Makes a new project's folder: settings, keys, database, the first token."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.durable_files import write_durably, write_private
+from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
+from cobblestone.server.core import plan_classes
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.operation.move_to_postgres import settings_mode
+from cobblestone.store.catalog import keys
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import tokens
+from cobblestone.store.schema.copy_to_postgres import check_empty
+from cobblestone.wire.signatures import decode_public_key, encode_private_key, encode_public_key, generate_key
+
+ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret
+DEFAULT_PORT = 8080
+PORTS_TRIED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProject:
+    """What the creator decides."""
+
+    name: str = ""  #: empty: that of the folder
+    url: str = ""  #: empty: loopback with the port
+    host: str = "127.0.0.1"
+    port: int | None = None  #: None: 8080, or the next free one
+    public_key: str = ""  #: not empty: the private key stays on another machine
+    database: str = ""  #: address of an empty PostgreSQL database; empty: SQLite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedProject:
+    """What was made."""
+
+    folder: ProjectFolder
+    url: str
+    port: int
+    has_private_key: bool
+
+
+def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProject:
+    """Create a project in a folder that is empty or does not exist.
+
+    The settings file comes last: what is left by a crash is no project, and may be deleted.
+
+    Raises:
+        ConfigError: the folder is not empty, a value is wrong, or no port is free; the text says what to do.
+        BadKey: the given public key is not one of 1024 bits in the family's form.
+    """
+    root = root.absolute()
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ConfigError(
+            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
+        )
+    port = wish.port or _port_of(wish.url) or _free_port(wish.host)
+    url = wish.url or f"http://{_address_to_show(wish.host)}:{port}/"
+    values: Mapping[str, dict[str, object]] = {
+        "project": {"name": wish.name or root.name or "My project", "url": url},
+        "server": {"host": wish.host, "port": port},
+    }
+    if wish.database:
+        values = {**values, "database": {"url": wish.database}}
+    settings = parse_settings(dict(values), source="project create")
+    if wish.database:
+        check_empty(wish.database)
+    public_key, private_key = _keys(wish)
+    folder = ProjectFolder(root)
+    try:
+        folder.make()
+        write_private(folder.secret_file, secrets.token_bytes(32))
+        if private_key:
+            write_private(folder.code_sign_private, private_key.encode())
+        write_durably(folder.code_sign_public, public_key.strip().encode() + b"\n")
+        _fill_database(folder, settings, public_key, now)
+        write_durably(root / plan_classes.FILE_NAME, plan_classes.TEMPLATE.encode())
+        text = settings_template(**values)
+        write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
+    except OSError as error:
+        raise ConfigError(f"The project cannot be created in {root}: {error.strerror or error}.") from error
+    return CreatedProject(
+        folder=folder, url=settings.project.url, port=port, has_private_key=bool(private_key)
+    )
+
+
+def _keys(wish: NewProject) -> tuple[str, str]:
+    """Texts of the public and the private key; the latter is empty if it stays elsewhere."""
+    if wish.public_key:
+        decode_public_key(wish.public_key)
+        return wish.public_key, ""
+    key = generate_key()
+    return encode_public_key(key.public_key()), encode_private_key(key)
+
+
+def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, now: float) -> None:
+    secret = tokens.new_secret()
+
+    def fill(tx: Transaction) -> None:
+        keys.set_current_key(tx, public_key, successor_signatures={}, now=now)
+        tokens.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(tokens.Scope), now=now)
+
+    with folder.lock():
+        store = folder.open_store(settings)
+        try:
+            store.write(fill)
+        finally:
+            store.close()
+    write_private(folder.admin_token_file, secret.encode())
+
+
+def _port_of(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError(f"--url {url}: {error}.") from error
+
+
+def _address_to_show(host: str) -> str:
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _free_port(host: str) -> int:
+    """The first free port from 8080 on."""
+    for port in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
+        if port_is_free(host, port):
+            return port
+    raise ConfigError(
+        f"No port between {DEFAULT_PORT} and {DEFAULT_PORT + PORTS_TRIED - 1} is free on {host}. Give one: --port N"
+    )
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,450 @@
+"""``cobblestone doctor``: whether a live project is as it must be, and what can be mended safely.
+
+A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
+volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.policy.rollout import RolloutState
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.files.code_signing import private_key_of
+from cobblestone.server.files.disk_space import free_bytes
+from cobblestone.server.operation.alerts import disk_warnings
+from cobblestone.service.health import DaemonHealth
+from cobblestone.store.catalog import apps, keys
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import audit, invariants
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation.figures import rollout_of
+from cobblestone.store.operation.invariants import Finding
+from cobblestone.store.schema.upgrade import current_revision, head_revision
+from cobblestone.store.work import files
+from cobblestone.store.work.uploads import partial_folder
+from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
+
+MAX_LISTED = 100
+STRAY_SECONDS = 86400.0
+"""A file that no row knows is left alone until it is so old: its row may be on its way."""
+
+Find = Callable[[ServerContext, Database], Iterator[Finding]]
+Repair = Callable[[ServerContext], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One promise, and who looks after it."""
+
+    name: str
+    promise: str
+    find: Find
+    advice: str  #: what to do about findings that are not repaired
+    repair: Repair | None = None
+    repair_text: str = ""  #: what the repair does
+    only_warns: bool = False  #: findings are worth a look, but nothing is broken
+
+
+@dataclass(slots=True, kw_only=True)
+class Diagnosis:
+    """What a check found."""
+
+    check: Check
+    findings: list[Finding] = field(default_factory=list["Finding"])
+    more: int = 0  #: findings beyond those listed
+    seconds: float = 0.0
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
+    """Carry out one check, on a snapshot of the database."""
+
+    def look(db: Database) -> Diagnosis:
+        began = time.perf_counter()
+        found = check.find(ctx, db)
+        listed = list(itertools.islice(found, MAX_LISTED))
+        more = sum(1 for _ in found)
+        return Diagnosis(check=check, findings=listed, more=more, seconds=time.perf_counter() - began)
+
+    return await ctx.store.aread(look)
+
+
+async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
+    """Mend what a check found, as far as that is safe; how many things.  Noted in the audit log."""
+    if check.repair is None:
+        return 0
+    count = await asyncio.to_thread(check.repair, ctx)
+    await ctx.store.awrite(
+        lambda tx: audit.record(
+            tx,
+            actor,
+            "repair",
+            f"check {check.name}",
+            now=ctx.clock(),
+            after={"repaired": count, "how": check.repair_text},
+        )
+    )
+    return count
+
+
+# -- the finders ---------------------------------------------------------------
+
+
+def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    if ctx.settings.database.url:
+        return invariants.durability_of_server(db)
+    return invariants.durability(db)
+
+
+def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    current = current_revision(ctx.settings.database.url or ctx.folder.database)
+    if current != head_revision():
+        yield Finding("database", f"it has schema {current}, this program needs {head_revision()}")
+
+
+def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    proof = recompute(db)
+    for item in proof.differences:
+        text = item.note or f"{item.figure} is {item.stored!r}, the ledger says {item.computed!r}"
+        yield Finding(f"{item.table} {item.id}", text)
+    if proof.more:
+        yield Finding("ledger", f"{proof.more} further differences")
+
+
+def _settle_totals(ctx: ServerContext) -> int:
+    def settle(tx: Transaction) -> int:
+        # Computed again inside the write: nothing can be granted in between.
+        wrong = [
+            item
+            for item in recompute(tx).differences
+            if item.table != "credit_entry" and item.computed is not None
+        ]
+        for item in wrong:
+            invariants.set_statement_figure(tx, item.table, item.id, item.figure, item.computed or 0.0)
+        return len(wrong)
+
+    return ctx.store.write(settle)
+
+
+def _look_again(ctx: ServerContext) -> int:
+    found = ctx.store.read(lambda db: list(invariants.workunit_states(db)))
+    stuck = [int(each.target.split()[1]) for each in found if "nobody will look at it again" in each.text]
+    return ctx.store.write(lambda tx: invariants.look_again(tx, stuck, now=ctx.clock()))
+
+
+def _recount_batches(ctx: ServerContext) -> int:
+    def recount(tx: Transaction) -> int:
+        wrong = {
+            int(each.target.split()[1]) for each in invariants.assimilated_once(tx) if "says" in each.text
+        }
+        for batch_id in wrong:
+            invariants.recount_batch(tx, batch_id)
+        return len(wrong)
+
+    return ctx.store.write(recount)
+
+
+def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    needed, rows = invariants.needed_files(db), invariants.file_rows(db)
+    for name in needed.keys() - rows.keys():
+        yield Finding(
+            f"file {name}", f"{needed[name]} workunits or app versions need it, but it is not stored"
+        )
+    for name, (nbytes, refs) in rows.items():
+        if refs != needed[name]:
+            yield Finding(f"file {name}", f"counts {refs} users, and has {needed[name]}")
+        if needed[name]:
+            yield from _on_disk(files.place_of(ctx.folder.download, name), nbytes, f"file {name}")
+
+
+def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for name, nbytes in invariants.output_rows(db).items():
+        yield from _on_disk(files.place_of(ctx.folder.upload, name), nbytes, f"output {name}")
+
+
+def _on_disk(path: Path, nbytes: int, target: str) -> Iterator[Finding]:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        yield Finding(target, f"{path} is missing")
+    else:
+        if size != nbytes:
+            yield Finding(target, f"{path} has {size} bytes instead of {nbytes}")
+
+
+def _strays(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, str]]:
+    """Old files that nothing refers to, with what is wrong."""
+    old = ctx.clock() - STRAY_SECONDS
+    for root, outputs in ((ctx.folder.download, False), (ctx.folder.upload, True)):
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if not folder.is_dir() or folder == partial_folder(ctx.folder.upload):
+                continue
+            paths = {path.name: path for path in folder.iterdir() if _is_old(path, old)}
+            names = {name: name.removesuffix(".gz") if not outputs else name for name in paths}
+            unknown = set(invariants.unknown_names(db, sorted(set(names.values())), outputs=outputs))
+            both = set(invariants.unknown_names(db, sorted(names), outputs=outputs))
+            for name in sorted(paths):
+                # A compressed twin belongs to its file; a file may also be called .gz itself.
+                if names[name] in unknown and name in both:
+                    yield paths[name], "no row knows it"
+    for path in sorted(ctx.folder.staging.iterdir()) if ctx.folder.staging.is_dir() else ():
+        if _is_old(path, old):
+            yield path, "it was left half done"
+
+
+def _is_old(path: Path, before: float) -> bool:
+    try:
+        return path.is_file() and path.stat().st_mtime < before
+    except FileNotFoundError:
+        return False
+
+
+def _stray_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for path, text in _strays(ctx, db):
+        yield Finding(f"file {path.relative_to(ctx.folder.root)}", text)
+
+
+def _sweep(ctx: ServerContext) -> int:
+    """Remove stray files; whoever stores the same file at this moment places it again, for its row is written last."""
+
+    def sweep(tx: Transaction) -> int:
+        count = 0
+        for path, _ in _strays(ctx, tx):
+            path.unlink(missing_ok=True)
+            count += 1
+        return count
+
+    return ctx.store.write(sweep)  # inside a write, so that no row appears between the look and the removal
+
+
+def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    folder = ctx.folder
+    if len(ctx.secret) < 16:
+        yield Finding(str(folder.secret_file), "it is too short to be a secret")
+    for path in (folder.keys, *sorted(folder.keys.iterdir())):
+        if path != folder.code_sign_public and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            yield Finding(str(path.relative_to(folder.root)), "others than its owner may read it")
+    current = keys.current_key(db)
+    if current is None:
+        yield Finding("code signing key", "the project has none")
+        return
+    try:
+        private = private_key_of(folder)
+    except CobblestoneError as error:
+        yield Finding("code signing key", str(error))
+        return
+    if private is not None and not same_key(encode_public_key(private.public_key()), current.public_key):
+        yield Finding(
+            "code signing key", "the private key in the folder is not that of the current public key"
+        )
+
+
+def _restrict_keys(ctx: ServerContext) -> int:
+    count = 0
+    for path in (ctx.folder.keys, *ctx.folder.keys.iterdir()):
+        mode = path.stat().st_mode
+        if path != ctx.folder.code_sign_public and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            path.chmod(stat.S_IMODE(mode) & ~(stat.S_IRWXG | stat.S_IRWXO))
+            count += 1
+    return count
+
+
+def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    current = keys.current_key(db)
+    if current is None:
+        return
+    key = decode_public_key(current.public_key)
+    for version in apps.list_versions(db):
+        for file in version.files:
+            if not file.signature:
+                yield Finding(f"version {version.id}", f"{file.name} is not signed")
+            elif not verify_md5(key, file.md5, file.signature):
+                yield Finding(
+                    f"version {version.id}", f"the signature of {file.name} is not one of the current key"
+                )
+
+
+def _versions(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    classes = load_plan_classes(ctx.folder.root)
+    for app in apps.list_apps(db):
+        versions = apps.list_versions(db, app.id)
+        if not app.deprecated and not versions:
+            yield Finding(f"app {app.name}", "it has no version in use: its jobs are not sent")
+        for version in versions:
+            if version.plan_class and version.plan_class not in classes:
+                yield Finding(
+                    f"version {version.id}", f"its plan class {version.plan_class!r} is not defined"
+                )
+            if rollout_of(db, version.id).plan.state is RolloutState.HELD:
+                yield Finding(f"version {version.id}", "its roll-out is held: no host gets it")
+
+
+def _disk(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for warning in disk_warnings(free_bytes(ctx), ctx.settings):
+        yield Finding("disk", warning.text)
+
+
+def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for name, state in ctx.health.states(ctx.clock()).items():
+        if state is not DaemonHealth.RUNNING:
+            yield Finding(
+                f"daemon {name}", f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": ")
+            )
+
+
+def _only_rows(find: Callable[[Database], Iterator[Finding]]) -> Find:
+    return lambda ctx, db: find(db)
+
+
+def _write(operation: Callable[[Transaction], int]) -> Repair:
+    return lambda ctx: ctx.store.write(operation)
+
+
+CHECKS: Mapping[str, Check] = {
+    check.name: check
+    for check in (
+        Check(
+            name="one_host",
+            promise="A result is handed to one host at most.",
+            find=_only_rows(invariants.handed_to_one_host),
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
+            name="credited_once",
+            promise="A valid result is credited exactly once.",
+            find=_only_rows(invariants.credited_once),
+            advice="Look at the result with `cobblestone credit explain`, and correct by `cobblestone credit correct`.",
+        ),
+        Check(
+            name="totals",
+            promise="Totals and averages of hosts, users, teams and app versions are those of the ledger.",
+            find=_totals,
+            repair=_settle_totals,
+            repair_text="Sets totals and averages to what the ledger says. The ledger is not changed.",
+            advice="Entries that cannot be computed again need their credit system installed.",
+        ),
+        Check(
+            name="durable",
+            promise="What was acknowledged is on disk: the database is sound and flushes every commit.",
+            find=_durable,
+            advice="Stop the server, copy the folder, and restore the last backup (cobblestone restore).",
+        ),
+        Check(
+            name="next_step",
+            promise="A workunit is finished or has a time of its next look; states fit together; one canonical result.",
+            find=_only_rows(invariants.workunit_states),
+            repair=_look_again,
+            repair_text="Lets the transitioner look again at workunits that nobody would have looked at.",
+            advice="Retry or cancel the workunit: cobblestone workunit retry, cobblestone workunit cancel.",
+        ),
+        Check(
+            name="assimilated_once",
+            promise="As seen by the project, assimilation happens once; a batch counts its jobs right.",
+            find=_only_rows(invariants.assimilated_once),
+            repair=_recount_batches,
+            repair_text="Counts the finished jobs of the batch again.",
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
+            name="input_files",
+            promise="Input files live while a result may need them, and are counted right.",
+            find=_input_files,
+            repair=_write(invariants.recount_references),
+            repair_text="Counts again how many workunits and app versions need each file. Missing files do not come back.",
+            advice="Bring missing files back from a backup, or upload them again (they keep their names).",
+        ),
+        Check(
+            name="output_files",
+            promise="Output files live until they were handed over.",
+            find=_output_files,
+            advice="Bring the file back from a backup, or cancel the workunit.",
+        ),
+        Check(
+            name="stray_files",
+            promise="Every file belongs to a row.",
+            find=_stray_files,
+            repair=_sweep,
+            repair_text="Removes files older than a day that no row knows, as a crash may leave them.",
+            advice="They cost room and nothing else.",
+            only_warns=True,
+        ),
+        Check(
+            name="finite",
+            promise="Averages are finite and not negative.",
+            find=_only_rows(invariants.finite_numbers),
+            repair=_write(invariants.forget_wrong_records),
+            repair_text="Lets a host begin anew with an app version for which its record holds impossible numbers.",
+            advice="For totals and averages of credit, repair the check totals.",
+        ),
+        Check(
+            name="orphans",
+            promise="Every row has its owner.",
+            find=_only_rows(invariants.orphans),
+            repair=_write(invariants.remove_orphans),
+            repair_text="Removes texts, outputs and records of results and hosts that are gone.",
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
+            name="keys",
+            promise="Secrets are there, fit together, and are for their owner alone.",
+            find=_keys,
+            repair=_restrict_keys,
+            repair_text="Takes the permission to read secrets from others.",
+            advice="See docs/operator.md, Signing keys.",
+        ),
+        Check(
+            name="signatures",
+            promise="Every file of a version in use is signed with the current key.",
+            find=_signatures,
+            advice="cobblestone key manifest, key sign, key import.",
+        ),
+        Check(
+            name="versions",
+            promise="Every app in use has a version that hosts can get.",
+            find=_versions,
+            advice="Add or release a version: cobblestone app version.",
+            only_warns=True,
+        ),
+        Check(
+            name="schema",
+            promise="The database has the schema that this program needs.",
+            find=_schema,
+            advice="Start the server: it upgrades by itself, with a backup.",
+        ),
+        Check(
+            name="disk",
+            promise="There is room on the disk.",
+            find=_disk,
+            advice="See docs/operations.md, Disk full.",
+            only_warns=True,
+        ),
+        Check(
+            name="daemons",
+            promise="The daemons do their rounds.",
+            find=_daemons,
+            advice="The log says why (daemon_step_failed); restart the server if one is stuck.",
+        ),
+    )
+}
+
+
+def check_named(name: str) -> Check:
+    """A check; raises NotFound with the names that there are."""
+    try:
+        return CHECKS[name]
+    except KeyError:
+        raise NotFound(f"There is no check {name[:40]!r}. Known: {', '.join(CHECKS)}.") from None

@@ -1,0 +1,351 @@
+"""Why something happens or does not: a host's tasks, a workunit's next step, a result's fate.
+
+Nothing is guessed from logs: the rules themselves are asked again, with what is stored now, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.hosts import CPU, Host
+from cobblestone.domain.ids import HostId
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
+from cobblestone.domain.work import Result
+from cobblestone.policy.dispatch.catalogue import Candidate
+from cobblestone.policy.dispatch.choose import choose_work
+from cobblestone.policy.dispatch.decision import DispatchDecision
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.standing import HostStanding, host_standing
+from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import Offer
+from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
+from cobblestone.service.languages import N_
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import dispatch, lifecycle
+from cobblestone.store.work import rows as work
+from cobblestone.store.work.candidates import CandidateQueue, candidates_of_results
+
+CANDIDATES = 5000  #: unsent results that are looked at
+HOSTS = 500  #: computers that called last, tried for a waiting workunit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostExplanation:
+    """What a host would get if it asked now, and why not more."""
+
+    host: Host
+    standing: HostStanding
+    in_progress: int
+    would_get: str  #: name of a result; empty: nothing
+    reasons: tuple[Reason, ...]  #: why nothing, or not more, most important first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkunitExplanation:
+    """What becomes of a workunit."""
+
+    view: WorkunitView
+    reasons: tuple[Reason, ...]
+    takers: int = 0  #: of the computers that were tried for its unsent results
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultExplanation:
+    """What became of a result."""
+
+    result: Result
+    reasons: tuple[Reason, ...]
+    told: tuple[str, ...]  #: what was noted when it was reported and validated
+
+
+def explain_host(
+    ctx: ServerContext, db: Database, offer: Offer, host_id: int, *, now: float
+) -> HostExplanation:
+    """Ask the dispatch rule on behalf of a host, as its client described it when it last called.
+
+    Raises:
+        NotFound: there is no such host.
+    """
+    host = hosts.host_by_id(db, HostId(host_id))
+    if host is None:
+        raise NotFound(f"There is no host {host_id}.")
+    request = _request_of(db, offer, host)
+    catalogue = offer.catalogue
+    standing = host_standing(
+        host,
+        request.records.values(),
+        chain.from_iterable(catalogue.versions.values()),
+        catalogue.apps,
+        limits=offer.limits,
+        now=now,
+    )
+    n = sum(request.in_progress.values())
+    if not host.description.platforms:
+        unseen = reason(
+            "host_not_seen",
+            N_("The computer has not asked for tasks yet. It is described when its client does."),
+        )
+        return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(unseen,))
+    if host.description.platforms[0] == ANONYMOUS_PLATFORM:
+        own = reason(
+            "anonymous_platform",
+            N_(
+                "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get"
+                " is not known here. Its event log says."
+            ),
+        )
+        return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(own,))
+    queue = CandidateQueue()
+    waiting = chain(queue.targeted(db, host, request.team_id), islice(queue.scan(db), CANDIDATES))
+    decision = _choose(db, offer, request, waiting, now=now)
+    given = decision.assignments
+    return HostExplanation(
+        host=host,
+        standing=standing,
+        in_progress=n,
+        would_get=given[0].candidate.result_name if given else "",
+        reasons=() if given else decision.refusals,
+    )
+
+
+def _request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
+    """A request for one second of work for each of its processors."""
+    user = users.user_by_id(db, host.user_id)
+    description = host.description
+    in_progress = dispatch.jobs_in_progress(db, host.id)
+    asked = ResourceRequest(seconds=1.0)
+    return WorkRequest(
+        host=host,
+        platforms=description.platforms or ("",),
+        client_version=description.client_version,
+        resources={CPU: asked, **{gpu.type: asked for gpu in description.coprocessors}},
+        usable_ncpus=description.usable_ncpus,
+        ram_bytes=description.usable_ram,
+        disk_bytes=description.usable_disk,
+        in_progress=Counter(job.app_id for job in in_progress),
+        in_progress_gpu=Counter(job.app_id for job in in_progress if uses_gpu(job, offer.catalogue)),
+        preferences=project_preferences(user, host),
+        records=hosts.records_of_host(db, host.id),
+        team_id=None if user is None else user.team_id,
+    )
+
+
+def _choose(
+    db: Database,
+    offer: Offer,
+    request: WorkRequest,
+    waiting: Sequence[Candidate] | chain[Candidate],
+    *,
+    now: float,
+) -> DispatchDecision:
+    host = request.host
+    return choose_work(
+        request,
+        waiting,
+        offer.catalogue,
+        limits=offer.limits,
+        already_at_user=lambda ids: dispatch.workunits_at_user(db, host.user_id, ids),
+        already_at_host=lambda ids: dispatch.workunits_at_host(db, host.id, ids),
+        now=now,
+        rng=random.Random(1),
+    )
+
+
+def explain_workunit(
+    ctx: ServerContext, db: Database, offer: Offer, workunit: str, *, now: float
+) -> WorkunitExplanation:
+    """What will happen to a workunit (id or name), and for its unsent results, who could take them.
+
+    Raises:
+        NotFound: there is no such workunit.
+    """
+    found = work.workunit_by_name(db, workunit)
+    views = lifecycle.views(db, [_number(workunit) if found is None else found.id])
+    if not views:
+        raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
+    view = views[0]
+    reasons = list(_state_of(view, now))
+    unsent = [result for result in view.results if result.server_state is ServerState.UNSENT]
+    if not unsent:
+        return WorkunitExplanation(view=view, reasons=tuple(reasons))
+    (candidate,) = candidates_of_results(db, [unsent[0].id]).values()
+    takers, tried, refusals = _who_takes(db, offer, candidate, now=now)
+    reasons.append(
+        reason(
+            "takers",
+            "{result} waits in the queue; {takers} of the {tried} computers that called last could take it.",
+            result=unsent[0].name,
+            takers=takers,
+            tried=tried,
+        )
+    )
+    for text, count in refusals.most_common(5):
+        reasons.append(reason("not_taken", "{count} computers: {why}", count=count, why=text))
+    return WorkunitExplanation(view=view, reasons=tuple(reasons), takers=takers, tried=tried)
+
+
+def _who_takes(
+    db: Database, offer: Offer, candidate: Candidate, *, now: float
+) -> tuple[int, int, Counter[str]]:
+    """How many of the computers that called last would take a result, how many were tried, and why not the others."""
+    refusals: Counter[str] = Counter()
+    takers = tried = 0
+    for host in hosts.recent_hosts(db, limit=HOSTS):
+        if not host.description.platforms or host.description.platforms[0] == ANONYMOUS_PLATFORM:
+            continue
+        tried += 1
+        request = _request_of(db, offer, host)
+        if candidate.targeted and not _is_target(candidate, request):
+            refusals["It is for another computer, user or team."] += 1
+            continue
+        decision = _choose(db, offer, request, [candidate], now=now)
+        if decision.assignments:
+            takers += 1
+        else:
+            refusals[decision.refusals[0].text()] += 1
+    return takers, tried, refusals
+
+
+def _is_target(candidate: Candidate, request: WorkRequest) -> bool:
+    host = request.host
+    return (
+        (candidate.target_host_id is None or candidate.target_host_id == host.id)
+        and (candidate.target_user_id is None or candidate.target_user_id == host.user_id)
+        and (candidate.target_team_id is None or candidate.target_team_id == request.team_id)
+    )
+
+
+def _state_of(view: WorkunitView, now: float) -> list[Reason]:
+    """Where a workunit stands, and what the transitioner would do now."""
+    workunit = view.workunit
+    found: list[Reason] = []
+    counts = Counter(_word(result) for result in view.results)
+    summary = ", ".join(f"{count} {word}" for word, count in counts.items()) or "none yet"
+    found.append(
+        reason(
+            "results",
+            "Its results: {summary}. {quorum} must agree.",
+            summary=summary,
+            quorum=workunit.rules.min_quorum,
+        )
+    )
+    if workunit.canonical_result_id is not None:
+        found.append(
+            reason("answer_known", "The answer is known: result {id}.", id=workunit.canonical_result_id)
+        )
+    if workunit.error_mask:
+        names = (workunit.error_mask.name or "").replace("|", ", ").replace("_", " ").lower()
+        found.append(reason("workunit_failed", "It has failed: {names}.", names=names))
+    if workunit.hr_class and workunit.error_mask == WorkunitError.NONE:
+        found.append(
+            reason(
+                "committed_class",
+                "Its results must be computed on computers of class {hr_class}, as the first one was.",
+                hr_class=workunit.hr_class,
+            )
+        )
+    if workunit.app_version_id is not None:
+        found.append(
+            reason(
+                "committed_version", "Its results must all use app version {id}.", id=workunit.app_version_id
+            )
+        )
+    change = next_transition(view, timing=LifecycleTiming(), now=now)
+    found += change.reasons
+    if workunit.transition_time is not None and not change.effects:
+        found.append(
+            reason(
+                "next_look",
+                "Nothing is to be done now; it is looked at again in {hours} h, or when a result comes in.",
+                hours=round(max(workunit.transition_time - now, 0.0) / 3600, 1),
+            )
+        )
+    return found
+
+
+_OUTCOMES = {
+    Outcome.CLIENT_ERROR: "failed on the computer",
+    Outcome.NO_REPLY: "timed out",
+    Outcome.DIDNT_NEED: "not needed",
+    Outcome.VALIDATE_ERROR: "unusable",
+    Outcome.CLIENT_DETACHED: "lost by the computer",
+    Outcome.COULDNT_SEND: "not sendable",
+}
+_VALIDATE_STATES = {
+    ValidateState.VALID: "valid",
+    ValidateState.INVALID: "invalid",
+    ValidateState.INCONCLUSIVE: "not agreed upon yet",
+    ValidateState.TOO_LATE: "too late",
+    ValidateState.NO_CHECK: "not checked",
+}
+
+
+def _word(result: Result) -> str:
+    if result.server_state is ServerState.UNSENT:
+        return "waiting to be sent"
+    if result.server_state is ServerState.IN_PROGRESS:
+        return "on a computer"
+    if result.outcome is Outcome.SUCCESS:
+        return _VALIDATE_STATES.get(result.validate_state, "waiting to be compared")
+    return _OUTCOMES.get(result.outcome, "over")
+
+
+def _number(text: str) -> int:
+    """An id; 0, which no row has, for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0
+
+
+def explain_result(
+    ctx: ServerContext, db: Database, offer: Offer, wanted: str, *, now: float
+) -> ResultExplanation:
+    """What became of a result (id or name).
+
+    Raises:
+        NotFound: there is no such result.
+    """
+    result = work.results_by_name(db, [wanted]).get(wanted)
+    if result is None:
+        result = work.result_by_id(db, _number(wanted))
+    if result is None:
+        raise NotFound(f"There is no result {wanted}; those of finished workunits move into the archive.")
+    found = [reason("state", "It is {word}.", word=_word(result))]
+    if result.server_state is ServerState.UNSENT:
+        about = explain_workunit(ctx, db, offer, str(result.workunit_id), now=now)
+        found += [each for each in about.reasons if each.code in ("takers", "not_taken")]
+    if result.host_id is not None and result.sent_time is not None:
+        found.append(
+            reason(
+                "sent",
+                "Host {host} of user {user} got it {hours} h ago, for app version {version}.",
+                host=result.host_id,
+                user=result.user_id or 0,
+                hours=round((now - result.sent_time) / 3600, 1),
+                version=result.app_version_id or 0,
+            )
+        )
+    if result.server_state is ServerState.IN_PROGRESS and result.report_deadline is not None:
+        found.append(
+            reason(
+                "deadline",
+                "It is due in {hours} h; after that another computer gets the work.",
+                hours=round((result.report_deadline - now) / 3600, 1),
+            )
+        )
+    if result.outcome is Outcome.CLIENT_ERROR:
+        found.append(
+            reason("exit_status", "The program ended with status {status}.", status=result.exit_status)
+        )
+    if result.granted_credit:
+        found.append(reason("credit", "It earned {credit} credits.", credit=round(result.granted_credit, 3)))
+    told = [str(each.get("text", "")) for each in work.result_text(db, result.id).report.get("reasons", [])]
+    return ResultExplanation(result=result, reasons=tuple(found), told=tuple(filter(None, told)))

@@ -1,0 +1,156 @@
+"""For machines that watch the server: ``/healthz``, ``/readyz`` and ``/metrics``."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.ops.metrics import CONTENT_TYPE, Figures
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.operation.figures import StateReader
+from cobblestone.service.health import DaemonHealth
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation.figures import Endings, ProjectFigures
+from cobblestone.store.people import tokens
+from cobblestone.store.people.tokens import Scope
+
+DATABASE_SECONDS = 5.0
+"""A database that does not answer within this time is not ready."""
+
+
+class Monitoring:
+    """Answers those who watch."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+        self._state = StateReader(ctx)
+        self._probe_lock = asyncio.Lock()
+        self._probe: tuple[float, str] = (float("-inf"), "")
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        return [
+            Route("/healthz", self.health),
+            Route("/readyz", self.ready),
+            Route("/metrics", self.metrics),
+        ]
+
+    async def health(self, request: Request) -> Response:
+        """Whether the process answers at all.  Who gets nothing or an error should start it again."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether requests should be sent here: 200, or 503 with what is missing."""
+        now = self._ctx.clock()
+        states = self._ctx.health.states(now)
+        database = await self._database()
+        draining = self._ctx.health.draining
+        stopped = [
+            name for name, state in states.items() if state in (DaemonHealth.STOPPED, DaemonHealth.STUCK)
+        ]
+        good = not database and not stopped and not draining
+        body = {
+            "ready": good,
+            "draining": draining,
+            "database": database or "ok",
+            "daemons": {
+                name: {"state": state.value, "last_beat": self._ctx.health.daemons[name].last_beat}
+                for name, state in states.items()
+            },
+            "warnings": sorted(self._ctx.health.warnings),
+        }
+        return Response(
+            msgspec.json.encode(body),
+            200 if good else 503,
+            media_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def _database(self) -> str:
+        """What is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
+        async with self._probe_lock:
+            now = self._ctx.clock()
+            if now - self._probe[0] >= 1:
+                self._probe = (now, await self._try_database())
+            return self._probe[1]
+
+    async def _try_database(self) -> str:
+        try:
+            async with asyncio.timeout(DATABASE_SECONDS):
+                await self._ctx.store.aread(lambda db: db.value("SELECT 1"))
+                await self._ctx.store.awrite(_nothing)
+        except TimeoutError:
+            return f"no answer within {DATABASE_SECONDS:g} s"
+        except CobblestoneError as error:
+            return str(error)
+        return ""
+
+    async def metrics(self, request: Request) -> Response:
+        """Figures for Prometheus: to this machine, or with a token that may read."""
+        if not await self._may_look(request):
+            text = "Metrics are for this machine, or for a token: Authorization: Bearer cob_…\n"
+            return PlainTextResponse(text, 403)
+        state = await self._state.get()
+        figures = metric_figures(self._ctx, state.figures, state.endings)
+        body = await asyncio.to_thread(self._ctx.metrics.exposition, figures)
+        return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+    async def _may_look(self, request: Request) -> bool:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            token = await self._ctx.store.aread(lambda db: tokens.token_by_secret(db, secret.strip()))
+            return token is not None and token.usable(self._ctx.clock()) and Scope.READ in token.scopes
+        # A request that a proxy passed on is not from this machine, whatever its address says.
+        return _is_loopback(request) and "x-forwarded-for" not in request.headers
+
+
+def _is_loopback(request: Request) -> bool:
+    try:
+        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _nothing(tx: Transaction) -> None:
+    """A write that changes nothing, but goes the way of all writes."""
+
+
+def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) -> Figures:
+    """Values of :data:`~cobblestone.ops.metrics.METRICS`."""
+    now = ctx.clock()
+    beats = ctx.health.daemons
+    return {
+        "up_seconds": max(0.0, now - ctx.started) if ctx.started else 0.0,
+        "draining": float(ctx.health.draining),
+        "http_requests_in_progress": ctx.metrics.requests_in_progress,
+        "results": {"unsent": figures.unsent, "in_progress": figures.in_progress},
+        "workunits": {
+            name: getattr(figures, name) for name in ("transition", "validation", "assimilation", "deletion")
+        },
+        "oldest_unsent_seconds": figures.oldest_unsent_seconds,
+        "transitioner_backlog_seconds": figures.backlog_seconds,
+        "results_created": figures.results_created,
+        "results_sent": ctx.metrics.n_sent,
+        "results_reported": ctx.metrics.n_reported,
+        "credit_entries": figures.credit_entries,
+        "users": figures.users,
+        "hosts": {"known": figures.hosts, "active": figures.hosts_active},
+        "batches_open": figures.batches_open,
+        "results_last_day": {name: getattr(ended, name) for name in ("good", "error", "no_reply", "invalid")},
+        "write_backlog": ctx.store.backlog(),
+        "database_bytes": database_bytes(ctx.folder.database),
+        "disk_free_bytes": free_bytes(ctx),
+        "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
+        "daemon_up": {name: float(beat.health(now) is DaemonHealth.RUNNING) for name, beat in beats.items()},
+        "daemon_last_beat_seconds": {name: beat.last_beat for name, beat in beats.items()},
+        "daemon_steps": {name: beat.steps for name, beat in beats.items()},
+        "daemon_errors": {name: beat.errors for name, beat in beats.items()},
+        "warning": dict.fromkeys(ctx.health.warnings, 1.0),
+    }

@@ -1,0 +1,485 @@
+"""One scheduler request on its way to its reply, inside one write of the store."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.ids import HostId
+from cobblestone.domain.people import ProjectPreferences, User
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import changed
+from cobblestone.domain.work import Result
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.policy.dispatch.aborts import Abort, HeldJob, judge_held_job
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.explain import messages as refusal_messages
+from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
+from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
+from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
+from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
+from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.trouble import trouble_after_report
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import Offer
+from cobblestone.server.scheduler.host_quality import record_after_report
+from cobblestone.server.scheduler.owner_mails import tell_owner
+from cobblestone.server.scheduler.reply_jobs import add_jobs
+from cobblestone.server.scheduler.report_details import counted_fpops, counted_intops, report_details
+from cobblestone.server.scheduler.request_facts import describe_host
+from cobblestone.server.scheduler.send_work import WorkSender
+from cobblestone.server.scheduler.work_request import project_preferences, with_capacity, work_request
+from cobblestone.service.languages import best_of, chosen, said, speaking
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import dispatch, messages
+from cobblestone.store.work import rows as work
+from cobblestone.store.work.candidates import candidates_of_results
+from cobblestone.store.work.dispatch import JobInProgress
+from cobblestone.wire import scheduler_reply as reply_wire
+from cobblestone.wire.identity import email_hash, external_cpid
+from cobblestone.wire.scheduler_reply import Message, MessagePriority, SchedulerReply
+from cobblestone.wire.scheduler_request import SchedulerRequest
+
+BAD_KEY_DELAY = 3600.0
+BLOCKED_DELAY = 86400.0
+NOTICE_INTERVAL = 86400.0
+DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
+
+_CPID = re.compile(r"[0-9a-f]{32}")
+
+
+class Links:
+    """The addresses that every reply carries."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self.gui_urls = tuple(
+            reply_wire.GuiUrl(name=name, description=name, url=ctx.url(path))
+            for name, path in ctx.gui_urls().items()
+        )
+        self.rss_feeds = (reply_wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL),)
+
+
+class Exchange:
+    """One request on its way to its reply; lives for one write."""
+
+    def __init__(
+        self,
+        ctx: ServerContext,
+        offer: Offer,
+        limits: DispatchLimits,
+        links: Links,
+        rng: random.Random,
+        tx: Transaction,
+        message: SchedulerRequest,
+    ) -> None:
+        self.ctx = ctx
+        self.offer = offer
+        self.limits = limits
+        self.links = links
+        self.rng = rng
+        self.tx = tx
+        self.message = message
+        self.now = ctx.clock()
+        self.preferences = ProjectPreferences()
+        self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
+        self.texts: list[Message] = []
+
+    def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
+        """Do everything; messages are in the client's language, else in the account's."""
+        found = users.user_by_authenticator(self.tx, self.message.authenticator)
+        with speaking(chosen(best_of(accepted_languages), found[0].language if found else "")):
+            return self._run(found, address)
+
+    def _run(self, found: tuple[User, bool] | None, address: str) -> SchedulerReply:
+        if found is None:
+            self._say(
+                _(
+                    "This project does not know your account key. Remove the project and add it again, with the e-mail"
+                    " address and password of your account at %(url)s"
+                )
+                % {"url": self.ctx.master_url},
+                notice=True,
+            )
+            self.reply.request_delay = BAD_KEY_DELAY
+            self.reply.messages = tuple(self.texts)
+            return self.reply
+        user, weak = found
+        user = self._agree_on_cpid(user, weak)
+        user = self._keep_preferences(user, weak)
+        host, announce = self._identify(user, address)
+        host, seen_twice = self._take_reports(user, host)
+        self._take_trickles(host)
+        in_progress = dispatch.jobs_in_progress(self.tx, host.id)
+        self._abort_unwanted(host, in_progress)
+        self._work(user, host, in_progress, seen_twice=seen_twice)
+        self._send_messages(host)
+        return self._finish(user, host, announce=announce)
+
+    # ------------------------------------------------------------------ who is it
+
+    def _agree_on_cpid(self, user: User, weak: bool) -> User:
+        """Adopt the cross-project id that the client knows for this address (the oldest wins on its side)."""
+        known = self.message.cross_project_id
+        if weak or not _CPID.fullmatch(known) or known == user.cross_project_id:
+            return user
+        users.adopt_cross_project_id(self.tx, user.id, known)
+        return changed(user, cross_project_id=known)
+
+    def _keep_preferences(self, user: User, weak: bool) -> User:
+        """Store computing preferences that are newer than ours and of this very account."""
+        theirs = self.message.global_preferences
+        if theirs is None or weak or theirs.global_prefs_source_email_hash != email_hash(user.email_addr):
+            return user
+        mod_time = min(theirs.mod_time, self.now)
+        if mod_time <= users.global_preferences_time(self.tx, user.id):
+            return user
+        users.set_global_preferences(self.tx, user.id, theirs.text, mod_time)
+        return changed(user, global_prefs=theirs.text)
+
+    def _identify(self, user: User, address: str) -> tuple[Host, bool]:
+        message, tx = self.message, self.tx
+        description = describe_host(message)
+        cpid = (
+            hashed_cpid(message.host_info.host_cpid, user.email_addr) if message.host_info.host_cpid else ""
+        )
+        claimed = hosts.host_by_id(tx, HostId(message.hostid)) if message.hostid > 0 else None
+        sure = claimed is not None and claimed.user_id == user.id and message.rpc_seqno >= claimed.rpc_seqno
+        decision = identify_host(
+            Introduction(
+                user_id=user.id,
+                rpc_seqno=message.rpc_seqno,
+                hashed_cpid=cpid,
+                description=description,
+                allow_multiple_clients=message.allow_multiple_clients,
+                lists_jobs=bool(message.other_results or message.results),
+            ),
+            HostFacts(
+                claimed=claimed,
+                claimed_number=message.hostid,
+                same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
+                similar=()
+                if sure or message.allow_multiple_clients
+                else tuple(hosts.hosts_by_name(tx, user.id, description.domain_name)),
+            ),
+        )
+        host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
+        if decision.detached:
+            dispatch.detach_host(tx, host.id, now=self.now)
+        self.preferences = project_preferences(user, host)
+        description = with_capacity(description, message, preferences=self.preferences, limits=self.limits)
+        hosts.update_host(
+            tx,
+            host.id,
+            description,
+            rpc_seqno=message.rpc_seqno,
+            host_cpid=cpid or host.host_cpid,
+            external_ip_addr=address,
+            now=self.now,
+        )
+        return changed(host, description=description), decision.send_host_id
+
+    # ------------------------------------------------------------------ what it brings
+
+    def _take_reports(self, user: User, host: Host) -> tuple[Host, bool]:
+        """Record reported results; the host after that, and whether one came for the second time."""
+        reported = self.message.results
+        if not reported and not self.message.file_transfer_results:
+            return host, False
+        rows = dispatch.reported_rows(self.tx, [item.name for item in reported])
+        keys = [
+            (host.id, row.result.app_version_id)
+            for row in rows.values()
+            if row.result.app_version_id is not None
+        ]
+        known = hosts.records(self.tx, keys)
+        records = dict(known)
+        twice = False
+        for item in reported:
+            row = rows.get(item.name)
+            key = (
+                None
+                if row is None or row.result.app_version_id is None
+                else (host.id, row.result.app_version_id)
+            )
+            decision = judge_report(
+                ReportedResult(
+                    name=item.name,
+                    state=item.state,
+                    exit_status=item.exit_status if item.exit_status_present else None,
+                    cpu_time=item.final_cpu_time,
+                    elapsed_time=item.final_elapsed_time,
+                    file_errors={file.name: file.error_msg for file in item.files if file.error_msg},
+                ),
+                ReportContext(
+                    result=None if row is None else row.result,
+                    output_specs=() if row is None else row.output_specs,
+                    outputs_present=frozenset() if row is None else row.outputs_present,
+                    record=None if key is None else records[key],
+                    host_owner=None if row is None else row.host_owner,
+                    ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
+                ),
+                host_id=host.id,
+                user_id=user.id,
+                daily_quota=self.limits.daily_quota,
+                daily_quota_init=self._initial_quota(row),
+                now=self.now,
+            )
+            twice = twice or decision.resend_lost
+            if decision.record is not None and key is not None:
+                records[key] = decision.record
+            if row is not None and key is not None and decision.accepted is not None:
+                records[key] = record_after_report(
+                    records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
+                )
+            if decision.accepted is not None:
+                host = self._note_trouble(host, decision.accepted.exit_status)
+            if row is not None and decision.accepted is not None:
+                dispatch.record_report(
+                    self.tx,
+                    row.result,
+                    decision.accepted,
+                    stderr=item.stderr,
+                    fpops_counted=counted_fpops(item, decision.accepted.cpu_time),
+                    intops_counted=counted_intops(item, decision.accepted.cpu_time),
+                    report=report_details(self.message, item, decision.reasons),
+                    host_id=host.id,
+                    now=self.now,
+                )
+        hosts.save_records(self.tx, [record for key, record in records.items() if record is not known[key]])
+        acks = (
+            *(item.name for item in reported),
+            *(item.name for item in self.message.file_transfer_results),
+        )
+        self.reply.result_acks = acks
+        return host, twice
+
+    def _note_trouble(self, host: Host, exit_status: int) -> Host:
+        """Remember what a job lacked there that others will lack too."""
+        found = trouble_after_report(host, exit_status, now=self.now)
+        if found is None:
+            return host
+        trouble, since = found
+        hosts.set_trouble(self.tx, host.id, trouble, now=since)
+        return changed(host, trouble=trouble, trouble_time=since)
+
+    def _initial_quota(self, row: dispatch.ReportedRow | None) -> int:
+        """Jobs a day that a new host begins with, of the app of a reported result."""
+        app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
+        own = 0 if app is None else app.dispatch.max_jobs_per_day_init
+        return own or self.limits.daily_quota_init
+
+    def _ncpus_of(self, result: Result) -> float:
+        """CPUs that a result's version may use."""
+        catalogue = self.offer.catalogue
+        for version in catalogue.versions.get(result.app_id, ()):
+            if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
+                return float(max(1, catalogue.plan_classes[version.plan_class].max_threads))
+        return 1.0
+
+    def _take_trickles(self, host: Host) -> None:
+        for trickle in self.message.trickles:
+            messages.store_trickle(
+                self.tx,
+                host.id,
+                result_name=trickle.result_name,
+                variety=trickle.variety,
+                time=int(trickle.time),
+                text=trickle.text,
+                now=self.now,
+            )
+        if self.message.trickles and not self.message.trickles_truncated:
+            self.reply.message_ack = True
+            self.tx.wake("trickles")
+
+    def _abort_unwanted(self, host: Host, in_progress: Sequence[JobInProgress]) -> None:
+        undisputed = {job.name for job in in_progress if job.undisputed}
+        listed = [job.name for job in self.message.other_results if job.name not in undisputed]
+        if not listed:
+            return
+        rows = dispatch.held_rows(self.tx, listed)
+        always: list[str] = []
+        if_not_started: list[str] = []
+        for name in listed:
+            row = rows.get(name)
+            job = HeldJob(name=name, result=None)
+            if row is not None:
+                job = HeldJob(
+                    name=name,
+                    result=row.result,
+                    error_mask=row.error_mask,
+                    assimilate_state=row.assimilate_state,
+                )
+            abort = judge_held_job(job, host_id=host.id)
+            if abort is Abort.ALWAYS:
+                always.append(name)
+            elif abort is Abort.IF_NOT_STARTED:
+                if_not_started.append(name)
+        self.reply.result_aborts = tuple(always)
+        self.reply.result_aborts_if_not_started = tuple(if_not_started)
+
+    # ------------------------------------------------------------------ what it gets
+
+    def _work(
+        self, user: User, host: Host, in_progress: Sequence[JobInProgress], *, seen_twice: bool
+    ) -> None:
+        """Exchange keys; send lost results again, or new ones."""
+        message = self.message
+        exchange = exchange_key(
+            message.code_sign_key, current=self.offer.code_sign_key, retired=self.offer.retired_keys
+        )
+        self.reply.code_sign_key = exchange.key
+        self.reply.code_sign_key_signature = exchange.signature
+        if blocked := host.blocked_reason or user.blocked_reason:
+            self._say(_("This computer gets no tasks: %(reason)s") % {"reason": blocked}, notice=True)
+            self.reply.request_delay = BLOCKED_DELAY
+            return
+        always = self.offer.catalogue.always_apps and not message.dont_send_work
+        if not message.wants_work and not seen_twice and not always:
+            return
+        if not self._may_send(exchange):
+            return
+        request = work_request(
+            self.tx,
+            message,
+            user=user,
+            host=host,
+            preferences=self.preferences,
+            in_progress=in_progress,
+            catalogue=self.offer.catalogue,
+            now=self.now,
+        )
+        if self._resend(request, in_progress):
+            return
+        if message.wants_work or always:
+            self._send_new(request, user)
+
+    def _may_send(self, exchange: KeyExchange) -> bool:
+        if exchange.reason is not None:
+            self._say(said(exchange.reason), notice=True)
+        return exchange.may_send_work
+
+    def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
+        """Send lost results again; whether any was."""
+        message = self.message
+        if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
+            return False
+        listed = {job.name for job in message.other_results} if message.other_results_listed else None
+        lost = find_lost(in_progress, listed, reported={item.name for item in message.results})
+        if not lost:
+            return False
+        candidates = candidates_of_results(self.tx, [job.result_id for job in lost])
+        workunits = work.workunits(self.tx, [job.workunit_id for job in lost])
+        grace = self.ctx.settings.scheduler.grace_period
+        facts = [
+            LostResult(
+                candidate=candidates[job.result_id],
+                report_deadline=(job.report_deadline or self.now) - grace,
+                error_mask=workunits[job.workunit_id].error_mask,
+                has_canonical_result=workunits[job.workunit_id].canonical_result_id is not None,
+            )
+            for job in lost
+        ]
+        decision = resend_lost(
+            request, facts, self.offer.catalogue, limits=self.limits, now=self.now, rng=self.rng
+        )
+        dispatch.send_again(self.tx, decision.resent, grace_period=grace, now=self.now)
+        dispatch.expire(self.tx, [item.result_id for item in decision.expired], now=self.now)
+        for assignment in decision.resent:
+            self._say(_("Resent lost task %(name)s") % {"name": assignment.candidate.result_name})
+        for item in decision.expired:
+            self._say(
+                _("Didn't resend lost task %(name)s: %(reason)s")
+                % {"name": item.result_name, "reason": said(item.reason)}
+            )
+        self._add_jobs(decision.resent)
+        return bool(decision.resent)
+
+    def _send_new(self, request: WorkRequest, user: User) -> None:
+        sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
+        decision, claimed = sender.send()
+        self._add_jobs(claimed)
+        problems = sender.problems_of_host()
+        tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
+        if claimed:
+            for problem in problems:
+                self._say(said(problem), notice=True)
+        elif self.message.wants_work:
+            self._explain(decision.refusals)
+            self.reply.request_delay = decision.request_delay
+
+    def _explain(self, refusals: Sequence[Reason]) -> None:
+        self._say(_("No tasks sent"))
+        for entry in refusal_messages(refusals):
+            self._say(said(entry.reason), notice=entry.priority == "notice")
+
+    def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
+        if assignments:
+            add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue)
+
+    # ------------------------------------------------------------------ the rest of the reply
+
+    def _send_messages(self, host: Host) -> None:
+        waiting = messages.waiting_messages(self.tx, host.id)
+        if not waiting:
+            return
+        held = {job.name for job in self.message.other_results}
+        ready = [item for item in waiting if item.result_name in held]
+        # The client names the job's file after the time: two messages must not share a second.
+        downs = tuple(
+            reply_wire.TrickleDown(result_name=item.result_name, time=int(self.now) + place, text=item.text)
+            for place, item in enumerate(ready)
+        )
+        messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
+        self.reply.trickle_downs = downs
+
+    def _finish(self, user: User, host: Host, *, announce: bool) -> SchedulerReply:
+        ctx, now = self.ctx, self.now
+        team = None if user.team_id is None else users.team_by_id(self.tx, user.team_id)
+        settings = ctx.settings.scheduler
+        preferences = self.message.global_preferences or self.message.working_global_preferences
+        prefs_time = users.global_preferences_time(self.tx, user.id) if user.global_prefs else 0.0
+        newer = user.global_prefs and prefs_time > (preferences.mod_time if preferences else 0.0)
+        reply = self.reply
+        delay = reply.request_delay
+        if settings.min_sendwork_interval:
+            delay = max(delay, 1.01 * settings.min_sendwork_interval, settings.min_sendwork_interval + 1)
+        reply.request_delay = min(delay, 172_800.0)
+        reply.next_rpc_delay = settings.next_rpc_delay
+        reply.messages = tuple(self.texts)
+        reply.user = reply_wire.UserBlock(
+            id=user.id,
+            name=user.name,
+            total_credit=user.credit.total,
+            expavg_credit=decayed(user.credit.recent, now),
+            create_time=user.create_time,
+            email_hash=email_hash(user.email_addr),
+            cross_project_id=user.cross_project_id,
+            external_cpid=external_cpid(user.cross_project_id, user.email_addr),
+            cpid_time=user.create_time,
+            team_id=0 if team is None else team.id,
+            team_name="" if team is None else team.name,
+        )
+        reply.host = reply_wire.HostBlock(
+            id=host.id,
+            total_credit=host.credit.total,
+            expavg_credit=decayed(host.credit.recent, now),
+            venue=host.venue,
+            create_time=host.create_time,
+            announce_id=announce,
+        )
+        reply.global_preferences = user.global_prefs if newer else ""
+        reply.project_preferences = user.project_prefs or DEFAULT_PREFERENCES
+        reply.dont_use_dcf = True
+        reply.gui_urls = self.links.gui_urls
+        reply.rss_feeds = self.links.rss_feeds
+        return reply
+
+    def _say(self, text: str, *, notice: bool = False) -> None:
+        self.texts.append(
+            Message(text=text, priority=MessagePriority.NOTICE if notice else MessagePriority.LOW)
+        )

@@ -1,0 +1,169 @@
+"""From assigned results to the blocks of a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
+from cobblestone.domain.work import InputFile, output_file_name
+from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.work.files import fan_out
+from cobblestone.wire.scheduler_reply import (
+    AppBlock,
+    AppVersionBlock,
+    FileInfo,
+    FileRef,
+    OutputFileInfo,
+    ResultBlock,
+    SchedulerReply,
+    WorkunitBlock,
+)
+from cobblestone.wire.signatures import upload_signature
+
+UPLOAD_PATH = "cgi-bin/file_upload_handler"
+
+
+def download_url(ctx: ServerContext, name: str) -> str:
+    """Address of a file in the download hierarchy."""
+    return ctx.url(f"download/{fan_out(name)}/{name}")
+
+
+def add_jobs(
+    reply: SchedulerReply, assignments: Sequence[Assignment], ctx: ServerContext, catalogue: Catalogue
+) -> None:
+    """Describe assigned results in a reply, with all that the client needs to run them, each thing once."""
+    files: dict[str, FileInfo] = {}
+    apps: dict[str, AppBlock] = {}
+    versions: dict[tuple[int, str], AppVersionBlock] = {}
+    workunits: list[WorkunitBlock] = []
+    outputs: list[OutputFileInfo] = []
+    results: list[ResultBlock] = []
+    for assignment in assignments:
+        candidate, version = assignment.candidate, assignment.version
+        app = catalogue.apps[candidate.app_id]
+        apps.setdefault(
+            app.name,
+            AppBlock(
+                name=app.name,
+                user_friendly_name=app.title,
+                non_cpu_intensive=app.dispatch.non_cpu_intensive,
+            ),
+        )
+        if not is_generalised(version.id):  # else the client has its own
+            for app_file in version.files:
+                files.setdefault(app_file.name, _app_file(ctx, app_file))
+            versions.setdefault(
+                (version.id, assignment.platform), _version_block(app.name, version, assignment)
+            )
+        for input_file in candidate.input_files:
+            files.setdefault(input_file.name, _input_file(ctx, input_file))
+        workunits.append(_workunit_block(app.name, assignment))
+        new_outputs, result = _result_block(ctx, assignment)
+        outputs += new_outputs
+        results.append(result)
+    reply.files += tuple(files.values())
+    reply.apps += tuple(apps.values())
+    reply.app_versions += tuple(versions.values())
+    reply.workunits += tuple(workunits)
+    reply.output_files += tuple(outputs)
+    reply.results += tuple(results)
+
+
+def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
+    return FileInfo(
+        name=file.name,
+        urls=(download_url(ctx, file.name),),
+        nbytes=file.nbytes,
+        md5_cksum=file.md5,
+        executable=file.executable or file.main_program,
+        file_signature=file.signature,
+    )
+
+
+def _input_file(ctx: ServerContext, file: InputFile) -> FileInfo:
+    url = download_url(ctx, file.name)
+    return FileInfo(
+        name=file.name,
+        urls=(url,),
+        nbytes=file.nbytes,
+        md5_cksum=file.md5,
+        sticky=file.sticky,
+        gzipped_url="" if file.gzipped_nbytes is None else f"{url}.gz",
+        gzipped_nbytes=file.gzipped_nbytes or 0,
+    )
+
+
+def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -> AppVersionBlock:
+    usage = assignment.usage
+    return AppVersionBlock(
+        app_name=app_name,
+        version_num=version.version_num,
+        platform=assignment.platform,
+        plan_class=version.plan_class,
+        avg_ncpus=usage.avg_ncpus,
+        flops=usage.flops,
+        api_version=version.api_version,
+        cmdline=usage.command_line,
+        coproc_type=usage.gpu_type,
+        coproc_count=usage.ngpus,
+        file_refs=tuple(
+            FileRef(
+                file_name=file.name,
+                open_name=file.open_name,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+            )
+            for file in version.files
+        ),
+    )
+
+
+def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
+    candidate = assignment.candidate
+    factor = assignment.usage.operations_factor
+    return WorkunitBlock(
+        name=candidate.workunit_name,
+        app_name=app_name,
+        rsc_fpops_est=candidate.limits.rsc_fpops_est * factor,
+        rsc_fpops_bound=candidate.limits.rsc_fpops_bound * factor,
+        rsc_memory_bound=candidate.limits.rsc_memory_bound,
+        rsc_disk_bound=candidate.limits.rsc_disk_bound,
+        command_line=candidate.command_line,
+        file_refs=tuple(
+            FileRef(file_name=file.name, open_name=file.open_name, copy_file=file.copy_file)
+            for file in candidate.input_files
+        ),
+    )
+
+
+def _result_block(ctx: ServerContext, assignment: Assignment) -> tuple[list[OutputFileInfo], ResultBlock]:
+    candidate = assignment.candidate
+    infos: list[OutputFileInfo] = []
+    refs: list[FileRef] = []
+    for index, spec in enumerate(candidate.output_specs):
+        name = output_file_name(candidate.result_name, index)
+        infos.append(
+            OutputFileInfo(
+                name=name,
+                max_nbytes=spec.max_nbytes,
+                upload_url=ctx.url(UPLOAD_PATH),
+                xml_signature=upload_signature(ctx.secret, name, spec.max_nbytes),
+                gzip_when_done=spec.gzip,
+            )
+        )
+        refs.append(
+            FileRef(
+                file_name=name, open_name=spec.open_name, copy_file=spec.copy_file, optional=spec.optional
+            )
+        )
+    return infos, ResultBlock(
+        name=candidate.result_name,
+        wu_name=candidate.workunit_name,
+        platform=assignment.platform,
+        version_num=assignment.version.version_num,
+        plan_class=assignment.version.plan_class,
+        report_deadline=assignment.report_deadline,
+        file_refs=tuple(refs),
+    )

@@ -1,0 +1,131 @@
+"""New work for one request: choose, claim, and note what it means for the host's records."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import chain
+
+from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.reasons import Reason
+from cobblestone.policy.dispatch.catalogue import Candidate
+from cobblestone.policy.dispatch.choose import choose_work
+from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
+from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.quota import is_throttled
+from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.dispatch.standing import host_standing
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import Offer
+from cobblestone.server.core.roles import Role
+from cobblestone.server.scheduler.host_quality import records_after_sending
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import hosts
+from cobblestone.store.work import dispatch
+from cobblestone.store.work.candidates import candidates_of_results
+
+CLAIM_ATTEMPTS = 3
+
+
+class WorkSender:
+    """Sends new work to one host; lives for one write."""
+
+    def __init__(
+        self,
+        ctx: ServerContext,
+        offer: Offer,
+        limits: DispatchLimits,
+        rng: random.Random,
+        tx: Transaction,
+        request: WorkRequest,
+        *,
+        now: float,
+    ) -> None:
+        self._ctx = ctx
+        self._offer = offer
+        self._limits = limits
+        self._rng = rng
+        self._tx = tx
+        self._request = request
+        self._now = now
+
+    def send(self) -> tuple[DispatchDecision, list[Assignment]]:
+        """Choose results and claim them; the last decision, and what was claimed."""
+        self._ctx.candidates.set_slice(*self._ctx.crew.place(Role.SCHEDULER))
+        decision = self._choose()
+        claimed = self._claim(decision)
+        for _ in range(CLAIM_ATTEMPTS - 1):
+            if claimed or not decision.assignments:
+                break
+            decision = self._choose()
+            claimed = self._claim(decision)
+        changed = records_after_sending(
+            self._tx, decision.records, claimed, self._request, self._offer.catalogue, now=self._now
+        )
+        hosts.save_records(self._tx, changed)
+        return decision, claimed
+
+    def problems_of_host(self) -> tuple[Reason, ...]:
+        """What is wrong with a host that gets tasks of some apps, but is held back from others."""
+        limits, catalogue = self._limits, self._offer.catalogue
+        records = self._request.records.values()
+        if not any(is_throttled(record, limits.daily_quota) for record in records):
+            return ()
+        versions = chain.from_iterable(catalogue.versions.values())
+        host = self._request.host
+        return host_standing(host, records, versions, catalogue.apps, limits=limits, now=self._now).problems
+
+    def _choose(self) -> DispatchDecision:
+        tx, request, queue = self._tx, self._request, self._ctx.candidates
+        host = request.host
+
+        def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            return dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
+
+        def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+            # A host belongs to one user, so the other look-up says it all when that rule is on.
+            if self._limits.one_result_per_user_per_wu:
+                return set()
+            return dispatch.workunits_at_host(tx, host.id, workunit_ids)
+
+        return choose_work(
+            request,
+            chain(queue.targeted(tx, host, request.team_id), queue.scan(tx)),
+            self._offer.catalogue,
+            limits=self._limits,
+            already_at_user=at_user,
+            already_at_host=at_host,
+            now=self._now,
+            rng=self._rng,
+        )
+
+    def _claim(self, decision: DispatchDecision) -> list[Assignment]:
+        """Claim what was chosen; those that succeeded."""
+        host = self._request.host
+        claimed = dispatch.claim(
+            self._tx,
+            decision.assignments,
+            host_id=host.id,
+            user_id=host.user_id,
+            grace_period=self._ctx.settings.scheduler.grace_period,
+            one_result_per_user=self._limits.one_result_per_user_per_wu,
+            now=self._now,
+        )
+        got = {assignment.candidate.result_id for assignment in claimed}
+        for assignment in decision.assignments:
+            if assignment.candidate.result_id in got:
+                self._ctx.candidates.sent(assignment.candidate)
+            else:
+                self._look_again(assignment.candidate)
+        return claimed
+
+    def _look_again(self, candidate: Candidate) -> None:
+        """A result was not to be had: its workunit committed to other hosts, or somebody else has it or works on it."""
+        fresh = candidates_of_results(self._tx, [candidate.result_id]).get(candidate.result_id)
+        if fresh is not None and (fresh.hr_class, fresh.app_version_id) != (
+            candidate.hr_class,
+            candidate.app_version_id,
+        ):
+            self._ctx.candidates.replace(fresh)
+        else:
+            self._ctx.candidates.remove(candidate.result_id, claimed=False)

@@ -1,0 +1,116 @@
+"""Whether the parts of the server do their work: beats of the daemons, and warnings that hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import structlog
+
+from cobblestone.store.operation.processes import ServerProcess
+
+log = structlog.get_logger(__name__)
+
+LATE_SECONDS = 60.0
+"""A daemon that should have woken up so long ago is late."""
+STEP_LIMIT_SECONDS = 900.0
+"""A step that takes longer hangs: the project's own functions are ended long before."""
+
+
+class DaemonHealth(StrEnum):
+    """How a daemon is."""
+
+    RUNNING = "running"
+    FAILING = "failing"  #: its last step ended with an error; it goes on trying
+    STUCK = "stuck"  #: its step does not end, or it should have woken up long ago
+    STOPPED = "not running"
+
+
+@dataclass(slots=True)
+class DaemonBeat:
+    """The rounds of one daemon.  Times are Unix seconds."""
+
+    name: str
+    last_beat: float = 0.0  #: begin or end of the last step
+    next_beat: float = 0.0  #: it wakes up by then at the latest; while a step runs: when that should be over
+    steps: int = 0
+    errors: int = 0
+    last_error: str = ""  #: of the last step; empty: it went well
+    stopped: bool = False
+
+    def begin(self, now: float) -> None:
+        """A round begins."""
+        self.last_beat, self.next_beat = now, now + STEP_LIMIT_SECONDS
+
+    def done(self, now: float) -> None:
+        """A step went well."""
+        self.steps += 1
+        self.last_error = ""
+        self.begin(now)
+
+    def failed(self, now: float, error: str) -> None:
+        """A step ended with an error."""
+        self.errors += 1
+        self.last_error = error[:300]
+        self.begin(now)
+
+    def sleeps(self, now: float, seconds: float) -> None:
+        """The round is over; the next one is in ``seconds`` at the latest."""
+        self.last_beat, self.next_beat = now, now + seconds + LATE_SECONDS
+
+    def health(self, now: float) -> DaemonHealth:
+        """How the daemon is at ``now``."""
+        if self.stopped or not self.last_beat:
+            return DaemonHealth.STOPPED
+        if now > self.next_beat:
+            return DaemonHealth.STUCK
+        return DaemonHealth.FAILING if self.last_error else DaemonHealth.RUNNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectWarning:
+    """Something that an operator should look at."""
+
+    code: str  #: stable; docs/operations.md says what each means
+    text: str
+    severe: bool = False  #: something is refused or stands still already
+    since: float = 0.0  #: Unix seconds
+
+
+@dataclass(slots=True)
+class Health:
+    """The state of this process."""
+
+    daemons: dict[str, DaemonBeat] = field(default_factory=dict[str, DaemonBeat])
+    warnings: dict[str, ProjectWarning] = field(default_factory=dict[str, ProjectWarning])
+    processes: tuple[ServerProcess, ...] = ()  #: all that were heard of, as of the last beat of this one
+    draining: bool = False
+
+    def daemon(self, name: str) -> DaemonBeat:
+        """The beats of a daemon that this process runs."""
+        return self.daemons.setdefault(name, DaemonBeat(name))
+
+    def states(self, now: float) -> Mapping[str, DaemonHealth]:
+        """How each daemon of this process is."""
+        return {name: beat.health(now) for name, beat in self.daemons.items()}
+
+    def set_warnings(self, found: Sequence[ProjectWarning], *, now: float) -> list[ProjectWarning]:
+        """Take over the warnings that hold now; logs those that begin and end, and returns those that begin."""
+        new: list[ProjectWarning] = []
+        current: dict[str, ProjectWarning] = {}
+        for warning in found:
+            known = self.warnings.get(warning.code)
+            since = now if known is None else known.since
+            current[warning.code] = ProjectWarning(
+                code=warning.code, text=warning.text, severe=warning.severe, since=since
+            )
+            if known is None or (warning.severe and not known.severe):
+                new.append(current[warning.code])
+                (log.error if warning.severe else log.warning)(
+                    "warning_begins", code=warning.code, text=warning.text
+                )
+        for code in self.warnings.keys() - current.keys():
+            log.info("warning_ends", code=code)
+        self.warnings = current
+        return new

@@ -1,0 +1,143 @@
+"""The languages of pages, mails and messages to clients: which one somebody reads, and every text in it.
+
+Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the dispatch policy
+stand there, and `said` translates them for whoever reads them.  A catalogue (``locales/fr.po``) has all of them in another
+language; ``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for the first time, so
+nothing needs to be compiled.
+
+The language belongs to the request that is answered, so that filters and macros need not hand it on.
+"""
+
+from __future__ import annotations
+
+import gettext as _gettext
+import io
+import math
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files as package_files
+from typing import Any
+
+from babel import Locale
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.numbers import format_decimal
+
+from cobblestone.domain.reasons import Reason, Value
+
+ENGLISH = "en"
+NAMES: Mapping[str, str] = {"en": "English", "fr": "Français", "sk": "Slovenčina"}
+"""Languages by code, each as its speakers call it."""
+MAX_HEADER = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language."""
+
+    code: str
+    locale: Locale
+    texts: _gettext.NullTranslations
+
+
+@lru_cache(maxsize=len(NAMES))
+def language(code: str) -> Language:
+    """A language of `NAMES`; raises KeyError for another one."""
+    _ = NAMES[code]
+    texts = _gettext.NullTranslations()
+    if code != ENGLISH:
+        source = package_files("cobblestone.service").joinpath("locales", f"{code}.po").read_bytes()
+        compiled = io.BytesIO()
+        write_mo(compiled, read_po(io.BytesIO(source), locale=code))
+        compiled.seek(0)
+        texts = _gettext.GNUTranslations(compiled)
+    return Language(code, Locale.parse(code), texts)
+
+
+_current: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+def current() -> Language:
+    """The language of what is being written."""
+    return language(_current.get())
+
+
+@contextmanager
+def speaking(code: str) -> Generator[None, None, None]:
+    """Write in a language while the block runs."""
+    before = _current.set(code)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def gettext(message: str) -> str:
+    """A text in the current language."""
+    return current().texts.gettext(message)
+
+
+def ngettext(singular: str, plural: str, n: float) -> str:
+    """A text that depends on a number, in the current language."""
+    return current().texts.ngettext(singular, plural, int(n))
+
+
+def N_(message: str) -> str:  # noqa: N802  # the customary name, which extractors know
+    """Mark a text that is translated later."""
+    return message
+
+
+def said(reason: Reason) -> str:
+    """A reason in the current language; one whose sentence no catalogue has, in English."""
+    language_ = current()
+    sentence = language_.texts.gettext(reason.sentence)
+    if sentence == reason.sentence:
+        return reason.text()
+    return sentence.format_map({name: _written(value, language_) for name, value in reason.values.items()})
+
+
+def said_again(stored: Mapping[str, Any]) -> str:  # as it lies in the database
+    """A reason that was stored (`Reason.as_json`), in the current language."""
+    if "sentence" not in stored:
+        return str(stored["text"])
+    return said(Reason(stored["code"], stored["sentence"], stored["values"]))
+
+
+def _written(value: Value, language_: Language) -> str:
+    """A value in a sentence; whole numbers as they are, since many are names."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    return format_decimal(value, locale=language_.locale)
+
+
+def chosen(*wishes: str, accepted: str = "") -> str:
+    """The first of ``wishes`` that there is, else the best of an ``Accept-Language`` header, else English."""
+    for wish in wishes:
+        if wish in NAMES:
+            return wish
+    return best_of(accepted) or ENGLISH
+
+
+def best_of(accepted: str) -> str:
+    """The best language of an ``Accept-Language`` header; empty if it names none that there is."""
+    ranked: list[tuple[float, str]] = []
+    for item in accepted[:MAX_HEADER].split(","):
+        tag, _, parameter = item.partition(";")
+        code = tag.strip().lower().partition("-")[0].partition("_")[0]
+        if code in NAMES:
+            ranked.append((_quality(parameter), code))
+    best = max(ranked, key=lambda pair: pair[0], default=(0.0, ""))  # the first of equals
+    return best[1] if best[0] > 0 else ""
+
+
+def _quality(parameter: str) -> float:
+    name, _, value = parameter.strip().partition("=")
+    if name.strip() != "q":
+        return 1.0
+    try:
+        return min(max(float(value), 0.0), 1.0)
+    except ValueError:
+        return 0.0

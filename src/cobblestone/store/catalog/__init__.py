@@ -1,0 +1,1 @@
+"""Apps, their versions and files, and signing keys."""

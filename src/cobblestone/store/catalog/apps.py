@@ -1,0 +1,329 @@
+"""Apps and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from cobblestone.domain.apps import App, AppDispatch, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
+from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.work import files
+
+T = TypeVar("T")
+
+CATALOGUE_CHANGED = "catalogue"
+"""Woken when apps or versions change: whoever keeps a copy reads it again."""
+
+_APP_COLUMNS = (
+    "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
+    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function,"
+    " dispatch"
+)
+_VERSION_COLUMNS = (
+    "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
+    " min_client_version, max_client_version, rollout_fraction"
+)
+
+
+def to_json(value: object) -> str:
+    """JSON text of a domain value."""
+    return msgspec.json.encode(value).decode()
+
+
+def _from_json(text: str, kind: type[T]) -> T:
+    return msgspec.json.decode(text, type=kind)
+
+
+# -- apps ----------------------------------------------------------------------
+
+
+def _app(row: Row) -> App:
+    return App(
+        id=AppId(row[0]),
+        name=row[1],
+        user_friendly_name=row[2],
+        deprecated=bool(row[3]),
+        beta=bool(row[4]),
+        comparison=_from_json(row[5], ComparisonRule),
+        assimilator=row[6],
+        credit_system=row[7],
+        limits=_from_json(row[8], JobLimits),
+        rules=_from_json(row[9], ReplicationRules),
+        output_specs=_from_json(row[10], tuple[OutputSpec, ...]),
+        create_time=row[11],
+        fixed_credit=row[12],
+        host_scale_check=bool(row[13]),
+        partial_credit=bool(row[14]),
+        credit_per_cpu_second=row[15],
+        credit_function=row[16],
+        dispatch=_from_json(row[17], AppDispatch),
+    )
+
+
+def apps_in_use(db: Database) -> list[App]:
+    """Apps that are not deprecated."""
+    return [app for app in list_apps(db) if not app.deprecated]
+
+
+def list_apps(db: Database) -> list[App]:
+    """All apps, in the order of their ids."""
+    return [_app(row) for row in db.query(f"SELECT {_APP_COLUMNS} FROM app ORDER BY id")]
+
+
+def app_by_name(db: Database, name: str) -> App | None:
+    """An app, or None."""
+    row = db.one(f"SELECT {_APP_COLUMNS} FROM app WHERE name = ?", (name,))
+    return None if row is None else _app(row)
+
+
+def app_by_id(db: Database, app_id: AppId) -> App:
+    """An app.
+
+    Raises:
+        NotFound: there is none with this id.
+    """
+    row = db.one(f"SELECT {_APP_COLUMNS} FROM app WHERE id = ?", (app_id,))
+    if row is None:
+        raise NotFound(f"There is no app {app_id}.")
+    return _app(row)
+
+
+def job_form(db: Database, app_id: AppId) -> JobForm:
+    """What the jobs of an app look like.
+
+    Raises:
+        NotFound: there is no such app.
+    """
+    text = db.value("SELECT command FROM app WHERE id = ?", (app_id,))
+    if text is None:
+        raise NotFound(f"There is no app {app_id}.")
+    return _from_json(text, JobForm)
+
+
+def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
+    """Create an app (``app.id`` is ignored).
+
+    Raises:
+        Conflict: the name is taken.
+    """
+    if tx.value("SELECT 1 FROM app WHERE name = ?", (app.name,)):
+        raise Conflict(
+            f"There is already an app called {app.name}. Use another name, or add a version to that one."
+        )
+    app_id = tx.insert(
+        "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
+        " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
+        " credit_function, dispatch, command, create_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*_app_values(app), to_json(form), now),
+    )
+    tx.wake(CATALOGUE_CHANGED)
+    return replace(app, id=AppId(app_id), create_time=now)
+
+
+def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App:
+    """Store changed properties of an app; existing jobs keep theirs.  ``form`` None: unchanged.
+
+    Raises:
+        NotFound: there is no such app.
+    """
+    changed = tx.execute(
+        "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
+        " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
+        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ?, dispatch = ?"
+        " WHERE id = ?",
+        (*_app_values(app), app.id),
+    )
+    if changed == 0:
+        raise NotFound(f"There is no app {app.id}.")
+    if form is not None:
+        tx.execute("UPDATE app SET command = ? WHERE id = ?", (to_json(form), app.id))
+    tx.wake(CATALOGUE_CHANGED)
+    return app
+
+
+def _app_values(app: App) -> tuple[object, ...]:
+    return (
+        app.name,
+        app.user_friendly_name,
+        int(app.deprecated),
+        int(app.beta),
+        to_json(app.comparison),
+        app.assimilator,
+        app.credit_system,
+        to_json(app.limits),
+        to_json(app.rules),
+        to_json(app.output_specs),
+        app.fixed_credit,
+        int(app.host_scale_check),
+        int(app.partial_credit),
+        app.credit_per_cpu_second,
+        app.credit_function,
+        to_json(app.dispatch),
+    )
+
+
+# -- versions ------------------------------------------------------------------
+
+
+def _version(row: Row) -> AppVersion:
+    return AppVersion(
+        id=AppVersionId(row[0]),
+        app_id=AppId(row[1]),
+        platform=row[2],
+        version_num=row[3],
+        plan_class=row[4],
+        deprecated=bool(row[5]),
+        beta=bool(row[6]),
+        api_version=row[7],
+        command_line=row[8],
+        files=_from_json(row[9], tuple[AppFile, ...]),
+        min_client_version=row[10],
+        max_client_version=row[11],
+        rollout_fraction=row[12],
+    )
+
+
+def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool = False) -> list[AppVersion]:
+    """Versions of one app or of all, oldest first; ``deprecated``: those too."""
+    where = ["1 = 1"]
+    parameters: list[object] = []
+    if app_id is not None:
+        where.append("app_id = ?")
+        parameters.append(app_id)
+    if not deprecated:
+        where.append("deprecated = 0")
+    rows = db.query(
+        f"SELECT {_VERSION_COLUMNS} FROM app_version WHERE {' AND '.join(where)}"
+        " ORDER BY app_id, version_num, id",
+        parameters,
+    )
+    return [_version(row) for row in rows]
+
+
+def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:
+    """A version, or None."""
+    row = db.one(f"SELECT {_VERSION_COLUMNS} FROM app_version WHERE id = ?", (version_id,))
+    return None if row is None else _version(row)
+
+
+def next_version_num(db: Database, app_id: AppId, *, platform: str, plan_class: str) -> int:
+    """The number of a new version: one above the highest of that platform and plan class, 100 at first."""
+    highest = db.value(
+        "SELECT MAX(version_num) FROM app_version WHERE app_id = ? AND platform = ? AND plan_class = ?",
+        (app_id, platform, plan_class),
+    )
+    return 100 if highest is None else int(highest) + 1
+
+
+def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersion:
+    """Add a version (``id`` is ignored; ``version_num`` 0: the next one); its files gain a reference.
+
+    Raises:
+        Conflict: the app has this version number for that platform and plan class already.
+        NotFound: a file is not in the store.
+    """
+    number = version.version_num or next_version_num(
+        tx, version.app_id, platform=version.platform, plan_class=version.plan_class
+    )
+    if tx.value(
+        "SELECT 1 FROM app_version WHERE app_id = ? AND platform = ? AND version_num = ? AND plan_class = ?",
+        (version.app_id, version.platform, number, version.plan_class),
+    ):
+        raise Conflict(
+            f"There is already a version {number / 100:.2f} for {version.platform}."
+            " Leave the number out to get the next one."
+        )
+    files.add_references(tx, {file.name: 1 for file in version.files})
+    version_id = tx.insert(
+        "INSERT INTO app_version (app_id, platform, version_num, plan_class, deprecated, beta, api_version,"
+        " command_line, files, min_client_version, max_client_version, rollout_fraction, create_time, expavg_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            version.app_id,
+            version.platform,
+            number,
+            version.plan_class,
+            int(version.deprecated),
+            int(version.beta),
+            version.api_version,
+            version.command_line,
+            to_json(version.files),
+            version.min_client_version,
+            version.max_client_version,
+            version.rollout_fraction,
+            now,
+            now,
+        ),
+    )
+    tx.wake(CATALOGUE_CHANGED)
+    return replace(version, id=AppVersionId(version_id), version_num=number)
+
+
+def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> AppVersion:
+    """Stop (or resume) giving out a version; the version after that.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    tx.execute("UPDATE app_version SET deprecated = ? WHERE id = ?", (int(deprecated), version_id))
+    tx.wake(CATALOGUE_CHANGED)
+    version = version_by_id(tx, version_id)
+    if version is None:
+        raise NotFound(f"There is no app version {version_id}.")
+    return version
+
+
+def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersionId, int]]:
+    """Id and number of the versions before ``version`` of the same app, platform and plan class."""
+    rows = db.query(
+        "SELECT id, version_num FROM app_version"
+        " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ?",
+        (version.app_id, version.platform, version.plan_class, version.version_num),
+    )
+    return [(AppVersionId(row[0]), row[1]) for row in rows]
+
+
+def deprecate_older_versions(tx: Transaction, version: AppVersion) -> int:
+    """Deprecate the versions that ``version`` replaces (same app, platform and plan class); how many."""
+    changed = tx.execute(
+        "UPDATE app_version SET deprecated = 1"
+        " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ? AND deprecated = 0",
+        (version.app_id, version.platform, version.plan_class, version.version_num),
+    )
+    tx.wake(CATALOGUE_CHANGED)
+    return changed
+
+
+def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
+    """Store signatures, by physical file name, in every version with that file; how many versions changed."""
+    changed = 0
+    for version in list_versions(tx, deprecated=True):
+        signed = tuple(
+            replace(file, signature=signatures[file.name]) if file.name in signatures else file
+            for file in version.files
+        )
+        if signed != version.files:
+            tx.execute("UPDATE app_version SET files = ? WHERE id = ?", (to_json(signed), version.id))
+            changed += 1
+    tx.wake(CATALOGUE_CHANGED)
+    return changed
+
+
+def unsigned_files(versions: Sequence[AppVersion]) -> list[AppFile]:
+    """Files of versions in use that lack a signature, each once, by name."""
+    found = {
+        file.name: file
+        for version in versions
+        if not version.deprecated
+        for file in version.files
+        if not file.signature
+    }
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,1 @@
+"""The credit ledger, what was learned from it, its history and its scales."""

@@ -1,0 +1,117 @@
+"""Statistics that credit systems learn: of apps and app versions (those of hosts are in ``hosts``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.statistics import RunningAverage
+from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, VersionStatistics
+from cobblestone.policy.credit.scales import VersionRecord
+from cobblestone.store.engine.database import Database, Transaction
+
+
+def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
+    """What is known of apps, and their credit options."""
+    found: dict[AppId, AppStatistics] = {}
+    for row in db.query_in(
+        "SELECT id, min_avg_pfc, host_scale_check, flops_scale, credit_per_cpu_second, counted_benchmark_credit,"
+        " counted_credit, counted_cpu_seconds, counted_jobs FROM app WHERE id IN (??)",
+        app_ids,
+    ):
+        counted = AppIncrement(
+            benchmark_credit=row[5], counted_credit=row[6], cpu_seconds=row[7], jobs=row[8]
+        )
+        found[AppId(row[0])] = AppStatistics(
+            min_avg_pfc=row[1],
+            host_scale_check=bool(row[2]),
+            flops_scale=row[3],
+            credit_per_cpu_second=row[4],
+            counted=counted if counted.jobs else None,
+        )
+    return found
+
+
+def save_app_statistics(tx: Transaction, changed: Mapping[AppId, AppStatistics]) -> None:
+    """Store the sums and scale of the second system."""
+    tx.execute_many(
+        "UPDATE app SET flops_scale = ?, counted_benchmark_credit = ?, counted_credit = ?, counted_cpu_seconds = ?,"
+        " counted_jobs = ? WHERE id = ?",
+        [
+            (
+                app.flops_scale,
+                app.counted.benchmark_credit,
+                app.counted.counted_credit,
+                app.counted.cpu_seconds,
+                app.counted.jobs,
+                app_id,
+            )
+            for app_id, app in changed.items()
+            if app.counted is not None
+        ],
+    )
+
+
+def version_statistics(
+    db: Database, version_ids: Sequence[AppVersionId]
+) -> dict[AppVersionId, VersionStatistics]:
+    """What is known of app versions over all hosts."""
+    rows = db.query_in(
+        "SELECT id, pfc_n, pfc_avg, pfc_var, pfc_q, pfc_scale FROM app_version WHERE id IN (??)", version_ids
+    )
+    return {
+        AppVersionId(row[0]): VersionStatistics(
+            pfc=RunningAverage(row[1], row[2], row[3], row[4]), pfc_scale=row[5]
+        )
+        for row in rows
+    }
+
+
+def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
+    """To which app each version belongs."""
+    return {AppVersionId(row[0]): AppId(row[1]) for row in db.query("SELECT id, app_id FROM app_version")}
+
+
+def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, VersionStatistics]) -> None:
+    """Store the means of app versions."""
+    tx.execute_many(
+        "UPDATE app_version SET pfc_n = ?, pfc_avg = ?, pfc_var = ?, pfc_q = ? WHERE id = ?",
+        [
+            (version.pfc.n, version.pfc.mean, version.pfc.variance, version.pfc.q, version_id)
+            for version_id, version in changed.items()
+        ],
+    )
+
+
+def current_versions(db: Database) -> dict[AppId, list[tuple[VersionRecord, float]]]:
+    """The newest version of each app, platform and plan class that is in use, with its scale, by app.
+
+    ``is_gpu`` of the records is not known here.
+    """
+    found: dict[AppId, list[tuple[VersionRecord, float]]] = {}
+    for row in db.query(
+        "SELECT id, app_id, plan_class, pfc_n, pfc_avg, pfc_var, pfc_q, pfc_scale FROM app_version v"
+        " WHERE deprecated = 0 AND version_num = (SELECT MAX(o.version_num) FROM app_version o WHERE"
+        " o.app_id = v.app_id AND o.platform = v.platform AND o.plan_class = v.plan_class AND o.deprecated = 0)"
+        " ORDER BY id"
+    ):
+        record = VersionRecord(
+            app_version_id=AppVersionId(row[0]),
+            plan_class=row[2],
+            pfc=RunningAverage(row[3], row[4], row[5], row[6]),
+        )
+        found.setdefault(AppId(row[1]), []).append((record, row[7]))
+    return found
+
+
+def save_scales(tx: Transaction, scales: Iterable[tuple[AppVersionId, float]]) -> None:
+    """Store scales of app versions."""
+    tx.execute_many(
+        "UPDATE app_version SET pfc_scale = ? WHERE id = ?",
+        [(scale, version_id) for version_id, scale in scales],
+    )
+
+
+def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
+    """Store the mean of an app's more efficient kind of versions."""
+    tx.execute("UPDATE app SET min_avg_pfc = ? WHERE id = ?", (average, app_id))

@@ -1,0 +1,427 @@
+"""Granting: ledger entries, and totals and recent averages of hosts, users, teams and app versions.
+
+The ledger is append-only: a correction is a further entry.  A batch of grants reads each shared row once, adds in order,
+and writes it once.  The unique index on the ledger makes a second grant for the same result impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import value
+from cobblestone.policy.credit.rac import common_moment, corrected, credited_together, idle_decayed
+from cobblestone.store.engine.database import Database, Row, Transaction
+
+GRANT = "grant"
+TRICKLE = "trickle"  # provisional: part of the final grant
+CORRECTION = "correction"
+
+OWNERS = ("host", "user_account", "team", "app_version")
+"""Tables whose rows have a total and a recent average."""
+
+_encode = msgspec.json.Encoder().encode
+_ENTRY_COLUMNS = (
+    "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"
+    " work_start, reasons, facts"
+)
+_ENTRY_NAMES = tuple(name.strip() for name in _ENTRY_COLUMNS.split(","))
+_PAGE = 5000
+
+
+@value(kw_only=True)
+class CreditEntry:
+    """A ledger entry to be written.  ``granted`` may be negative in a correction."""
+
+    result_id: ResultId
+    workunit_id: WorkunitId
+    host_id: HostId
+    user_id: UserId
+    app_version_id: AppVersionId | None  #: anonymous platform: the generalised id
+    system: str
+    claimed: float
+    granted: float
+    unit: float  #: credit per GFLOPS-day
+    work_start: float  #: Unix seconds
+    reasons: tuple[Reason, ...] = ()
+    facts: str = "{}"  #: JSON: what the amount was computed from
+    kind: str = GRANT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLine:
+    """A ledger entry as it was stored; reasons and facts as JSON values."""
+
+    id: int
+    time: float
+    result_id: int
+    workunit_id: int
+    host_id: int
+    user_id: int
+    team_id: int | None
+    app_version_id: int | None
+    kind: str
+    system: str
+    claimed: float
+    granted: float
+    unit: float
+    work_start: float
+    reasons: list[dict[str, object]]
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def owners(self) -> tuple[tuple[str, int | None], ...]:
+        """The rows that the entry counts for, in the order of `OWNERS`."""
+        return tuple(
+            zip(OWNERS, (self.host_id, self.user_id, self.team_id, self.app_version_id), strict=True)
+        )
+
+
+def _entry_row(entry: CreditEntry, team_id: int | None, reasons: str, now: float) -> tuple[object, ...]:
+    return (
+        now,
+        entry.result_id,
+        entry.workunit_id,
+        entry.host_id,
+        entry.user_id,
+        team_id,
+        entry.app_version_id,
+        entry.kind,
+        entry.system,
+        entry.claimed,
+        entry.granted,
+        entry.unit,
+        entry.work_start,
+        reasons,
+        entry.facts,
+    )
+
+
+_INSERT_ENTRY = (
+    "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system,"
+    " claimed, granted, unit, work_start, reasons, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int:
+    """Write ledger entries and add them to all totals and averages; how many were new.
+
+    The team is the one that the user belongs to now.  A second grant for a result is left out.
+    """
+    granted_before = {
+        row[0]
+        for row in tx.query_in(
+            "SELECT result_id FROM credit_entry WHERE kind = 'grant' AND result_id IN (??)",
+            [entry.result_id for entry in entries if entry.kind == GRANT],
+        )
+    }
+    fresh = [entry for entry in entries if entry.kind != GRANT or entry.result_id not in granted_before]
+    users = sorted({entry.user_id for entry in fresh})
+    team_of: dict[UserId, TeamId | None] = {
+        row[0]: row[1] for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
+    }
+    # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
+    tx.lock("host", [entry.host_id for entry in fresh])
+    tx.lock("app_version", [entry.app_version_id for entry in fresh if entry.app_version_id is not None])
+    tx.lock("user_account", users)
+    tx.lock("team", [team for team in team_of.values() if team is not None])
+    texts = _ReasonTexts()
+    tx.execute_many(
+        _INSERT_ENTRY,
+        [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in fresh],
+    )
+    _add(tx, "host", [(entry.host_id, entry) for entry in fresh], now=now)
+    _add(tx, "user_account", [(entry.user_id, entry) for entry in fresh], now=now)
+    _add(tx, "team", [(team_of.get(entry.user_id), entry) for entry in fresh], now=now)
+    _add(tx, "app_version", [(entry.app_version_id, entry) for entry in fresh], now=now)
+    tx.execute_many(
+        "UPDATE result SET claimed_credit = ?, granted_credit = granted_credit + ? WHERE id = ?",
+        [(entry.claimed, entry.granted, entry.result_id) for entry in fresh],
+    )
+    return len(fresh)
+
+
+class _ReasonTexts:
+    """JSON of reasons, each a list of code, sentence and values; the replicas of a workunit share some."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def of(self, reasons: Iterable[Reason]) -> str:
+        known = self._known
+        found: list[str] = []
+        for each in reasons:
+            text = known.get(id(each))
+            if text is None:
+                text = known[id(each)] = _encode(_written(each)).decode()
+            found.append(text)
+        return f"[{','.join(found)}]"
+
+
+def _reasons_text(reasons: Iterable[Reason]) -> str:
+    return _encode([_written(each) for each in reasons]).decode()
+
+
+def _written(why: Reason) -> tuple[object, ...]:
+    return why.code, why.sentence, dict(why.values)
+
+
+def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
+    rows = db.query_in(
+        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id IN (??)", ids
+    )
+    return {row[0]: CreditStatement(row[1], RecentAverage(row[2], row[3])) for row in rows}
+
+
+def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditStatement]) -> None:
+    tx.execute_many(
+        f"UPDATE {table} SET total_credit = ?, expavg_credit = ?, expavg_time = ? WHERE id = ?",
+        [
+            (statement.total, statement.recent.value, statement.recent.time, row_id)
+            for row_id, statement in changed.items()
+        ],
+    )
+
+
+def _add(
+    tx: Transaction, table: str, shares: Iterable[tuple[int | None, CreditEntry]], *, now: float
+) -> None:
+    """Add entries to the rows of one table, each row read and written once."""
+    by_row: dict[int, list[CreditEntry]] = {}
+    for row_id, entry in shares:
+        if row_id is not None:
+            by_row.setdefault(row_id, []).append(entry)
+    statements = _statements(tx, table, sorted(by_row))
+    for row_id, statement in statements.items():
+        amounts = [(entry.granted, entry.work_start) for entry in by_row[row_id]]
+        statements[row_id] = credited_together(statement, amounts, now=now)
+    _save_statements(tx, table, statements)
+
+
+def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason, *, now: float) -> LedgerLine:
+    """Correct a grant by a further entry (negative: claw-back) for the same host, user, team and app version.
+
+    The recent averages lose or gain what is left of the grant in them.
+
+    Raises:
+        Conflict: the result would end up with less than nothing.
+    """
+    for table, row_id in grant_line.owners():
+        if row_id is not None:
+            tx.lock(table, [row_id])
+    got = sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
+    if got + amount < -1e-9 * max(got, 1.0):
+        raise Conflict(
+            f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
+            f" At most: {-got:.6g}."
+        )
+    _append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
+    return entries_of_result(tx, grant_line.result_id)[-1]
+
+
+def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
+    """Take back what trickle messages brought to results that turned out wrong, by further entries.
+
+    What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
+    """
+    for result_id in result_ids:
+        lines = entries_of_result(tx, result_id)
+        if any(line.kind == GRANT for line in lines):
+            continue
+        by_owners: dict[tuple[tuple[str, int | None], ...], list[LedgerLine]] = {}
+        for line in lines:  # the user may have changed teams between messages
+            by_owners.setdefault(line.owners(), []).append(line)
+        for of_owners in by_owners.values():
+            amount = sum(line.granted for line in of_owners)
+            if amount <= 0.0:
+                continue
+            messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
+            why = reason(
+                "provisional_taken_back",
+                "Found invalid: {amount}, which {n} trickle messages brought while it ran, is taken back.",
+                amount=amount,
+                n=len(messages),
+            )
+            _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+
+
+def _append_correction(
+    tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
+) -> None:
+    """A correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
+    tx.execute(
+        _INSERT_ENTRY,
+        (
+            now,
+            line.result_id,
+            line.workunit_id,
+            line.host_id,
+            line.user_id,
+            line.team_id,
+            line.app_version_id,
+            CORRECTION,
+            line.system,
+            0.0,
+            amount,
+            line.unit,
+            line.work_start,
+            _reasons_text([why]),
+            _encode({"granted_time": granted_time}).decode(),
+        ),
+    )
+    for table, row_id in line.owners():
+        if row_id is not None:
+            statements = _statements(tx, table, [row_id])
+            _save_statements(
+                tx,
+                table,
+                {
+                    key: corrected(statement, credit=amount, granted_time=granted_time, now=now)
+                    for key, statement in statements.items()
+                },
+            )
+    tx.execute("UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, line.result_id))
+
+
+def set_canonical_credit(tx: Transaction, amounts: Mapping[WorkunitId, float]) -> None:
+    """Note what the canonical result got: later results of the workunit get the same."""
+    tx.execute_many(
+        "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
+        [(amount, id_) for id_, amount in amounts.items()],
+    )
+
+
+def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
+    """Run time of results that trickle messages were credited for."""
+    rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
+    return {ResultId(row[0]): row[1] for row in rows}
+
+
+def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:
+    """Store what `trickle_seconds` reads."""
+    tx.execute_many(
+        "UPDATE result SET trickle_seconds = ? WHERE id = ?",
+        [(spent, result_id) for result_id, spent in seconds.items()],
+    )
+
+
+def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: float) -> int | None:
+    """Bring averages of a part of ``table`` that nobody touched for a day up to date.
+
+    Looks at ``limit`` rows with ids beyond ``after``; the last id, or None after the last row.  What was looked at is
+    noted beside the ledger, since an average depends on when it was brought up to date.
+    """
+    rows = tx.query(
+        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id > ? ORDER BY id LIMIT ?{tx.locking}",
+        (after, limit),
+    )
+    if not rows:
+        return None
+    changed: dict[int, CreditStatement] = {}
+    for row_id, total, average, time in rows:
+        recent = idle_decayed(RecentAverage(average, time), now=now)
+        if recent is not None:
+            changed[row_id] = CreditStatement(total, recent)
+    if changed:
+        tx.execute(
+            "INSERT INTO credit_decay (time, table_name, first_id, last_id, last_entry_id)"
+            " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
+            (now, table, min(changed), max(changed)),
+        )
+        _save_statements(tx, table, changed)
+    return rows[-1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class DecayPass:
+    """One look of the daily task at the rows of a table from ``first_id`` to ``last_id``."""
+
+    id: int
+    time: float
+    table: str
+    first_id: int
+    last_id: int
+    last_entry_id: int  #: the newest ledger entry at that time
+
+
+def decay_passes(db: Database) -> list[DecayPass]:
+    """All of them, oldest first."""
+    rows = db.query(
+        "SELECT id, time, table_name, first_id, last_id, last_entry_id FROM credit_decay ORDER BY id"
+    )
+    return [DecayPass(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """A new app version took over what a host had taught an earlier one, which has no record any more."""
+
+    id: int
+    time: float
+    host_id: int
+    from_version_id: int
+    to_version_id: int
+    last_entry_id: int  #: the newest ledger entry at that time
+
+
+def note_inheritance(
+    tx: Transaction, host_id: HostId, *, earlier: AppVersionId, later: AppVersionId, now: float
+) -> None:
+    """Keep beside the ledger that ``later`` took over a host's record of ``earlier``."""
+    tx.execute(
+        "INSERT INTO credit_inheritance (time, host_id, from_version_id, to_version_id, last_entry_id)"
+        " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
+        (now, host_id, earlier, later),
+    )
+
+
+def inheritances(db: Database) -> list[Inheritance]:
+    """All of them, oldest first."""
+    rows = db.query(
+        "SELECT id, time, host_id, from_version_id, to_version_id, last_entry_id FROM credit_inheritance ORDER BY id"
+    )
+    return [Inheritance(*row) for row in rows]
+
+
+def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
+    """Creation time, total and average of every row of a table."""
+    rows = db.query(f"SELECT id, create_time, total_credit, expavg_credit, expavg_time FROM {table}")
+    return {row[0]: (row[1], CreditStatement(row[2], RecentAverage(row[3], row[4]))) for row in rows}
+
+
+def _line(row: Row) -> LedgerLine:
+    values = dict(zip(_ENTRY_NAMES, row, strict=True))
+    values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
+    values["facts"] = msgspec.json.decode(values["facts"])
+    return LedgerLine(**values)
+
+
+def ledger(db: Database) -> Iterator[LedgerLine]:
+    """The whole ledger, oldest first."""
+    last = 0
+    while rows := db.query(
+        f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
+    ):
+        yield from map(_line, rows)
+        last = rows[-1][0]
+
+
+def granted_credits(db: Database) -> dict[int, float]:
+    """What the rows of results say that they were granted, by id; purged ones are not there."""
+    return {
+        row[0]: row[1] for row in db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0")
+    }
+
+
+def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:
+    """The ledger of one result, oldest first."""
+    rows = db.query(
+        f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,)
+    )
+    return [_line(row) for row in rows]

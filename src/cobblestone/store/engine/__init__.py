@@ -1,0 +1,1 @@
+"""Two databases behind one protocol, the group-committing writer, and the processes that share a database; it knows no table."""

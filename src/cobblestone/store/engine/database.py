@@ -1,0 +1,464 @@
+"""The thin layer over a driver that the verbs use, and the group-committing writer.
+
+One thread owns the writing connection.  It takes whatever writes have arrived (waiting a moment for more while there are many),
+gives each a savepoint, commits them together, and answers after the commit: the price of a flush is shared, and nothing is
+acknowledged before it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters, Row
+from cobblestone.store.engine.process_group import Crew
+from cobblestone.store.engine.select import engine_for
+
+T = TypeVar("T")
+
+MAX_BATCH = 200
+LINGER_SECONDS = 0.0005
+"""How long the writer waits for company while several write at once.  Each commit costs a flush and changes of threads: with six
+callers this saves a third of them, and a sixth of all CPU time.  For one caller alone nothing is waited for."""
+MAX_ATTEMPTS = 6
+"""Times that a write is tried when other processes are in its way."""
+ATTEMPT_SECONDS = 0.01
+
+log = structlog.get_logger(__name__)
+
+
+class Database:
+    """Runs SQL with ``?`` placeholders and returns rows as tuples."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """All rows of a query."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """The first row of a query, or None."""
+        return self._connection.execute(sql, parameters).fetchone()
+
+    def value(
+        self, sql: str, parameters: Parameters = ()
+    ) -> Any:  # a driver's value: the caller knows its type
+        """The first column of the first row, or None."""
+        row = self.one(sql, parameters)
+        return None if row is None else row[0]
+
+    def columns(self, table: str) -> list[str]:
+        """Names of a table's columns, in order."""
+        return self._connection.column_names(table)
+
+    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
+        """Rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
+
+        With very many values the order of rows holds for some hundred of them at a time only.
+        """
+        return self._connection.select_in(sql, values, parameters)
+
+    @property
+    def claiming(self) -> str:
+        """End of a query that takes work: in a write, rows that another process works on are left out, and the rest is ours."""
+        return ""
+
+    def lock(self, table: str, ids: Iterable[int]) -> None:
+        """In a write: let nobody else change these rows before it ends.  A look changes nothing, and needs no lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """Rows that a write will change, as far as is known before it begins."""
+
+    hosts: tuple[int, ...] = ()
+    results: tuple[str, ...] = ()  #: names; it is their workunits that are locked
+
+
+class Transaction(Database):
+    """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
+
+    Where several processes write, whoever reads a row in order to change it locks it first.  Who locks a workunit may change its
+    results.  Everybody takes locks in the same order, so that nobody waits in a circle: workunits, hosts, app versions, apps,
+    users, teams, batches, files; within a table by id.  Where that cannot be kept, the loser is tried again (see `Writer`).
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._locked: set[tuple[str, int]] = set()
+        self._locked_results: set[str] = set()
+        self.wakeups: set[str] = set()
+        self.after_commit: list[Callable[[], None]] = []
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run a statement; the number of changed rows."""
+        return self._connection.execute(sql, parameters).rowcount
+
+    def execute_many(self, sql: str, rows: Iterable[Parameters]) -> None:
+        """Run a statement once per row of parameters, where nobody asks how many rows that changed.
+
+        It may wait until something is asked (which sees it), or until the commit, to share the journey to the database.
+        """
+        self._connection.executemany(sql, rows)
+
+    def execute_each(self, sql: str, rows: Iterable[Parameters]) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        return self._connection.execute_each(sql, rows)
+
+    def insert(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run an INSERT and return the new row's id."""
+        row = self._connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        if row is None:
+            raise StoreError("The database gave no id to a new row.")
+        return int(row[0])
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes write at the same time."""
+        return self._connection.row_locks
+
+    @property
+    def claiming(self) -> str:
+        """See `Database.claiming`."""
+        return " FOR NO KEY UPDATE SKIP LOCKED" if self._connection.row_locks else ""
+
+    @property
+    def locking(self) -> str:
+        """End of a query for rows that this write changes: waits for those who have them."""
+        return " FOR NO KEY UPDATE" if self._connection.row_locks else ""
+
+    def lock(self, table: str, ids: Iterable[int]) -> None:
+        """See `Database.lock`.  Waits for those who have them."""
+        if self._connection.row_locks:
+            wanted = {id_ for id_ in ids if (table, id_) not in self._locked}
+            if wanted:
+                self.query_in(
+                    f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE", sorted(wanted)
+                )
+                self._locked.update((table, id_) for id_ in wanted)
+
+    def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
+        """Lock those of the rows that nobody else has, without waiting; their ids."""
+        if not self._connection.row_locks:
+            return set(ids)
+        rows = self.query_in(
+            f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED",
+            sorted(set(ids)),
+        )
+        found = {int(row[0]) for row in rows}
+        self._locked.update((table, id_) for id_ in found)
+        return found
+
+    def lock_results(self, names: Iterable[str]) -> None:
+        """Lock the workunits of results."""
+        if self._connection.row_locks:
+            wanted = [name for name in names if name not in self._locked_results]
+            if wanted:
+                self.query_in(
+                    "SELECT id FROM workunit WHERE id IN (SELECT workunit_id FROM result WHERE name IN (??))"
+                    " ORDER BY id FOR NO KEY UPDATE",
+                    wanted,
+                )
+                self._locked_results.update(wanted)
+
+    def lock_ahead(self, locks: Iterable[Locks]) -> None:
+        """Take the locks that several writes will need, in the right order."""
+        if self._connection.row_locks:
+            wanted = list(locks)
+            self.lock_results(name for each in wanted for name in each.results)
+            self.lock("host", (host for each in wanted for host in each.hosts))
+
+    def wake(self, *names: str) -> None:
+        """Wake these daemons when this write is durable."""
+        self.wakeups.update(names)
+
+
+Operation = Callable[[Transaction], T]
+
+
+class _Job:
+    """A queued write and where its answer goes."""
+
+    __slots__ = ("answer", "error", "future", "locks", "loop", "operation")
+
+    def __init__(
+        self,
+        operation: Operation[Any],
+        future: Future[Any] | asyncio.Future[Any],
+        loop: asyncio.AbstractEventLoop | None,
+        locks: Locks | None = None,
+    ) -> None:
+        self.operation = operation
+        self.future = future
+        self.loop = loop
+        self.locks = locks
+        self.answer: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.done():  # the caller went away
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.answer)
+
+
+def _settle_all(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.settle()
+
+
+class Waker(Protocol):
+    """Receives the names of daemons to wake, from the writer's thread."""
+
+    def __call__(self, names: set[str], /) -> None: ...
+
+
+class Writer:
+    """The one thread of this process that writes."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        fault: Callable[[BaseException], Fault],
+        *,
+        on_rollback: Callable[[], None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._fault = fault
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waker: Waker | None = None
+        self._on_rollback = on_rollback
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    def set_waker(self, waker: Waker | None) -> None:
+        """Tell who receives the names of daemons to wake."""
+        self._waker = waker
+
+    def submit(self, operation: Operation[T]) -> Future[T]:
+        """Queue a write from any thread.  The future is set after the commit."""
+        future: Future[T] = Future()
+        self._put(_Job(operation, future, None))
+        return future
+
+    async def run(self, operation: Operation[T], locks: Locks | None = None) -> T:
+        """Queue a write from the event loop and wait until it is durable."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Job(operation, future, loop, locks))
+        return await future
+
+    def backlog(self) -> int:
+        """How many writes wait."""
+        return self._queue.qsize()
+
+    def close(self) -> None:
+        """Finish what is queued and stop the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _put(self, job: _Job) -> None:
+        if self._closed:
+            raise StoreError("The project is shutting down; nothing more is written. Try again when it runs.")
+        self._queue.put(job)
+
+    def _run(self) -> None:
+        n_before = 0
+        while True:
+            job = self._queue.get()
+            if job is None:
+                return
+            batch = [job]
+            stop = False
+            if n_before > 1:
+                time.sleep(LINGER_SECONDS)
+            while len(batch) < MAX_BATCH:
+                try:
+                    more = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None:
+                    stop = True
+                    break
+                batch.append(more)
+            self._commit(batch)
+            n_before = len(batch)
+            if stop:
+                return
+
+    def _commit(self, batch: list[_Job]) -> None:
+        """Carry out writes in one transaction, or each in its own when one was in the way of the others."""
+        if not self._attempt(batch):
+            for job in batch:
+                self._insist(job)
+        self._answer(batch)
+
+    def _insist(self, job: _Job) -> None:
+        """Carry out one write, again and again while other processes are in its way."""
+        for attempt in range(MAX_ATTEMPTS):
+            if self._attempt([job], last=attempt == MAX_ATTEMPTS - 1):
+                return
+            time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
+
+    def _attempt(self, batch: list[_Job], *, last: bool = False) -> bool:
+        """Carry out writes in one transaction; False: nothing was changed, and each shall be tried alone."""
+        connection = self._connection
+        transaction = Transaction(connection)
+        try:
+            connection.begin()
+        except Exception as error:  # noqa: BLE001  # the callers get it
+            self._give_up(error, batch)
+            return True
+        try:
+            transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
+            for job in batch:
+                self._apply(transaction, job)
+            connection.commit()
+        except Exception as error:  # noqa: BLE001  # the callers get it
+            connection.rollback()
+            self._rolled_back()
+            return self._explain(error, batch, last=last)
+        for action in transaction.after_commit:
+            action()
+        if transaction.wakeups and self._waker is not None:
+            self._waker(transaction.wakeups)
+        return True
+
+    def _explain(self, error: Exception, batch: list[_Job], *, last: bool) -> bool:
+        """Tell the callers why their writes were undone; False: they shall be tried again."""
+        fault = self._fault(error)
+        if fault is Fault.TRANSACTION:
+            self._give_up(error, batch)
+            return True
+        if len(batch) > 1 or (fault is Fault.COLLISION and not last):
+            return False
+        collided = fault is Fault.COLLISION
+        batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
+        return True
+
+    def _give_up(self, error: Exception, batch: list[_Job]) -> None:
+        log.error("commit_failed", error=str(error), writes=len(batch))
+        failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
+        for job in batch:
+            job.error = failure
+
+    def _apply(self, transaction: Transaction, job: _Job) -> None:
+        """Run one write.  Where the database has cheap savepoints, a failing one is undone alone."""
+        connection = self._connection
+        if not connection.savepoints:
+            job.answer = job.operation(transaction)
+            return
+        n_actions = len(transaction.after_commit)
+        connection.execute("SAVEPOINT job")
+        try:
+            job.answer = job.operation(transaction)
+        except Exception as error:
+            if self._fault(error) is not Fault.JOB:
+                raise
+            job.error = error
+            connection.execute("ROLLBACK TO job")
+            del transaction.after_commit[n_actions:]
+            self._rolled_back()
+        connection.execute("RELEASE job")
+
+    def _rolled_back(self) -> None:
+        if self._on_rollback is not None:
+            self._on_rollback()
+
+    def _answer(self, batch: list[_Job]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in batch:
+            if job.loop is None:
+                job.settle()
+            else:
+                by_loop.setdefault(job.loop, []).append(job)
+        for loop, jobs in by_loop.items():
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(_settle_all, jobs)
+
+
+class Store:
+    """A project's database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
+
+    def __init__(self, location: Path | str, *, readers: int = 4) -> None:
+        self._engine: Engine = engine_for(location)
+        self._write_connection = self._engine.connect()
+        self._rollback_hooks: list[Callable[[], None]] = []
+        self._writer = Writer(self._write_connection, self._engine.fault, on_rollback=self._rolled_back)
+        self._readers: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._all_readers = [self._engine.connect(read_only=True) for _ in range(readers)]
+        for connection in self._all_readers:
+            self._readers.put(connection)
+        self._limiter = asyncio.Semaphore(readers)
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """The processes that work on this database; ``roles``: all that they divide among them."""
+        return self._engine.crew(roles)
+
+    def on_rollback(self, hook: Callable[[], None]) -> None:
+        """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""
+        self._rollback_hooks.append(hook)
+
+    def set_waker(self, waker: Waker | None) -> None:
+        """Tell who receives the names of daemons to wake after a commit."""
+        self._writer.set_waker(waker)
+
+    def write(self, operation: Operation[T]) -> T:
+        """Run a write and wait until it is durable (not from the event loop)."""
+        return self._writer.submit(operation).result()
+
+    async def awrite(self, operation: Operation[T], *, locks: Locks | None = None) -> T:
+        """Run a write from the event loop; returns when it is durable.  ``locks``: what it will change, if known."""
+        return await self._writer.run(operation, locks)
+
+    def read(self, operation: Callable[[Database], T]) -> T:
+        """Run a read on a snapshot (not from the event loop)."""
+        connection = self._readers.get()
+        try:
+            connection.begin()
+            return operation(Database(connection))
+        except Exception as error:
+            if self._engine.fault(error) is Fault.JOB:
+                raise
+            raise StoreError(f"The database cannot be read: {error}. Try again.") from error
+        finally:
+            connection.rollback()
+            self._readers.put(connection)
+
+    async def aread(self, operation: Callable[[Database], T]) -> T:
+        """Run a read from the event loop, in a thread."""
+        async with self._limiter:
+            return await asyncio.to_thread(self.read, operation)
+
+    def backlog(self) -> int:
+        """How many writes wait."""
+        return self._writer.backlog()
+
+    def close(self) -> None:
+        """Finish the queued writes and close."""
+        self._writer.close()
+        for connection in self._all_readers:
+            connection.close()
+        self._write_connection.close()
+
+    def _rolled_back(self) -> None:
+        for hook in self._rollback_hooks:
+            hook()

@@ -1,0 +1,107 @@
+"""What a database offers to the layer above (``database.py``): SQLite and PostgreSQL each have such an engine.
+
+SQL is written once, with ``?`` placeholders, in what both understand.  What differs stands here: how a transaction begins,
+whether rows can be locked, how a list of values is passed, and what an error means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from cobblestone.store.engine.process_group import Crew
+
+Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
+Parameters = Sequence[object]
+
+
+class Fault(Enum):
+    """What an error of a driver, or of a write, means for the transaction that it happened in."""
+
+    JOB = auto()  #: only the write that caused it fails
+    TRANSACTION = auto()  #: nothing of the transaction can be kept
+    COLLISION = auto()  #: another process was in the way: the transaction may be tried again
+
+
+class Cursor(Protocol):
+    """The answer to a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Number of changed rows."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """All rows."""
+        ...
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None."""
+        ...
+
+
+class Connection(Protocol):
+    """A connection with explicit transactions."""
+
+    row_locks: bool  #: whether other processes may write at the same time, so that rows need locks
+    savepoints: (
+        bool  #: whether a failed write is undone alone; else its neighbours are tried again without it
+    )
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
+        """Run a statement."""
+        ...
+
+    def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> object:
+        """Run a statement once per row of parameters, at the latest before the next one that is answered."""
+        ...
+
+    def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
+        """Rows of a query that ends its parameters with ``IN (??)``: one of these values."""
+        ...
+
+    def column_names(self, table: str, /) -> list[str]:
+        """Names of a table's columns, in order."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction, after connecting again if the server has gone."""
+        ...
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo the transaction; never raises."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class Engine(Protocol):
+    """A kind of database, and where this one is."""
+
+    def connect(self, *, read_only: bool = False) -> Connection:
+        """Open a connection.
+
+        Raises:
+            Busy: another process holds the database.
+            StoreError: it cannot be reached, or is no project database.
+        """
+        ...
+
+    def fault(self, error: BaseException) -> Fault:
+        """What an error means."""
+        ...
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """The processes that work on this database; ``roles``: all that they divide among them."""
+        ...

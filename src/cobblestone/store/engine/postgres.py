@@ -1,0 +1,136 @@
+"""PostgreSQL: any number of processes write at the same time, so rows that are read to be changed are locked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.store.engine.engine import Fault, Row
+from cobblestone.store.engine.postgres_connection import PostgresConnection, adapt
+from cobblestone.store.engine.process_group import Crew
+
+OLDEST_VERSION = 14
+CONNECT_SECONDS = 10
+
+# Statements are prepared once and run many thousand times: planning them anew, or compiling them, would cost more than it saves.
+# A process that was stopped in the middle of a write must not hold up the others for ever.
+_SESSION = (
+    "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"
+)
+
+
+class PostgresEngine:
+    """A database on a PostgreSQL server."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def connect(self, *, read_only: bool = False) -> PostgresConnection:
+        """Open a connection.
+
+        Raises:
+            StoreError: see :func:`connect`.
+        """
+        return PostgresConnection(partial(connect, self._address), read_only=read_only)
+
+    def fault(self, error: BaseException) -> Fault:
+        """What an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
+        if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
+            # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
+            return Fault.COLLISION
+        if isinstance(
+            error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
+        ):
+            return Fault.JOB  # operational errors to the driver, yet caused by the statement's own values
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return Fault.TRANSACTION
+        return Fault.JOB
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """Any number of processes."""
+        from cobblestone.store.engine.postgres_process_group import PostgresCrew
+
+        return PostgresCrew(self._address, roles)
+
+
+def connect(address: str) -> psycopg.Connection[Row]:
+    """Open a connection in autocommit mode with the project's settings.
+
+    Raises:
+        StoreError: the server cannot be reached, refuses, or is too old; the text says what to do.
+    """
+    try:
+        connection = psycopg.connect(
+            address,
+            autocommit=True,
+            prepare_threshold=0,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="cobblestone",
+        )
+    except psycopg.ProgrammingError as error:
+        raise StoreError(
+            f"{shown(address)} is not an address of a PostgreSQL database: {first_line(error)}."
+            " Write postgresql://USER@HOST/DATABASE"
+        ) from error
+    except psycopg.OperationalError as error:
+        raise StoreError(
+            f"{shown(address)} cannot be opened: {first_line(error)}.{_hint(str(error))}"
+        ) from error
+    version = connection.info.server_version // 10000
+    if version < OLDEST_VERSION:
+        connection.close()
+        raise StoreError(
+            f"{shown(address)} runs PostgreSQL {version}; cobblestone needs {OLDEST_VERSION} or newer. Upgrade the server."
+        )
+    adapt(connection)
+    connection.execute(_SESSION, prepare=False)
+    return connection
+
+
+def plain_connection(address: str) -> psycopg.Connection[Row]:
+    """A connection as the driver makes it, for SQLAlchemy."""
+    return psycopg.connect(address)
+
+
+def first_line(error: BaseException) -> str:
+    """The essence of a driver's message, without a full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def _hint(message: str) -> str:
+    hints = {
+        "does not exist": "Create it first, for example: sudo -u postgres createuser --pwprompt cobblestone &&"
+        " sudo -u postgres createdb --owner cobblestone cobblestone",
+        "authentication failed": "Is the password right? It may stand in the address, or in ~/.pgpass.",
+        "no password supplied": "Give a password in the address, or in ~/.pgpass.",
+        "pg_hba.conf": "The server does not let this user in from here: add a line to its pg_hba.conf.",
+        "too many clients": "Raise max_connections of the server.",
+        "remaining connection slots": "Raise max_connections of the server.",
+        "onnection refused": "Is PostgreSQL running there, and does it listen on that address?",
+        "No such file": "Is PostgreSQL running on this machine?",
+        "could not translate host name": "Is the name of the host right?",
+        "timeout expired": "Nothing answered. Is the host right, and does its firewall let us in?",
+    }
+    return next((f" {hint}" for key, hint in hints.items() if key in message), "")
+
+
+def shown(address: str) -> str:
+    """An address without its password."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        return re.sub(r"//[^/@]*@", "//", address)
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    host = str(parts.get("host", ""))
+    place = "" if host.startswith("/") else host
+    port = f":{parts['port']}" if parts.get("port") and place else ""
+    socket = f"?host={host}" if host.startswith("/") else ""
+    return f"postgresql://{user}{place}{port}/{parts.get('dbname', '')}{socket}"

@@ -1,0 +1,317 @@
+"""A connection to PostgreSQL as the store uses it: prepared statements, and as few journeys to the server as possible.
+
+Statements go through libpq itself, of which psycopg hands out the functions; values are converted by psycopg's adapters.  Its
+cursors would cost three times as much for the small statements of which a scheduler request has a dozen.  What need not be
+answered at once waits, and travels with the next statement that must be: libpq calls this a pipeline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.types.array import ListBinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoader
+from psycopg.types.string import StrBinaryDumper
+
+from cobblestone.store.engine.engine import Parameters, Row
+
+MAX_PREPARED = 1000
+MAX_WAITING = 500
+"""Statements that are sent together at most; the server must keep their answers for us meanwhile."""
+
+_INT8 = 20  # PostgreSQL's number for the type
+_PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
+_BY_KEY = re.compile(r"((?:UPDATE|DELETE FROM) [^?]* WHERE (?:\w+_)?id )= \?((?: AND [^?]*)?)")
+_GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
+
+class _TextDumper(StrBinaryDumper):
+    """PostgreSQL has no NUL in texts; strangers' texts may."""
+
+    def dump(self, obj: str) -> Any:  # a buffer of the driver
+        return super().dump(obj.replace("\0", "") if "\0" in obj else obj)
+
+
+class _ListDumper(ListBinaryDumper):
+    """Lists, of which those of ids are long."""
+
+    def dump(self, obj: list[Any]) -> Any:  # a buffer of the driver
+        if self.sub_dumper is None or self.sub_dumper.oid != _INT8 or None in obj:
+            return super().dump(obj)
+        n = len(obj)
+        pairs = [word for value in obj for word in (8, value)]
+        try:
+            return struct.pack("!iiIii" + "iq" * n, 1, 0, _INT8, n, 1, *pairs)
+        except struct.error as error:
+            raise OverflowError(f"a number is too large for the database: {error}") from error
+
+
+class _NumberLoader(NumericBinaryLoader):
+    """Sums of integers come as `numeric`; SQLite gives numbers, so do we."""
+
+    def load(self, data: Any) -> Any:  # buffer in, number out; the base class says Decimal
+        number = super().load(data)
+        whole = int(number)
+        return whole if whole == number else float(number)
+
+
+def adapt(connection: psycopg.Connection[Row]) -> None:
+    """Let a connection convert values as the store wants them."""
+    adapters = connection.adapters
+    # Integers are always bigint, alone and in lists: the driver would take the smallest type that holds a value, and keep
+    # to it when the same statement comes again with a larger one.
+    for kind in (int, bool):  # the schema has no booleans
+        adapters.register_dumper(kind, Int8Dumper)
+        adapters.register_dumper(kind, Int8BinaryDumper)
+    adapters.register_dumper(list, _ListDumper)
+    adapters.register_dumper(str, _TextDumper)
+    adapters.register_loader("numeric", _NumberLoader)
+
+
+@lru_cache(maxsize=4096)
+def translated(sql: str) -> bytes:
+    """A statement with PostgreSQL's own placeholders; question marks inside of texts stay."""
+    count = 0
+
+    def place(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        if match[0] == "?":
+            return f"${count}"
+        return f"<> ALL(${count})" if match[1] else f"= ANY(${count})"
+
+    parts = sql.split("'")
+    parts[::2] = [_PLACES.sub(place, part) for part in parts[::2]]
+    return "'".join(parts).encode()
+
+
+@lru_cache(maxsize=1024)
+def _for_many_rows(sql: str) -> str:
+    """The same change of many rows in one statement, where nothing but a row's key is filled in; else empty."""
+    match = _BY_KEY.fullmatch(sql)
+    return f"{match[1]}IN (??){match[2]}" if match else ""
+
+
+class Answer:
+    """What the server said to a statement."""
+
+    __slots__ = ("rowcount", "rows")
+
+    def __init__(self, rows: list[Row], rowcount: int) -> None:
+        self.rows = rows
+        self.rowcount = rowcount  #: number of changed (or found) rows
+
+    def fetchall(self) -> list[Row]:
+        """All rows."""
+        return self.rows
+
+    def fetchone(self) -> Row | None:
+        """The first row, or None."""
+        return self.rows[0] if self.rows else None
+
+
+_Bound = tuple[bytes, Sequence[Any], Sequence[pq.Format]]  # name of the statement, its parameters as bytes
+
+
+class PostgresConnection:
+    """A connection with explicit transactions that comes back after the server went away."""
+
+    row_locks = True
+    savepoints = False
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Row]], *, read_only: bool) -> None:
+        self._connect = connect
+        self._begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
+        self._open()
+
+    def _open(self) -> None:
+        self._connection = self._connect()
+        self._pg = self._connection.pgconn
+        self._values = Transformer(self._connection)
+        self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._waiting: list[_Bound] = []
+        self._readable, self._ready = select.poll(), select.poll()
+        self._readable.register(self._pg.socket, select.POLLIN)
+        self._ready.register(self._pg.socket, select.POLLIN | select.POLLOUT)
+
+    # ------------------------------------------------------------------ statements
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Answer:
+        """Run a statement."""
+        bound = self._bind(sql, parameters)
+        if self._waiting:
+            self._waiting.append(bound)
+            return self._answer(self._send_waiting()[-1])
+        name, values, formats = bound
+        result = self._pg.exec_prepared(name, values, formats, pq.Format.BINARY)
+        if result.status not in _GOOD:
+            raise self._error(result)
+        return self._answer(result)
+
+    def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
+        """Run a statement once per row of parameters, at the latest before the next one that is answered."""
+        todo = list(rows)
+        if len(todo) > 1 and (together := _for_many_rows(sql)):
+            keys = [row[0] for row in todo]
+            if len(set(keys)) == len(keys):
+                sql, todo = together, [(keys,)]
+        for row in todo:
+            bound = self._bind(sql, row)
+            self._waiting.append(bound)
+            if len(self._waiting) >= MAX_WAITING:
+                self._send_waiting()
+
+    def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        counts: list[int] = []
+        todo = list(rows)
+        for start in range(0, len(todo), MAX_WAITING):
+            part = todo[start : start + MAX_WAITING]
+            self._waiting += [self._bind(sql, row) for row in part]
+            counts += [result.command_tuples or 0 for result in self._send_waiting()[-len(part) :]]
+        return counts
+
+    def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
+        """Rows of a query with ``IN (??)``: the values travel as one array."""
+        return self.execute(sql, [*parameters, list(values)]).rows if values else []
+
+    def column_names(self, table: str, /) -> list[str]:
+        """Names of a table's columns, in order."""
+        if self._waiting:
+            self._send_waiting()
+        result = self._pg.exec_(f"SELECT * FROM {table} LIMIT 0".encode())
+        if result.status not in _GOOD:
+            raise self._error(result)
+        return [(result.fname(place) or b"").decode() for place in range(result.nfields)]
+
+    # ------------------------------------------------------------------ transactions
+
+    def begin(self) -> None:
+        """Begin a transaction, after connecting again if the server has gone."""
+        if not self._alive():
+            self.close()
+            self._open()
+        if (
+            len(self._prepared) >= MAX_PREPARED
+        ):  # only here, where no statement waits that was bound to a name
+            self._forget_prepared()
+        self.executemany(self._begin, [()])
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        self._waiting.append(self._bind("COMMIT", ()))
+        result = self._send_waiting()[-1]
+        if (
+            result.command_status != b"COMMIT"
+        ):  # in a transaction that has failed the server undoes it, without an error
+            raise psycopg.OperationalError("the server has undone the transaction instead of committing it")
+
+    def rollback(self) -> None:
+        """Undo the transaction; never raises."""
+        self._waiting.clear()
+        with contextlib.suppress(psycopg.Error):
+            if self._pg.transaction_status != pq.TransactionStatus.IDLE:
+                self._pg.exec_(b"ROLLBACK")
+
+    def close(self) -> None:
+        """Let go."""
+        with contextlib.suppress(psycopg.Error):
+            self._connection.close()
+
+    def _alive(self) -> bool:
+        """Whether the server is still there, as far as can be told without asking it: its farewell would lie here."""
+        try:
+            while self._readable.poll(0):
+                self._pg.consume_input()
+        except psycopg.OperationalError:
+            return False
+        return not self._connection.closed
+
+    # ------------------------------------------------------------------ below
+
+    def _bind(self, sql: str, parameters: Parameters) -> _Bound:
+        """A prepared statement with values; what makes no sense as a value is said here."""
+        converter = self._values
+        values = converter.dump_sequence(parameters, _formats(len(parameters)))
+        key = (sql, converter.types or ())
+        return self._prepared.get(key) or self._prepare(key), values, converter.formats or ()
+
+    def _forget_prepared(self) -> None:
+        result = self._pg.exec_(b"DEALLOCATE ALL")
+        if result.status not in _GOOD:
+            raise self._error(result)
+        self._prepared.clear()
+
+    def _prepare(self, key: tuple[str, tuple[int, ...]]) -> bytes:
+        name = b"s%d" % len(self._prepared)
+        result = self._pg.prepare(name, translated(key[0]), key[1])
+        if result.status not in _GOOD:
+            raise self._error(result)
+        self._prepared[key] = name
+        return name
+
+    def _send_waiting(self) -> list[pq.abc.PGresult]:
+        """Send what waits, and bring the answers; the first one that is an error is raised."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            self._pg.enter_pipeline_mode()
+            for name, values, formats in waiting:
+                self._pg.send_query_prepared(name, values, formats, pq.Format.BINARY)
+            self._pg.pipeline_sync()
+            results = self._receive()
+            self._pg.exit_pipeline_mode()
+        except psycopg.Error:  # nobody knows which answers would come next
+            self._connection.close()
+            raise
+        for result in results:
+            if result.status not in _GOOD:
+                raise self._error(result)
+        return results
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        """Answers to all that was sent, up to the mark at its end.  The server may want to be read before it reads on."""
+        results: list[pq.abc.PGresult] = []
+        unsent = self._pg.flush()
+        while True:
+            (self._ready if unsent else self._readable).poll()
+            self._pg.consume_input()
+            if unsent:
+                unsent = self._pg.flush()
+            while not self._pg.is_busy():
+                result = self._pg.get_result()
+                if result is None:  # after each statement's answer
+                    if self._connection.closed:
+                        raise psycopg.OperationalError("the connection was lost")
+                elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    return results
+                else:
+                    results.append(result)
+
+    def _answer(self, result: pq.abc.PGresult) -> Answer:
+        n = result.ntuples
+        if not n:
+            return Answer([], result.command_tuples or 0)
+        self._values.set_pgresult(result)
+        return Answer(self._values.load_rows(0, n, tuple), n)
+
+    def _error(self, result: pq.abc.PGresult) -> psycopg.Error:
+        if (
+            result.error_field(pq.DiagnosticField.SQLSTATE) is None
+        ):  # not from the server: it cannot be reached
+            self._connection.close()
+            return psycopg.OperationalError(result.get_error_message())
+        return errors.error_from_result(result)
+
+
+@lru_cache(maxsize=256)
+def _formats(n: int) -> list[PyFormat]:
+    return [PyFormat.BINARY] * n

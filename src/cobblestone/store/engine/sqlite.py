@@ -1,0 +1,172 @@
+"""SQLite: one file, one writer, readers on snapshots (WAL).
+
+The driver is APSW.  Python's own lets go of the interpreter's lock for every column that it reads, so that a row of 25 columns
+takes three times as long, and much longer while another thread has work.  A process must not open a project's database with
+both: each holds a SQLite of its own, and file locks that one takes are invisible to the other (see sqlite.org/howtocorrupt.html).
+"""
+
+# The driver's types name `collections.abc.Buffer`, which Python 3.11 lacks, so the checker sees holes in them.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from cobblestone.domain.errors import Busy, StoreError
+from cobblestone.store.engine.engine import Fault, Parameters, Row
+from cobblestone.store.engine.process_group import Alone, Crew
+
+BUSY_TIMEOUT_MS = 10_000
+CACHE_KIB = 16_000
+READER_CACHE_KIB = 4_000
+"""Every connection has a cache of its own; what misses it is still in the system's."""
+CACHED_STATEMENTS = 512
+MAX_VALUES = 500  #: in one ``IN (...)``
+
+
+_FAULTS_OF_JOBS = (
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.RangeError,
+    apsw.BindingsError,
+)
+"""Errors that a statement's own values cause; all others concern the file."""
+
+
+class SqliteCursor(apsw.Cursor):
+    """The answer to a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Number of rows that the last statement changed."""
+        return self.connection.changes()
+
+
+class SqliteConnection(apsw.Connection):
+    """A connection that begins and ends transactions only when told to."""
+
+    row_locks = False
+    savepoints = True
+
+    if TYPE_CHECKING:  # the driver's own methods, whose cursors are ours
+
+        def execute(  # pyright: ignore[reportIncompatibleMethodOverride]  # none of the driver's further options
+            self, sql: str, parameters: Parameters = (), /
+        ) -> SqliteCursor: ...
+
+        def executemany(  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+            self, sql: str, rows: Iterable[Parameters], /
+        ) -> SqliteCursor: ...
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        super().__init__(str(path), statementcachesize=CACHED_STATEMENTS)
+        self.cursor_factory = SqliteCursor
+        self._begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
+        # One plan per statement: else a new value of a parameter may mean that the statement is compiled again.
+        self.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=FULL")
+        self.execute("PRAGMA foreign_keys=ON")
+        self.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if read_only else CACHE_KIB}")
+        self.execute("PRAGMA temp_store=MEMORY")
+        if read_only:
+            self.execute("PRAGMA query_only=ON")
+
+    def begin(self) -> None:
+        """Begin a transaction; one that writes takes the only write lock at once."""
+        self.execute(self._begin)
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo the transaction; never raises."""
+        with contextlib.suppress(apsw.Error):
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+
+    def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
+        """Run a statement once per row of parameters; the number of changed rows of each."""
+        counts: list[int] = []
+        for row in rows:
+            self.execute(sql, row)
+            counts.append(self.changes())
+        return counts
+
+    def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
+        """Rows of a query with ``IN (??)``, some hundred values at a time."""
+        rows: list[Row] = []
+        for start in range(0, len(values), MAX_VALUES):
+            part = values[start : start + MAX_VALUES]
+            places = ",".join("?" * len(part))
+            rows += self.execute(sql.replace("(??)", f"({places})"), [*parameters, *part]).fetchall()
+        return rows
+
+    def column_names(self, table: str, /) -> list[str]:
+        """Names of a table's columns, in order."""
+        return [
+            row[0] for row in self.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
+        ]
+
+
+def open_reader(path: Path) -> Any:  # Any: see the top of this file
+    """A plain connection that only reads an existing file.
+
+    Raises:
+        apsw.Error: it cannot be opened.
+    """
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def open_plain(path: Path) -> Any:  # Any: see the top of this file
+    """A connection without the settings of a project's database, to a file that is made if it is not there.
+
+    Raises:
+        apsw.Error: it cannot be opened.
+    """
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+class SqliteEngine:
+    """The SQLite database in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def connect(self, *, read_only: bool = False) -> SqliteConnection:
+        """Open the file with the project's settings.
+
+        Raises:
+            Busy: another process writes for longer than the time-out.
+            StoreError: the file is not a database.
+        """
+        path = self._path
+        try:
+            return SqliteConnection(path, read_only=read_only)
+        except (apsw.BusyError, apsw.LockedError) as error:
+            raise Busy(f"{path} is in use by another process.") from error
+        except apsw.NotADBError as error:
+            raise StoreError(f"{path} is not a project database: {error}.") from error
+        except apsw.Error as error:
+            raise StoreError(f"{path} cannot be opened: {error}.") from error
+
+    def fault(self, error: BaseException) -> Fault:
+        """Disk full, locked, broken: nothing of the transaction can be kept."""
+        ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
+        return Fault.TRANSACTION if ours else Fault.JOB
+
+    def crew(self, roles: Sequence[str]) -> Crew:
+        """This process alone: a SQLite project is open in one process at a time."""
+        return Alone()

@@ -1,0 +1,120 @@
+"""The audit log: who did what with the project, when, and from where.
+
+Rows are only ever added; nothing here changes or deletes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from cobblestone.store.engine.database import Database, Row, Transaction
+
+MAX_VALUE_CHARACTERS = 4000
+SECRET_NAMES = frozenset(
+    {"password", "passwd", "token", "secret", "private_key", "signature", "authenticator"}
+)
+
+_COLUMNS = "id, time, actor, origin, action, target, before, after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who acts, and from where."""
+
+    name: str  #: ``user:3 Ada``, ``token:1 admin``, or ``system``
+    origin: str  #: ``web``, ``api``, ``command line`` or ``server``, and the network address
+
+
+SYSTEM = Actor(name="system", origin="server")
+"""The project itself, for instance a roll-out that stops by its own rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One action."""
+
+    id: int
+    time: float  #: Unix seconds
+    actor: str
+    origin: str
+    action: str
+    target: str  #: noun and id, such as ``host 12``
+    before: str  #: JSON
+    after: str
+
+
+def record(
+    tx: Transaction,
+    actor: Actor,
+    action: str,
+    target: str,
+    *,
+    now: float,
+    before: object = None,
+    after: object = None,
+) -> None:
+    """Note an action, in the transaction that carries it out.  Secrets among the values are left out."""
+    tx.execute(
+        "INSERT INTO audit_entry (time, actor, origin, action, target, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (now, actor.name, actor.origin, action, target[:200], _text(before), _text(after)),
+    )
+
+
+def entries(
+    db: Database, *, limit: int, before: int | None = None, target: str = "", actor: str = ""
+) -> list[AuditEntry]:
+    """Actions, the newest first; ``before``: only those with smaller ids.
+
+    ``target`` is exact; ``actor`` is the beginning of the name.
+    """
+    where, parameters = ["1 = 1"], list[object]()
+    for condition, value in (
+        ("id < ?", before),
+        ("target = ?", target or None),
+        (f"substr(actor, 1, {len(actor)}) = ?", actor or None),
+    ):
+        if value is not None:
+            where.append(condition)
+            parameters.append(value)
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
+        [*parameters, limit],
+    )
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: Row) -> AuditEntry:
+    return AuditEntry(
+        id=row[0],
+        time=row[1],
+        actor=row[2],
+        origin=row[3],
+        action=row[4],
+        target=row[5],
+        before=row[6],
+        after=row[7],
+    )
+
+
+def _text(value: object) -> str:
+    text = msgspec.json.encode(without_secrets(msgspec.to_builtins(value))).decode()
+    if len(text) <= MAX_VALUE_CHARACTERS:
+        return text
+    return msgspec.json.encode(text[: MAX_VALUE_CHARACTERS - 200] + " …").decode()
+
+
+def without_secrets(value: object) -> object:
+    """The value with whatever is called like a secret replaced."""
+    if isinstance(value, dict):
+        members = cast("dict[object, object]", value)
+        return {
+            str(key): "…" if str(key).lower() in SECRET_NAMES and item else without_secrets(item)
+            for key, item in members.items()
+        }
+    if isinstance(value, list | tuple):
+        return [without_secrets(item) for item in cast("Sequence[object]", value)]
+    return value

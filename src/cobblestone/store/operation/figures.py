@@ -1,0 +1,264 @@
+"""What the operator's side asks: figures of the whole project, samples of them, and how results end.
+
+Counts come from the partial indexes of the daemons; how results end is counted over the newest :data:`RATE_WINDOW` results,
+so the cost does not grow with the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.ids import AppVersionId
+from cobblestone.policy.rollout import RolloutPlan, StageRecord
+from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
+from cobblestone.store.engine.database import Database, Transaction
+
+RATE_WINDOW = 50_000
+"""Rates look at the newest so many results."""
+
+_DAY = 86400.0
+
+_COUNTS = {
+    "unsent": "SELECT COUNT(*) FROM result WHERE server_state = 2",
+    "in_progress": "SELECT COUNT(*) FROM result WHERE server_state = 4",
+    "transition": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?",
+    "validation": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
+    "assimilation": "SELECT COUNT(*) FROM workunit WHERE assimilate_state = 1",
+    "deletion": "SELECT COUNT(*) FROM workunit WHERE file_delete_state = 1",
+    "users": "SELECT COUNT(*) FROM user_account",
+    "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
+    "hosts_active": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
+    "batches_open": "SELECT COUNT(*) FROM batch WHERE state IN (0, 1)",
+    "results_created": "SELECT COALESCE(MAX(id), 0) FROM result",
+    "credit_entries": "SELECT COALESCE(MAX(id), 0) FROM credit_entry",
+}
+_GOOD = "r.outcome = 1 AND r.validate_state <> 2"
+_INVALID = "(r.outcome = 6 OR (r.outcome = 1 AND r.validate_state = 2))"
+_ENDED = "r.server_state = 5 AND r.outcome IN (1, 3, 4, 6)"
+_ENDED_AT = "COALESCE(r.received_time, r.report_deadline, 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFigures:
+    """The state of a project at one moment.  Ages in seconds."""
+
+    unsent: int
+    in_progress: int
+    transition: int  #: workunits that are due
+    validation: int
+    assimilation: int
+    deletion: int
+    users: int
+    hosts: int
+    hosts_active: int  #: called within a day
+    batches_open: int
+    results_created: int  #: since the project began
+    credit_entries: int  #: since the project began
+    oldest_unsent_seconds: float  #: age of the result that is sent next
+    backlog_seconds: float  #: for how long the workunit that is due first has waited
+
+
+def project_figures(db: Database, *, now: float) -> ProjectFigures:
+    """Count what waits and runs at ``now`` (Unix seconds)."""
+    times = {"transition": now, "hosts_active": now - _DAY}
+    counts = {
+        name: int(db.value(sql, (times[name],) if name in times else ())) for name, sql in _COUNTS.items()
+    }
+    # The order of the partial index, which is that of sending.
+    oldest = db.value(
+        "SELECT create_time FROM result WHERE server_state = 2 ORDER BY priority DESC, id LIMIT 1"
+    )
+    due = db.value("SELECT MIN(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
+    return ProjectFigures(
+        **counts,
+        oldest_unsent_seconds=0.0 if oldest is None else max(0.0, now - oldest),
+        backlog_seconds=0.0 if due is None else max(0.0, now - due),
+    )
+
+
+# -- how results end -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endings:
+    """How the results of something ended."""
+
+    good: int = 0
+    error: int = 0  #: failed on the host
+    no_reply: int = 0  #: never returned
+    invalid: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.good + self.error + self.no_reply + self.invalid
+
+    @property
+    def error_rate(self) -> float:
+        """Part that did not end well; 0 without results."""
+        return 1 - self.good / self.total if self.total else 0.0
+
+    def __add__(self, other: Endings) -> Endings:
+        return Endings(
+            good=self.good + other.good,
+            error=self.error + other.error,
+            no_reply=self.no_reply + other.no_reply,
+            invalid=self.invalid + other.invalid,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingRow:
+    """How results of one version ended on one host within a time."""
+
+    host_id: int
+    version_id: int
+    endings: Endings
+
+
+def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
+    """How results ended since a time (Unix seconds), by host and app version; only of one version if given."""
+    newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
+    wanted = "" if version_id is None else " AND r.app_version_id = ?"
+    rows = db.query(
+        f"SELECT COALESCE(r.host_id, 0), COALESCE(r.app_version_id, 0), SUM({_case(_GOOD)}),"
+        f" SUM({_case('r.outcome = 3')}), SUM({_case('r.outcome = 4')}), SUM({_case(_INVALID)})"
+        f" FROM result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted}"
+        " GROUP BY r.host_id, r.app_version_id",
+        [newest - RATE_WINDOW, since, *([] if version_id is None else [version_id])],
+    )
+    return [
+        EndingRow(
+            host_id=row[0],
+            version_id=row[1],
+            endings=Endings(good=int(row[2]), error=int(row[3]), no_reply=int(row[4]), invalid=int(row[5])),
+        )
+        for row in rows
+    ]
+
+
+def _case(condition: str) -> str:
+    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+
+class _System(msgspec.Struct):
+    os_name: str = ""
+
+
+def systems_of_hosts(db: Database, host_ids: Sequence[int]) -> dict[int, str]:
+    """Operating systems of hosts by host id."""
+    rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
+    return {row[0]: msgspec.json.decode(row[1], type=_System).os_name or "unknown" for row in rows}
+
+
+# -- samples -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures at one moment."""
+
+    time: float  #: Unix seconds
+    figures: Mapping[str, float]
+
+
+def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, keep_since: float) -> None:
+    """Keep figures; forgets those from before ``keep_since``."""
+    tx.execute("DELETE FROM project_sample WHERE time < ?", (keep_since,))
+    tx.execute(
+        "INSERT INTO project_sample (time, figures) VALUES (?, ?) ON CONFLICT (time) DO NOTHING",
+        (now, msgspec.json.encode(figures).decode()),
+    )
+
+
+def samples(db: Database, *, since: float) -> list[Sample]:
+    """Samples since a time, oldest first."""
+    rows = db.query("SELECT time, figures FROM project_sample WHERE time >= ? ORDER BY time", (since,))
+    return [Sample(row[0], msgspec.json.decode(row[1], type=dict[str, float])) for row in rows]
+
+
+def last_sample_time(db: Database) -> float:
+    """When the newest sample was taken; 0: never."""
+    return float(db.value("SELECT MAX(time) FROM project_sample") or 0.0)
+
+
+# -- roll-out ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """How a version reaches hosts."""
+
+    version_id: AppVersionId
+    fraction: float
+    plan: RolloutPlan
+
+
+def rollout_of(db: Database, version_id: AppVersionId) -> Rollout:
+    """The roll-out of a version.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    row = db.one("SELECT rollout_fraction, rollout_plan FROM app_version WHERE id = ?", (version_id,))
+    if row is None:
+        raise NotFound(f"There is no app version {version_id}.")
+    return Rollout(version_id=version_id, fraction=row[0], plan=msgspec.json.decode(row[1], type=RolloutPlan))
+
+
+def rollouts_running(db: Database) -> list[Rollout]:
+    """Roll-outs of versions in use that wait for their next step."""
+    rows = db.query(
+        "SELECT id, rollout_fraction, rollout_plan FROM app_version"
+        ' WHERE deprecated = 0 AND rollout_plan LIKE \'%"state":"running"%\''
+    )
+    return [
+        Rollout(
+            version_id=AppVersionId(row[0]),
+            fraction=row[1],
+            plan=msgspec.json.decode(row[2], type=RolloutPlan),
+        )
+        for row in rows
+    ]
+
+
+def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan: RolloutPlan) -> None:
+    """Store how a version reaches hosts."""
+    tx.execute(
+        "UPDATE app_version SET rollout_fraction = ?, rollout_plan = ? WHERE id = ?",
+        (fraction, to_json(plan), version_id),
+    )
+    tx.wake(CATALOGUE_CHANGED)
+
+
+def stage_record(db: Database, rollout: Rollout) -> StageRecord:
+    """How results of a version ended since its current stage began."""
+    rows = endings(db, since=rollout.plan.stage_time, version_id=rollout.version_id)
+    total = sum((row.endings for row in rows), Endings())
+    return StageRecord(n_good=total.good, n_bad=total.total - total.good)
+
+
+def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now: float) -> int:
+    """Give up a version's results on hosts, as if those had left; how many.
+
+    Hosts are told to stop at their next contact, the transitioner makes new results, and what is reported all the same still
+    counts.
+    """
+    rows = tx.query(
+        "SELECT id, workunit_id FROM result WHERE server_state = 4 AND app_version_id = ?", (version_id,)
+    )
+    tx.execute_many(
+        "UPDATE result SET server_state = 5, outcome = 7 WHERE id = ? AND server_state = 4",
+        [(row[0],) for row in rows],
+    )
+    tx.execute_many(
+        "UPDATE workunit SET transition_time = ? WHERE id = ?",
+        [(now, workunit_id) for workunit_id in {row[1] for row in rows}],
+    )
+    if rows:
+        tx.wake("transitioner")
+    return len(rows)

@@ -1,0 +1,217 @@
+"""What operators change by hand: cancel, retry, block, roles; and how they find what they look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import HostId, UserId, WorkunitId
+from cobblestone.domain.people import OPERATOR, User
+from cobblestone.domain.states import WorkunitError
+from cobblestone.domain.work import Workunit
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import hosts, users
+from cobblestone.store.work import batches
+from cobblestone.store.work import rows as work
+from cobblestone.store.work.batches import Batch, NewJob
+
+MAX_FOUND = 20
+
+
+# -- workunits and batches -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkunitState:
+    """A workunit as an intervention sees it."""
+
+    workunit: Workunit
+    finished: bool
+    n_failed: int  #: results that did not end well
+
+
+def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
+    """A workunit.  Raises NotFound."""
+    db.lock("workunit", [workunit_id])
+    found = work.workunits(db, [workunit_id]).get(WorkunitId(workunit_id))
+    if found is None:
+        raise NotFound(
+            f"There is no workunit {workunit_id} here. Is it purged? See: cobblestone archive query"
+        )
+    finished = db.value("SELECT completed_seq IS NOT NULL FROM workunit WHERE id = ?", (workunit_id,))
+    failed = db.value(
+        "SELECT COUNT(*) FROM result WHERE workunit_id = ? AND server_state = 5 AND outcome IN (2, 3, 4, 6, 7)",
+        (workunit_id,),
+    )
+    return WorkunitState(workunit=found, finished=bool(finished), n_failed=int(failed))
+
+
+def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
+    """Stop a workunit that has no answer yet.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: it is finished.
+    """
+    state = workunit_state(tx, workunit_id)
+    if state.finished or state.workunit.canonical_result_id is not None or state.workunit.error_mask:
+        raise Conflict(f"Workunit {workunit_id} is finished already; there is nothing to cancel.")
+    batches.cancel_workunits(tx, [workunit_id], now=now)
+
+
+def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int:
+    """Allow an unfinished workunit as many more failures as it has had, and let the transitioner look; how many.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: it is finished.
+    """
+    state = workunit_state(tx, workunit_id)
+    if state.finished:
+        raise Conflict(f"Workunit {workunit_id} is finished.")
+    tx.execute(
+        "UPDATE workunit SET max_error_results = max_error_results + ?, max_total_results = max_total_results + ?,"
+        " transition_time = ? WHERE id = ?",
+        (state.n_failed, state.n_failed, now, workunit_id),
+    )
+    tx.wake("transitioner")
+    return state.n_failed
+
+
+def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> list[int]:
+    """Ids of a batch's finished workunits without an answer, greater than ``after``."""
+    rows = db.query(
+        "SELECT id FROM workunit WHERE batch_id = ? AND id > ? AND completed_seq IS NOT NULL AND error_mask <> 0"
+        " ORDER BY id LIMIT ?",
+        (batch_id, after, limit),
+    )
+    return [row[0] for row in rows]
+
+
+def copy_jobs(tx: Transaction, batch: Batch, workunit_ids: Sequence[int], *, now: float) -> Batch:
+    """Add the jobs of finished workunits to an open batch, to be computed anew.
+
+    Raises:
+        NotFound: an input file is gone; the text names it.
+    """
+    found = work.workunits(tx, workunit_ids)
+    labels = dict(tx.query_in("SELECT id, label FROM workunit WHERE id IN (??)", workunit_ids))
+    jobs = [
+        NewJob(
+            label=labels[workunit.id],
+            command_line=workunit.command_line,
+            input_files=workunit.input_files,
+            output_specs=workunit.output_specs,
+            limits=workunit.limits,
+            rules=workunit.rules,
+            priority=workunit.priority - batch.priority,
+            fixed_credit=workunit.fixed_credit,
+        )
+        for workunit in found.values()
+    ]
+    return batches.add_jobs(tx, batch, apps.app_by_id(tx, batch.app_id).name, jobs, now=now)
+
+
+def count_cancelled_open(db: Database, batch_id: int) -> int:
+    """Jobs of a batch that are cancelled, but not yet closed by the transitioner."""
+    return int(
+        db.value(
+            "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
+            (batch_id, int(WorkunitError.CANCELLED)),
+        )
+    )
+
+
+# -- people and hosts ----------------------------------------------------------
+
+
+def user_or_missing(db: Database, user_id: int) -> User:
+    """A user.  Raises NotFound."""
+    user = users.user_by_id(db, UserId(user_id))
+    if user is None:
+        raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
+    return user
+
+
+def block_host(tx: Transaction, host_id: int, reason: str) -> str:
+    """Give a host no more work (empty reason: again); the reason before.  Raises NotFound."""
+    host = hosts.host_by_id(tx, HostId(host_id))
+    if host is None:
+        raise NotFound(f"There is no host {host_id}.")
+    hosts.set_blocked(tx, host.id, reason)
+    return host.blocked_reason
+
+
+def block_user(tx: Transaction, user_id: int, reason: str) -> str:
+    """Give a user's hosts no more work (empty reason: again); the reason before.  Raises NotFound."""
+    user = user_or_missing(tx, user_id)
+    tx.execute("UPDATE user_account SET blocked_reason = ? WHERE id = ?", (reason, user_id))
+    return user.blocked_reason
+
+
+def set_role(tx: Transaction, user_id: int, role: str) -> str:
+    """Make a user an operator, or (empty) a volunteer again; the role before.
+
+    Raises:
+        NotFound: there is no such user.
+        Conflict: there is no such role.
+    """
+    if role not in ("", OPERATOR):
+        raise Conflict(f"There is no role {role[:40]!r}. Known: {OPERATOR}, or empty for a volunteer.")
+    user = user_or_missing(tx, user_id)
+    tx.execute("UPDATE user_account SET role = ? WHERE id = ?", (role, user_id))
+    return user.role
+
+
+# -- search --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that fits what was asked for."""
+
+    kind: str  #: user, host, batch, workunit or result
+    id: int
+    name: str
+
+
+def search(db: Database, text: str) -> list[Found]:
+    """Users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address."""
+    wanted = text.strip()
+    if not wanted:
+        return []
+    found: list[Found] = []
+    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16 else None
+    for kind, look in _SEARCHES.items():
+        found += [Found(kind, row[0], row[1]) for row in look(db, wanted, number)]
+    return found
+
+
+def _by_id_or_name(table: str, column: str) -> Callable[[Database, str, int | None], list[tuple[int, str]]]:
+    def look(db: Database, text: str, number: int | None) -> list[tuple[int, str]]:
+        rows = [] if number is None else db.query(f"SELECT id, {column} FROM {table} WHERE id = ?", (number,))
+        # A range rather than LIKE: it uses the index, and means the characters as they are.
+        rows += db.query(
+            f"SELECT id, {column} FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT ?",
+            (text, text + "\U0010ffff", MAX_FOUND),
+        )
+        return list(dict.fromkeys((int(row[0]), str(row[1])) for row in rows))
+
+    return look
+
+
+def _users(db: Database, text: str, number: int | None) -> list[tuple[int, str]]:
+    found = _by_id_or_name("user_account", "name")(db, text, number)
+    rows = db.query("SELECT id, name FROM user_account WHERE email_addr = ?", (text.lower(),))
+    return list(dict.fromkeys([*found, *((int(row[0]), str(row[1])) for row in rows)]))
+
+
+_SEARCHES = {
+    "user": _users,
+    "host": _by_id_or_name("host", "domain_name"),
+    "batch": _by_id_or_name("batch", "name"),
+    "workunit": _by_id_or_name("workunit", "name"),
+    "result": _by_id_or_name("result", "name"),
+}

@@ -1,0 +1,325 @@
+"""Questions whose answers must be empty, and repairs: the database's side of ``cobblestone doctor``.
+
+Each question goes over whole tables and is meant for a read of its own, outside of the writer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cobblestone.policy.lifecycle.states import check_invariants
+from cobblestone.store.credit import ledger
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.work import lifecycle
+
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it must be."""
+
+    target: str  #: the row or file: ``result 12``
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """Rows that must not be there: (target's id, further values for the text)."""
+
+    target: str
+    text: str
+    sql: str
+
+
+def _ask(db: Database, queries: Sequence[_Query]) -> Iterator[Finding]:
+    for query in queries:
+        for row in db.query(query.sql):
+            yield Finding(f"{query.target} {row[0]}", query.text.format(*row[1:]))
+
+
+# -- results and workunits -----------------------------------------------------
+
+_HANDED_OUT = (
+    _Query(
+        "result",
+        "is in progress, but on no host",
+        "SELECT id FROM result WHERE server_state = 4 AND host_id IS NULL",
+    ),
+    _Query(
+        "result",
+        "is not sent, but has host {0}",
+        "SELECT id, host_id FROM result WHERE server_state IN (1, 2) AND host_id IS NOT NULL",
+    ),
+    _Query(
+        "result",
+        "was sent to host {0}, which does not exist",
+        "SELECT r.id, r.host_id FROM result r LEFT JOIN host h ON h.id = r.host_id"
+        " WHERE r.host_id IS NOT NULL AND h.id IS NULL",
+    ),
+)
+
+
+def handed_to_one_host(db: Database) -> Iterator[Finding]:
+    """Results on no host or on a wrong one."""
+    return _ask(db, _HANDED_OUT)
+
+
+def workunit_states(db: Database) -> Iterator[Finding]:
+    """Workunits and results in states that the rules do not allow."""
+    last = 0
+    while rows := db.query("SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK)):
+        ids = [row[0] for row in rows]
+        for view in lifecycle.views(db, ids):
+            for text in check_invariants(view):
+                yield Finding(f"workunit {view.workunit.id}", text)
+        last = ids[-1]
+
+
+def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> int:
+    """Let the transitioner look at workunits; how many."""
+    changed = tx.execute_each(
+        "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
+        [(now, id_, now) for id_ in workunit_ids],
+    )
+    tx.wake("transitioner")
+    return sum(changed)
+
+
+# -- credit --------------------------------------------------------------------
+
+_CREDIT = (
+    _Query(
+        "result",
+        "is valid, but its grant is not in the ledger",
+        "SELECT r.id FROM result r WHERE r.validate_state = 1 AND NOT EXISTS"
+        " (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.kind = 'grant')",
+    ),
+    _Query(
+        "result",
+        "was granted credit by entry {0}, but is not valid",
+        "SELECT r.id, c.id FROM credit_entry c JOIN result r ON r.id = c.result_id"
+        " WHERE c.kind = 'grant' AND r.validate_state <> 1",
+    ),
+    _Query(
+        "result",
+        "was granted credit {0} times",
+        "SELECT result_id, COUNT(*) FROM credit_entry WHERE kind = 'grant' GROUP BY result_id HAVING COUNT(*) > 1",
+    ),
+)
+
+
+def credited_once(db: Database) -> Iterator[Finding]:
+    """Valid results without their credit, credit without a valid result, credit given twice."""
+    return _ask(db, _CREDIT)
+
+
+_STATEMENT_COLUMNS = {"total": "total_credit", "average": "expavg_credit", "average_time": "expavg_time"}
+
+
+def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, value: float) -> None:
+    """Set a total or average of a host, user, team or app version to what the ledger says."""
+    if table in ledger.OWNERS and figure in _STATEMENT_COLUMNS:
+        tx.execute(f"UPDATE {table} SET {_STATEMENT_COLUMNS[figure]} = ? WHERE id = ?", (value, row_id))
+    elif table == "result" and figure == "granted":
+        tx.execute("UPDATE result SET granted_credit = ? WHERE id = ?", (value, row_id))
+
+
+# -- batches -------------------------------------------------------------------
+
+_ASSIMILATED = (
+    _Query(
+        "batch",
+        "says {0} jobs are done or failed, and {1} of its workunits are",
+        "SELECT b.id, b.n_success + b.n_error, COUNT(w.completed_seq) FROM batch b"
+        " LEFT JOIN workunit w ON w.batch_id = b.id WHERE b.state <> 4"
+        " GROUP BY b.id, b.n_success, b.n_error HAVING b.n_success + b.n_error <> COUNT(w.completed_seq)",
+    ),
+    _Query(
+        "batch",
+        "handed place {0} of its list of finished jobs to {1} jobs",
+        "SELECT batch_id, completed_seq, COUNT(*) FROM workunit WHERE batch_id IS NOT NULL AND completed_seq IS NOT NULL"
+        " GROUP BY batch_id, completed_seq HAVING COUNT(*) > 1",
+    ),
+)
+
+
+def assimilated_once(db: Database) -> Iterator[Finding]:
+    """Batches whose counts are not those of their jobs, and jobs that share a place in the list."""
+    return _ask(db, _ASSIMILATED)
+
+
+def recount_batch(tx: Transaction, batch_id: int) -> None:
+    """Set a batch's counts to what its workunits say."""
+    tx.execute(
+        "UPDATE batch SET"
+        " n_success = (SELECT COUNT(*) FROM workunit w WHERE w.batch_id = batch.id AND w.completed_seq IS NOT NULL"
+        " AND w.error_mask = 0),"
+        " n_error = (SELECT COUNT(*) FROM workunit w WHERE w.batch_id = batch.id AND w.completed_seq IS NOT NULL"
+        " AND w.error_mask <> 0) WHERE id = ?",
+        (batch_id,),
+    )
+
+
+# -- files ---------------------------------------------------------------------
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+_names = msgspec.json.Decoder(list[_Named])
+
+
+def needed_files(db: Database) -> Counter[str]:
+    """How many workunits and app versions need each file."""
+    needed: Counter[str] = Counter()
+    last = 0
+    while rows := db.query(
+        "SELECT id, input_files FROM workunit WHERE id > ? AND file_delete_state <> 2 AND input_files <> '[]'"
+        " ORDER BY id LIMIT 5000",
+        (last,),
+    ):
+        for _, text in rows:
+            needed.update(file.name for file in _names.decode(text))
+        last = rows[-1][0]
+    for (text,) in db.query("SELECT files FROM app_version"):
+        needed.update({file.name for file in _names.decode(text)})
+    return needed
+
+
+def file_rows(db: Database) -> dict[str, tuple[int, int]]:
+    """Size and references of stored files by name; those being deleted are left out."""
+    return {
+        row[0]: (row[1], row[2]) for row in db.query("SELECT name, nbytes, refs FROM file WHERE refs >= 0")
+    }
+
+
+def output_rows(db: Database) -> dict[str, int]:
+    """Size of each output that lies on disk, by name."""
+    return dict(db.query("SELECT name, nbytes FROM upload WHERE data IS NULL"))
+
+
+def recount_references(tx: Transaction) -> int:
+    """Set the references of all files to what workunits and app versions say; how many were wrong."""
+    needed = needed_files(tx)
+    wrong = [(needed[name], name) for name, (_, refs) in file_rows(tx).items() if refs != needed[name]]
+    tx.execute_many("UPDATE file SET refs = ? WHERE name = ? AND refs >= 0", wrong)
+    return len(wrong)
+
+
+def unknown_names(db: Database, names: Sequence[str], *, outputs: bool) -> list[str]:
+    """Those of the names that no row has."""
+    table = "upload" if outputs else "file"
+    known = {row[0] for row in db.query_in(f"SELECT name FROM {table} WHERE name IN (??)", names)}
+    return [name for name in names if name not in known]
+
+
+# -- numbers, and rows without their owner -------------------------------------
+
+_NUMBERS = {
+    "host": ("total_credit", "expavg_credit", "expavg_time"),
+    "user_account": ("total_credit", "expavg_credit", "expavg_time"),
+    "team": ("total_credit", "expavg_credit", "expavg_time"),
+    "app_version": ("total_credit", "expavg_credit", "pfc_avg", "pfc_var", "pfc_scale"),
+    "app": ("min_avg_pfc", "flops_scale"),
+    "result": ("cpu_time", "elapsed_time", "claimed_credit", "granted_credit", "peak_flops"),
+    "credit_entry": ("claimed",),
+}
+_MAY_BE_NEGATIVE = {
+    "host.total_credit",
+    "user_account.total_credit",
+    "team.total_credit",
+}  # after corrections
+_RECORD = ("pfc_avg", "pfc_var", "et_avg", "et_var", "turnaround_avg", "turnaround_var", "error_rate")
+_HUGE = 1e300
+
+
+def finite_numbers(db: Database) -> Iterator[Finding]:
+    """Averages and amounts that are infinite or negative."""
+    for table, columns in _NUMBERS.items():
+        for column in columns:
+            least = f"-{_HUGE}" if f"{table}.{column}" in _MAY_BE_NEGATIVE else "0"
+            for row_id, value in db.query(
+                f"SELECT id, {column} FROM {table} WHERE {column} < {least} OR {column} > {_HUGE}"
+            ):
+                yield Finding(f"{table} {row_id}", f"{column} is {value}")
+    wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
+    for row in db.query(
+        f"SELECT host_id, app_version_id, {', '.join(_RECORD)} FROM host_app_version WHERE {wrong}"
+    ):
+        named = zip(_RECORD, row[2:], strict=True)
+        bad = [
+            f"{name} is {value}" for name, value in named if not (math.isfinite(value) and 0 <= value < _HUGE)
+        ]
+        yield Finding(f"host_app_version {row[0]}/{row[1]}", ", ".join(bad))
+
+
+def forget_wrong_records(tx: Transaction) -> int:
+    """Let hosts begin anew with an app version for which their record holds impossible numbers; how many."""
+    wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
+    return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
+
+
+_ORPHANS = {
+    "result": "SELECT r.id FROM result r LEFT JOIN workunit w ON w.id = r.workunit_id WHERE w.id IS NULL",
+    "result_text": "SELECT t.result_id FROM result_text t LEFT JOIN result r ON r.id = t.result_id WHERE r.id IS NULL",
+    "upload": "SELECT u.name FROM upload u LEFT JOIN result r ON r.id = u.result_id WHERE r.id IS NULL",
+    "host": "SELECT h.id FROM host h LEFT JOIN user_account u ON u.id = h.user_id WHERE u.id IS NULL",
+    "workunit": "SELECT w.id FROM workunit w LEFT JOIN app a ON a.id = w.app_id WHERE a.id IS NULL",
+    "host_app_version": (
+        "SELECT DISTINCT v.host_id FROM host_app_version v LEFT JOIN host h ON h.id = v.host_id WHERE h.id IS NULL"
+    ),
+}
+_OWNER = {
+    "result": "workunit",
+    "result_text": "result",
+    "upload": "result",
+    "host": "user",
+    "workunit": "app",
+    "host_app_version": "host",
+}
+_REMOVALS = {"result_text": "result_id", "upload": "name", "host_app_version": "host_id"}
+
+
+def orphans(db: Database) -> Iterator[Finding]:
+    """Rows whose owner is gone."""
+    for table, sql in _ORPHANS.items():
+        for (row_id,) in db.query(sql):
+            yield Finding(f"{table} {row_id}", f"its {_OWNER[table]} does not exist")
+
+
+def remove_orphans(tx: Transaction) -> int:
+    """Remove rows that mean nothing without their owner: texts, outputs and records; how many."""
+    removed = 0
+    for table, key in _REMOVALS.items():
+        removed += sum(tx.execute_each(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table])))
+    return removed
+
+
+def durability_of_server(db: Database) -> Iterator[Finding]:
+    """Settings of PostgreSQL by which an acknowledged write could be lost."""
+    for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
+        value = str(db.value(f"SELECT current_setting('{name}')"))
+        if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
+            yield Finding("database", f"{name} is {value}: a power cut could lose what was acknowledged")
+
+
+def durability(db: Database) -> Iterator[Finding]:
+    """Settings of SQLite by which an acknowledged write could be lost, and damage."""
+    for text in (row[0] for row in db.query("PRAGMA integrity_check(20)")):
+        if text != "ok":
+            yield Finding("database", text)
+    journal = db.value("PRAGMA journal_mode")
+    if journal != "wal":
+        yield Finding("database", f"its journal mode is {journal}, not wal")
+    synchronous = db.value("PRAGMA synchronous")
+    if synchronous < 2:
+        yield Finding(
+            "database", f"synchronous is {synchronous}: a power cut could lose what was acknowledged"
+        )

@@ -1,0 +1,496 @@
+"""Read queries of the pages for people.
+
+Each is bounded: a page of rows, or the newest so many of a long list.  Counts of work come from the partial indexes of
+the daemons; counts "of the last day" from ids, which grow with time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.people import User
+from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+from cobblestone.domain.work import Result
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.engine.database import Database, Parameters, Row
+from cobblestone.store.people import hosts
+from cobblestone.store.people import users as people
+from cobblestone.store.work.rows import RESULT_COLUMNS, result_from
+
+PAGE_SIZE = 25
+MAX_PAGE = 400
+MAX_ID = 2**62
+NEWEST_TASKS = 20_000
+"""Lists and counts of one user's or host's tasks look at the newest so many."""
+RECENT_CREDIT = 0.1
+"""Who has at least this recent average credit counts as active (the family's threshold)."""
+_RUN_TIME_SAMPLES = 2000
+
+_TASK_COLUMNS = ", ".join(f"r.{name.strip()}" for name in RESULT_COLUMNS.split(","))
+_N_TASK_COLUMNS = _TASK_COLUMNS.count(",") + 1
+
+
+class TaskState(StrEnum):
+    """How volunteers sort their tasks."""
+
+    IN_PROGRESS = "in_progress"
+    WAITING = "waiting"  #: reported, not validated yet
+    VALID = "valid"
+    INVALID = "invalid"
+    ERROR = "error"  #: failed, not returned, or not needed any more
+
+
+_TASK_CONDITIONS: Mapping[TaskState, str] = {
+    TaskState.IN_PROGRESS: "r.server_state = 4",
+    TaskState.WAITING: "r.server_state = 5 AND r.outcome = 1 AND r.validate_state IN (0, 4)",
+    TaskState.VALID: "r.server_state = 5 AND r.outcome = 1 AND r.validate_state = 1",
+    TaskState.INVALID: "r.server_state = 5 AND (r.outcome = 6 OR (r.outcome = 1 AND r.validate_state = 2))",
+    TaskState.ERROR: (
+        "r.server_state = 5 AND (r.outcome IN (0, 2, 3, 4, 5, 7) OR (r.outcome = 1 AND r.validate_state IN (3, 5)))"
+    ),
+}
+
+
+def task_state(result: Result) -> TaskState | None:
+    """The kind of state that a task's list shows it under; None: not sent yet."""
+    if result.server_state == ServerState.IN_PROGRESS:
+        return TaskState.IN_PROGRESS
+    if result.server_state != ServerState.OVER:
+        return None
+    if result.outcome == Outcome.VALIDATE_ERROR:
+        return TaskState.INVALID
+    if result.outcome != Outcome.SUCCESS:
+        return TaskState.ERROR
+    match result.validate_state:
+        case ValidateState.VALID:
+            return TaskState.VALID
+        case ValidateState.INVALID:
+            return TaskState.INVALID
+        case ValidateState.INIT | ValidateState.INCONCLUSIVE:
+            return TaskState.WAITING
+        case _:
+            return TaskState.ERROR
+
+
+# -- tasks ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """A result as a list shows it."""
+
+    result: Result
+    workunit_name: str
+    app_title: str
+    host_name: str
+    user_name: str
+    host_label: str  #: the owner's own name for it
+    shows_hosts: bool  #: whether its user lets others see this computer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOwner:
+    """Whose tasks are listed; exactly one is given."""
+
+    user_id: UserId | None = None
+    host_id: HostId | None = None
+    app_id: AppId | None = None  #: only tasks of this app
+
+    def where(self) -> tuple[str, int]:
+        """The condition and its value."""
+        if self.host_id is not None:
+            return "r.host_id = ?", self.host_id
+        return "r.user_id = ?", self.user_id or 0
+
+
+_TASK_JOINS = (
+    " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN app a ON a.id = r.app_id"
+    " LEFT JOIN host h ON h.id = r.host_id LEFT JOIN user_account u ON u.id = r.user_id"
+)
+
+
+def _task_rows(db: Database, source: str, parameters: Parameters, order: str) -> list[TaskRow]:
+    rows = db.query(
+        f"SELECT {_TASK_COLUMNS}, w.name, a.name, a.user_friendly_name, h.domain_name, h.label, u.name, u.show_hosts, h.hidden"
+        f" FROM {source} r {_TASK_JOINS} ORDER BY r.id {order}",
+        parameters,
+    )
+    return [_task_row(row) for row in rows]
+
+
+def _task_row(row: Row) -> TaskRow:
+    workunit_name, app_name, app_title, host_name, label, user_name, show_hosts, hidden = row[
+        _N_TASK_COLUMNS:
+    ]
+    return TaskRow(
+        result=result_from(row[:_N_TASK_COLUMNS]),
+        workunit_name=workunit_name,
+        app_title=app_title or app_name or "",
+        host_name=host_name or "",
+        user_name=user_name or "",
+        host_label=label or "",
+        shows_hosts=bool(show_hosts) and not hidden,
+    )
+
+
+def list_tasks(
+    db: Database,
+    owner: TaskOwner,
+    *,
+    state: TaskState | None = None,
+    before: int | None = None,
+    limit: int = PAGE_SIZE,
+) -> list[TaskRow]:
+    """An owner's tasks with ids below ``before``, newest first, with one row more when there are older ones."""
+    condition, value = owner.where()
+    # The inner limit bounds the work when a filter finds little among very many tasks.
+    newest = (
+        f"(SELECT r.id, r.app_id, r.server_state, r.outcome, r.validate_state FROM result r WHERE {condition} AND r.id < ?"
+        f" ORDER BY r.id DESC LIMIT {NEWEST_TASKS})"
+    )
+    conditions = ["1 = 1"]
+    parameters: list[object] = [value, MAX_ID if before is None else before]
+    if state:
+        conditions.append(_TASK_CONDITIONS[state])
+    if owner.app_id is not None:
+        conditions.append("r.app_id = ?")
+        parameters.append(owner.app_id)
+    ids = f"SELECT r.id FROM {newest} r WHERE {' AND '.join(conditions)} ORDER BY r.id DESC LIMIT ?"
+    source = f"(SELECT * FROM result WHERE id IN ({ids}))"
+    return _task_rows(db, source, (*parameters, limit + 1), "DESC")
+
+
+def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
+    """How many of an owner's newest tasks are in each state."""
+    condition, value = owner.where()
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
+    row = db.one(
+        f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
+        f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
+        (value, owner.app_id or 0, owner.app_id or 0),
+    )
+    return dict(zip(TaskState, row or (0,) * len(TaskState), strict=True))
+
+
+def task(db: Database, result_id: int) -> TaskRow | None:
+    """One task, or None."""
+    found = _task_rows(db, "(SELECT * FROM result WHERE id = ?)", (result_id,), "ASC")
+    return found[0] if found else None
+
+
+def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
+    """The tasks of one workunit, oldest first."""
+    return _task_rows(
+        db, "(SELECT * FROM result WHERE workunit_id = ? ORDER BY id LIMIT 200)", (workunit_id,), "ASC"
+    )
+
+
+# -- people and computers ------------------------------------------------------
+
+
+class Order(StrEnum):
+    """What a top list is sorted by."""
+
+    RECENT = "recent"
+    TOTAL = "total"
+
+    @property
+    def column(self) -> str:
+        """The column of a table with credit."""
+        return "expavg_credit" if self is Order.RECENT else "total_credit"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One row of a top list: whose, and the credit that it is listed with (of all apps or of one)."""
+
+    id: int
+    credit: CreditStatement
+
+
+_TOP_TABLES: Mapping[Owner, tuple[str, str]] = {
+    Owner.USER: ("user_account", "erased_time IS NULL"),
+    Owner.HOST: ("host", "merged_into IS NULL AND removed_time IS NULL"),
+    Owner.TEAM: ("team", "1 = 1"),
+}
+
+
+def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
+    """A page (from 0) of a top list, with one row more when there is a next page."""
+    table, condition = _TOP_TABLES[owner]
+    bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
+    if app_id is None:
+        rows = db.query(
+            f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE {condition}"
+            f" ORDER BY {order.column} DESC LIMIT ? OFFSET ?",
+            bounds,
+        )
+    else:
+        rows = db.query(
+            f"SELECT c.owner_id, c.total_credit, c.expavg_credit, c.expavg_time FROM app_credit c JOIN {table} t"
+            f" ON t.id = c.owner_id WHERE c.owner = ? AND c.app_id = ? AND {condition}"
+            f" ORDER BY c.{order.column} DESC LIMIT ? OFFSET ?",
+            (owner, app_id, *bounds),
+        )
+    return [Ranked(row[0], CreditStatement(row[1], RecentAverage(row[2], row[3]))) for row in rows]
+
+
+def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
+    """Several users; missing ones are left out."""
+    found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
+    return {user.id: user for user in found if user is not None}
+
+
+def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
+    """A page of a team's members by recent average credit, with one more when there is a next page."""
+    ids = db.query(
+        "SELECT id FROM user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
+        (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
+    )
+    found = (people.user_by_id(db, UserId(row[0])) for row in ids)
+    return [user for user in found if user is not None]
+
+
+def external_address(db: Database, host_id: HostId) -> str:
+    """The address that a host's last request came from."""
+    return str(db.value("SELECT external_ip_addr FROM host WHERE id = ?", (host_id,)) or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRecord:
+    """What the server knows of one app version on one host."""
+
+    app_title: str
+    version_num: int
+    platform: str
+    plan_class: str
+    record: hosts.HostAppVersion
+
+
+def version_records(db: Database, host_id: HostId) -> list[VersionRecord]:
+    """Records of a host by app version, newest version first."""
+    records = hosts.records_of_host(db, host_id)
+    rows = db.query_in(
+        "SELECT v.id, a.name, a.user_friendly_name, v.version_num, v.platform, v.plan_class FROM app_version v"
+        " JOIN app a ON a.id = v.app_id WHERE v.id IN (??)",
+        sorted(records)[-200:],
+    )
+    return [
+        VersionRecord(
+            app_title=row[2] or row[1],
+            version_num=row[3],
+            platform=row[4],
+            plan_class=row[5],
+            record=records[row[0]],
+        )
+        for row in sorted(rows, reverse=True)
+    ]
+
+
+# -- the project as a whole ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppCounts:
+    """Tasks of one app.  Run times in seconds, of results credited in the last day."""
+
+    app_id: AppId
+    name: str
+    title: str
+    unsent: int = 0
+    in_progress: int = 0
+    avg_runtime: float = 0.0
+    min_runtime: float = 0.0
+    max_runtime: float = 0.0
+    n_users: int = 0  #: with a credited result in the last day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCounts:
+    """The state of the whole project at one moment."""
+
+    results_unsent: int
+    results_in_progress: int
+    results_valid_last_day: int
+    workunits_to_validate: int
+    workunits_to_assimilate: int
+    workunits_to_delete: int
+    results_to_delete: int
+    oldest_transition: float | None  #: Unix seconds, of the workunit that is due first
+    users: int
+    users_recent: int
+    users_credited: int
+    users_new: int  #: in the last day
+    hosts: int
+    hosts_recent: int
+    hosts_credited: int
+    hosts_new: int
+    credit_per_day: float  #: recent average credit of all app versions together
+    apps: tuple[AppCounts, ...]
+
+
+def project_counts(db: Database, *, now: float) -> ProjectCounts:
+    """Count what waits, runs and was done."""
+    day_ago = now - SECONDS_PER_DAY
+    first_entry = _first_id_since(db, "credit_entry", "time", day_ago)
+    last_entry = int(db.value("SELECT max(id) FROM credit_entry") or 0)
+
+    def count(table: str, condition: str = "1 = 1", *values: object) -> int:
+        return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
+
+    return ProjectCounts(
+        results_unsent=count("result", "server_state = 2"),
+        results_in_progress=count("result", "server_state = 4"),
+        # The ledger is never cut, so its ids have no gaps worth counting.
+        results_valid_last_day=max(0, last_entry - first_entry + 1) if first_entry else 0,
+        workunits_to_validate=count("workunit", "need_validate = 1"),
+        workunits_to_assimilate=count("workunit", "assimilate_state = 1"),
+        workunits_to_delete=count("workunit", "file_delete_state = 1"),
+        results_to_delete=count("result", "file_delete_state = 1"),
+        oldest_transition=db.value(
+            "SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL"
+        ),
+        users=count("user_account"),
+        users_recent=count("user_account", "expavg_credit >= ?", RECENT_CREDIT),
+        users_credited=count("user_account", "expavg_credit > 0"),  # decay never reaches 0
+        users_new=_count_since(db, "user_account", day_ago),
+        hosts=count("host"),
+        hosts_recent=count("host", "expavg_credit >= ?", RECENT_CREDIT),
+        hosts_credited=count("host", "expavg_credit > 0"),
+        hosts_new=_count_since(db, "host", day_ago),
+        credit_per_day=sum(
+            decayed(RecentAverage(value, time), now)
+            for value, time in db.query("SELECT expavg_credit, expavg_time FROM app_version")
+        ),
+        apps=tuple(_app_counts(db, first_entry, last_entry)),
+    )
+
+
+def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[AppCounts]:
+    # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
+    waiting = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 2 GROUP BY 1"))
+    running = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 4 GROUP BY 1"))
+    times: dict[int, Row] = {}
+    if first_entry is not None:
+        newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)
+        rows = db.query(
+            "SELECT +r.app_id, avg(r.elapsed_time), min(r.elapsed_time), max(r.elapsed_time), count(DISTINCT c.user_id)"
+            " FROM credit_entry c JOIN result r ON r.id = c.result_id WHERE c.id >= ? GROUP BY 1",
+            (newest,),
+        )
+        times = {row[0]: row[1:] for row in rows}
+    return [
+        AppCounts(
+            app_id=AppId(id_),
+            name=name,
+            title=title or name,
+            unsent=waiting.get(id_, 0),
+            in_progress=running.get(id_, 0),
+            avg_runtime=times.get(id_, (0.0,))[0],
+            min_runtime=times.get(id_, (0.0, 0.0))[1],
+            max_runtime=times.get(id_, (0.0, 0.0, 0.0))[2],
+            n_users=times.get(id_, (0, 0, 0, 0))[3],
+        )
+        for id_, name, title in db.query(
+            "SELECT id, name, user_friendly_name FROM app WHERE deprecated = 0 ORDER BY id"
+        )
+    ]
+
+
+def _count_since(db: Database, table: str, since: float) -> int:
+    first = _first_id_since(db, table, "create_time", since)
+    if first is None:
+        return 0
+    return int(db.value(f"SELECT count(*) FROM {table} WHERE id >= ?", (first,)))
+
+
+def _first_id_since(db: Database, table: str, column: str, since: float) -> int | None:
+    """The first id whose time is ``since`` or later; ids grow with time, so halving finds it without an index."""
+    last = db.one(f"SELECT id, {column} FROM {table} ORDER BY id DESC LIMIT 1")
+    if last is None or last[1] < since:
+        return None
+    low, high = 0, int(last[0]) - 1  # the row after `high` is young enough; find the least such place
+    while low < high:
+        middle = (low + high) // 2
+        row = db.one(f"SELECT {column} FROM {table} WHERE id > ? ORDER BY id LIMIT 1", (middle,))
+        if row is not None and row[0] >= since:
+            high = middle
+        else:
+            low = middle + 1
+    return int(db.value(f"SELECT id FROM {table} WHERE id > ? ORDER BY id LIMIT 1", (low,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    """An app version as the list of apps shows it."""
+
+    id: int
+    app_id: AppId
+    version_num: int
+    platform: str
+    plan_class: str
+    beta: bool
+    create_time: float
+    credit: CreditStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How recent tasks ended."""
+
+    valid: int
+    invalid: int
+    error: int
+    waiting: int
+    in_progress: int
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of valid ones among those that are decided (0 to 1); None: none is."""
+        decided = self.valid + self.invalid + self.error
+        return self.valid / decided if decided else None
+
+
+def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
+    """How the newest `NEWEST_TASKS` tasks of an app ended, by version."""
+    kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
+    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[kind]})" for kind in kinds)
+    rows = db.query(
+        f"SELECT r.app_version_id, {sums} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
+        f" WHERE app_id = ? ORDER BY id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_version_id IS NOT NULL"
+        " GROUP BY r.app_version_id",
+        (app_id,),
+    )
+    return {int(row[0]): Outcomes(*(int(value) for value in row[1:])) for row in rows}
+
+
+def versions_in_use(db: Database) -> list[VersionRow]:
+    """Versions that are given out, by app and platform."""
+    rows = db.query(
+        "SELECT id, app_id, version_num, platform, plan_class, beta, create_time, total_credit, expavg_credit, expavg_time"
+        " FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
+    )
+    return [
+        VersionRow(
+            id=row[0],
+            app_id=AppId(row[1]),
+            version_num=row[2],
+            platform=row[3],
+            plan_class=row[4],
+            beta=bool(row[5]),
+            create_time=row[6],
+            credit=CreditStatement(row[7], RecentAverage(row[8], row[9])),
+        )
+        for row in rows
+    ]
+
+
+def news_item(db: Database, news_id: int) -> people.NewsItem | None:
+    """A piece of news, or None."""
+    row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
+    return None if row is None else people.NewsItem(*row)

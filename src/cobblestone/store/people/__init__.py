@@ -1,0 +1,1 @@
+"""Users, teams, hosts, tokens, one-time codes and mails."""

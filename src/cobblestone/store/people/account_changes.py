@@ -1,0 +1,177 @@
+"""What people change about their accounts: settings, password, address, second factor, and the end of the account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import one_time_codes
+from cobblestone.store.people.one_time_codes import Purpose
+
+ERASED_NAME = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What an account is guarded by."""
+
+    passwd_hash: str
+    totp_secret: str  #: sealed; empty: no second factor
+    totp_step: int  #: the last one-time password that was used
+
+
+def secrets_of(db: Database, user_id: UserId) -> Secrets | None:
+    """The secrets of an account, or None."""
+    row = db.one(
+        "SELECT passwd_hash, totp_secret, totp_step FROM user_account WHERE id = ? AND erased_time IS NULL",
+        (user_id,),
+    )
+    return None if row is None else Secrets(*row)
+
+
+def set_profile(
+    tx: Transaction,
+    user_id: UserId,
+    *,
+    name: str,
+    country: str,
+    url: str,
+    language: str,
+    show_hosts: bool,
+    send_email: bool,
+) -> None:
+    """Store what an account's owner chose to say and show."""
+    tx.execute(
+        "UPDATE user_account SET name = ?, country = ?, url = ?, language = ?, show_hosts = ?, send_email = ? WHERE id = ?",
+        (name, country, url, language, int(show_hosts), int(send_email), user_id),
+    )
+
+
+def set_language(tx: Transaction, user_id: UserId, language: str) -> None:
+    """Store the language of an account's pages and mails."""
+    tx.execute("UPDATE user_account SET language = ? WHERE id = ?", (language, user_id))
+
+
+def end_sessions(tx: Transaction, user_id: UserId) -> None:
+    """Log the user out everywhere."""
+    tx.execute("UPDATE user_account SET session_epoch = session_epoch + 1 WHERE id = ?", (user_id,))
+
+
+def set_password(tx: Transaction, user_id: UserId, passwd_hash: str) -> None:
+    """Store a new password hash; all sessions end, and links for a new password or address that were sent before."""
+    tx.execute("UPDATE user_account SET passwd_hash = ? WHERE id = ?", (passwd_hash, user_id))
+    end_sessions(tx, user_id)
+    one_time_codes.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
+
+
+def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authenticator: str) -> None:
+    """Store new account keys: computers must be attached again.  All sessions end."""
+    tx.execute(
+        "UPDATE user_account SET authenticator = ?, weak_authenticator = ? WHERE id = ?",
+        (authenticator, weak_authenticator, user_id),
+    )
+    end_sessions(tx, user_id)
+
+
+def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash: str) -> None:
+    """Store a new address with the password hash that belongs to it; all sessions end.
+
+    Raises:
+        Conflict: another account has the address.
+    """
+    other = tx.value("SELECT id FROM user_account WHERE email_addr = ?", (email_addr,))
+    if other is not None and other != user_id:
+        raise Conflict(f"There is already an account for {email_addr}.")
+    tx.execute(
+        "UPDATE user_account SET email_addr = ?, passwd_hash = ? WHERE id = ?",
+        (email_addr, passwd_hash, user_id),
+    )
+    end_sessions(tx, user_id)
+    one_time_codes.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
+
+
+def set_second_factor(tx: Transaction, user_id: UserId, sealed: str, *, step: int) -> None:
+    """Store the sealed secret of one-time passwords (empty: none), and the last one that was used."""
+    tx.execute("UPDATE user_account SET totp_secret = ?, totp_step = ? WHERE id = ?", (sealed, step, user_id))
+
+
+def use_step(tx: Transaction, user_id: UserId, step: int) -> bool:
+    """Note that a one-time password was used; False: it, or a later one, was used before."""
+    changed = tx.execute(
+        "UPDATE user_account SET totp_step = ? WHERE id = ? AND totp_step < ?", (step, user_id, step)
+    )
+    return changed == 1
+
+
+def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
+    """Store project preferences (the family's element)."""
+    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
+
+
+def set_venue(tx: Transaction, user_id: UserId, venue: str) -> None:
+    """Store the venue that new computers get."""
+    tx.execute("UPDATE user_account SET venue = ? WHERE id = ?", (venue, user_id))
+
+
+# -- the end of an account -------------------------------------------------------------------------------
+
+
+def ask_to_erase(tx: Transaction, user_id: UserId, erase_time: float | None) -> None:
+    """Set (None: cancel) the time when an account is to be erased; sessions end when it is set."""
+    tx.execute(
+        "UPDATE user_account SET erase_time = ? WHERE id = ? AND erased_time IS NULL", (erase_time, user_id)
+    )
+    if erase_time is not None:
+        end_sessions(tx, user_id)
+
+
+def due_to_erase(db: Database, *, now: float, limit: int = 20) -> list[UserId]:
+    """Accounts whose time has come."""
+    rows = db.query(
+        "SELECT id FROM user_account WHERE erase_time IS NOT NULL AND erased_time IS NULL AND erase_time <= ?"
+        " ORDER BY erase_time LIMIT ?",
+        (now, limit),
+    )
+    return [UserId(row[0]) for row in rows]
+
+
+def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
+    """Remove everything personal of an account and its computers.
+
+    Credit stays: in the totals of teams and apps, and in the ledger under the account's number.  ``key`` is a fresh random text:
+    the account's keys become something that nobody knows.
+    """
+    team_id = tx.value("SELECT team_id FROM user_account WHERE id = ?", (user_id,))
+    if team_id is not None:
+        leave_team(tx, user_id, TeamId(team_id))
+    tx.execute(
+        "UPDATE user_account SET name = ?, email_addr = ?, authenticator = ?, weak_authenticator = ?, passwd_hash = '',"
+        " cross_project_id = '', country = '', url = '', venue = '', global_prefs = '', project_prefs = '', language = '',"
+        " show_hosts = 0, send_email = 0, totp_secret = '', erased_time = ? WHERE id = ?",
+        (ERASED_NAME, f"erased-{user_id}", key, f"{user_id}_{key}", now, user_id),
+    )
+    end_sessions(tx, user_id)
+    tx.execute(
+        "UPDATE host SET domain_name = '', label = '', external_ip_addr = '', host_cpid = '', description = '{}', hidden = 1,"
+        " removed_time = ? WHERE user_id = ?",
+        (now, user_id),
+    )
+    # Programs write names of folders, and so of people, to their standard error output.
+    tx.execute(
+        "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
+        (user_id,),
+    )
+    tx.execute("DELETE FROM one_time_code WHERE user_id = ?", (user_id,))
+    tx.execute("DELETE FROM api_token WHERE user_id = ?", (user_id,))
+
+
+def leave_team(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
+    """Take a user out of a team.  A founder who goes hands the team to the member with the most credit, if there is one."""
+    tx.execute("UPDATE user_account SET team_id = NULL WHERE id = ? AND team_id = ?", (user_id, team_id))
+    heir = tx.value(
+        "SELECT id FROM user_account WHERE team_id = ? AND erased_time IS NULL ORDER BY total_credit DESC, id LIMIT 1",
+        (team_id,),
+    )
+    tx.execute("UPDATE team SET founder_id = ? WHERE id = ? AND founder_id = ?", (heir, team_id, user_id))

@@ -1,0 +1,332 @@
+"""Hosts and their records per app version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+import msgspec
+
+from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
+from cobblestone.domain.ids import AppVersionId, HostId, UserId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.policy.credit.claims import HostVersionStatistics
+from cobblestone.policy.estimate.speed import availability, cpu_speed
+from cobblestone.store.engine.database import Database, Row, Transaction
+
+_COLUMNS = (
+    "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
+    " total_credit, expavg_credit, expavg_time, label, hidden, trouble, trouble_time"
+)
+_RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
+_RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
+_SAVE_RECORD = (
+    f"INSERT INTO host_app_version ({_RECORD_COLUMNS}) VALUES ({', '.join('?' * len(_RECORD_FIELDS))})"
+    " ON CONFLICT (host_id, app_version_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _RECORD_FIELDS[2:])
+)
+_record_values = attrgetter(*_RECORD_FIELDS)
+_encode = msgspec.json.Encoder().encode
+_decode_description = msgspec.json.Decoder(HostDescription).decode
+
+
+def _host(row: Row) -> Host:
+    return Host(
+        id=HostId(row[0]),
+        user_id=UserId(row[1]),
+        host_cpid=row[2],
+        rpc_seqno=row[3],
+        rpc_time=row[4],
+        create_time=row[5],
+        venue=row[6],
+        description=_decode_description(row[7]),
+        blocked_reason=row[8],
+        credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
+        label=row[12],
+        hidden=bool(row[13]),
+        trouble=row[14],
+        trouble_time=row[15],
+    )
+
+
+def host_by_id(db: Database, host_id: HostId) -> Host | None:
+    """A host, or None; a record that was merged away leads to its survivor."""
+    for _ in range(10):
+        row = db.one(f"SELECT {_COLUMNS}, merged_into FROM host WHERE id = ?", (host_id,))
+        if row is None:
+            return None
+        if row[-1] is None:
+            return _host(row)
+        host_id = HostId(row[-1])
+    return None
+
+
+def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
+    """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
+        (user_id, limit),
+    )
+    return [_host(row) for row in rows]
+
+
+def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
+    """A user's records with one (hashed) host id, newest first."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
+        " ORDER BY id DESC LIMIT 10",
+        (user_id, host_cpid),
+    )
+    return [_host(row) for row in rows]
+
+
+def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
+    """A user's computers of one network name, newest first."""
+    if not domain_name:
+        return []
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
+        " ORDER BY id DESC LIMIT 10",
+        (user_id, domain_name),
+    )
+    return [_host(row) for row in rows]
+
+
+def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
+    """Hosts in the order of their ids."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
+        (after, limit),
+    )
+    return [_host(row) for row in rows]
+
+
+def recent_hosts(db: Database, *, limit: int) -> list[Host]:
+    """The hosts that called last."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,)
+    )
+    return [_host(row) for row in rows]
+
+
+def speeds(db: Database) -> list[float]:
+    """Speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    found: list[float] = []
+    last = 0
+    while page := list_hosts(db, after=last):
+        found += [cpu_speed(host.description) * availability(host.description) for host in page]
+        last = page[-1].id
+    return found
+
+
+def create_host(tx: Transaction, user_id: UserId, *, host_cpid: str, venue: str, now: float) -> Host:
+    """Create a record for a new computer."""
+    host_id = tx.insert(
+        "INSERT INTO host (user_id, host_cpid, venue, create_time, rpc_time, expavg_time) VALUES (?, ?, ?, ?, ?, ?)",
+        (user_id, host_cpid, venue, now, now, now),
+    )
+    return Host(
+        id=HostId(host_id),
+        user_id=user_id,
+        host_cpid=host_cpid,
+        venue=venue,
+        create_time=now,
+        rpc_time=now,
+        credit=CreditStatement(0.0, RecentAverage(0.0, now)),
+    )
+
+
+def update_host(
+    tx: Transaction,
+    host_id: HostId,
+    description: HostDescription,
+    *,
+    rpc_seqno: int,
+    host_cpid: str,
+    external_ip_addr: str,
+    now: float,
+) -> None:
+    """Store what a host said of itself in a scheduler request."""
+    text = _encode(description).decode()
+    tx.execute_many(
+        "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
+        [(text, description.domain_name, rpc_seqno, external_ip_addr, now, host_id)],
+    )
+    # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
+    tx.execute_many(
+        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", [(host_cpid, host_id, host_cpid)]
+    )
+
+
+def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
+    """Stop (or, with an empty reason, resume) giving work to a host."""
+    tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
+
+
+def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -> None:
+    """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
+    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
+
+
+def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
+    """Somebody says that a host is mended: forget its trouble, and its bad results as far as they hold back tasks."""
+    set_trouble(tx, host_id, "", now=now)
+    tx.execute(
+        "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
+        (host_id,),
+    )
+
+
+def _record(row: Row) -> HostAppVersion:
+    values = dict(zip(_RECORD_FIELDS, row, strict=True))
+    values["scale_probation"] = bool(values["scale_probation"])
+    return HostAppVersion(**values)
+
+
+def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
+    """Quota and reliability of one host, by app version."""
+    rows = db.query(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id = ?", (host_id,))
+    return {AppVersionId(row[1]): _record(row) for row in rows}
+
+
+def records(
+    db: Database, keys: Sequence[tuple[HostId, AppVersionId]]
+) -> dict[tuple[HostId, AppVersionId], HostAppVersion]:
+    """Records of several hosts; a missing one is a fresh one."""
+    found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
+    hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
+    for row in db.query_in(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id IN (??)", hosts):
+        key = (HostId(row[0]), AppVersionId(row[1]))
+        if key in found:
+            found[key] = _record(row)
+    return found
+
+
+def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
+    """Store records."""
+    tx.execute_many(_SAVE_RECORD, map(_record_values, changed))
+
+
+@dataclass(slots=True)
+class Quality:
+    """The part of a record that validation changes: the unscaled daily quota, and what credit systems know."""
+
+    max_jobs_per_day: int = 0
+    statistics: HostVersionStatistics = HostVersionStatistics()
+    bad_results: int = 0
+    n_jobs_today: int = 0  #: read only
+
+
+_QUALITY_FIELDS = _RECORD_FIELDS[5:]  # the last one is bad_results
+_SELECT_QUALITY = (
+    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)}, n_jobs_today"
+    " FROM host_app_version WHERE host_id IN (??)"
+)
+_SAVE_QUALITY = (
+    f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
+    f" VALUES ({', '.join('?' * (3 + len(_QUALITY_FIELDS)))}) ON CONFLICT (host_id, app_version_id) DO UPDATE SET"
+    " max_jobs_per_day = excluded.max_jobs_per_day, "
+    + ", ".join(f"{name} = excluded.{name}" for name in _QUALITY_FIELDS)
+)
+
+
+def _statistics(row: Row) -> HostVersionStatistics:
+    """Statistics from a row of ``_QUALITY_FIELDS``."""
+    return HostVersionStatistics(
+        consecutive_valid=row[0],
+        elapsed=RunningAverage(row[1], row[2], row[3], row[4]),
+        turnaround=RunningAverage(row[5], row[6], row[7], row[8]),
+        pfc=RunningAverage(row[9], row[10], row[11], row[12]),
+        error_rate=row[13],
+        scale_probation=bool(row[14]),
+        host_scale_time=row[15],
+    )
+
+
+def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
+    """What credit systems know of every host and app version."""
+    rows = db.query(f"SELECT host_id, app_version_id, {', '.join(_QUALITY_FIELDS)} FROM host_app_version")
+    return {(HostId(row[0]), AppVersionId(row[1])): _statistics(row[2:]) for row in rows}
+
+
+def qualities(
+    db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
+) -> dict[tuple[HostId, AppVersionId], Quality]:
+    """What validation may change of several records; a missing one is a fresh one."""
+    found = {key: Quality() for key in keys}
+    hosts = sorted({key[0] for key in found})
+    db.lock("host", hosts)
+    for row in db.query_in(_SELECT_QUALITY, hosts):
+        record = found.get((row[0], row[1]))
+        if record is not None:
+            record.max_jobs_per_day = row[2]
+            record.statistics = _statistics(row[3:])
+            record.bad_results = row[19]
+            record.n_jobs_today = row[20]
+    return found
+
+
+def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
+    """Store what `qualities` reads."""
+    tx.execute_many(
+        _SAVE_QUALITY,
+        [
+            (
+                *key,
+                quality.max_jobs_per_day,
+                now.consecutive_valid,
+                now.elapsed.n,
+                now.elapsed.mean,
+                now.elapsed.variance,
+                now.elapsed.q,
+                now.turnaround.n,
+                now.turnaround.mean,
+                now.turnaround.variance,
+                now.turnaround.q,
+                now.pfc.n,
+                now.pfc.mean,
+                now.pfc.variance,
+                now.pfc.q,
+                now.error_rate,
+                now.scale_probation,
+                now.host_scale_time,
+                quality.bad_results,
+            )
+            for key, quality in changed
+            for now in (quality.statistics,)
+        ],
+    )
+
+
+def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:
+    """Forget a record: another version took it over."""
+    tx.execute("DELETE FROM host_app_version WHERE host_id = ? AND app_version_id = ?", (host_id, version_id))
+
+
+class Processors(msgspec.Struct, frozen=True):
+    """The part of a host's description that claims of credit rest on."""
+
+    p_ncpus: int = 1
+    p_fpops: float = 0.0
+    p_iops: float = 0.0
+
+
+_decode_processors = msgspec.json.Decoder(Processors).decode
+
+
+def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
+    """Number and speed of the processors of several hosts."""
+    rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
+    return {HostId(row[0]): _decode_processors(row[1]) for row in rows}
+
+
+def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
+    """Median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
+    rows = db.query("SELECT description FROM host ORDER BY rpc_time DESC LIMIT ?", (sample,))
+    speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
+    if not speeds:
+        return default, default
+    return speeds[len(speeds) // 2], speeds[min(int(len(speeds) * 0.95), len(speeds) - 1)]

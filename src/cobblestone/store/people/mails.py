@@ -1,0 +1,98 @@
+"""Mails on their way out.
+
+A mail is stored in the transaction that is its cause, and sent by a daemon afterwards: neither a crash nor a mail server that is
+away loses it.  It may then be sent twice, when the process dies between sending and noting it; its Message-ID stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cobblestone.store.engine.database import Database, Transaction
+
+MAX_ATTEMPTS = 12
+KEPT_SECONDS = 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """A mail to be sent."""
+
+    id: int
+    create_time: float  #: Unix seconds
+    recipient: str
+    subject: str
+    body: str
+    attempts: int
+
+
+def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float) -> int:
+    """Put a mail into the queue; its id."""
+    tx.wake("mailer")
+    return tx.insert(
+        "INSERT INTO mail (create_time, recipient, subject, body, next_time) VALUES (?, ?, ?, ?, ?)",
+        (now, recipient, subject, body, now),
+    )
+
+
+def written_since(db: Database, *, recipient: str, subject: str, since: float) -> bool:
+    """Whether this person got a mail with this subject since then."""
+    found = db.one(
+        "SELECT 1 FROM mail WHERE recipient = ? AND subject = ? AND create_time >= ? LIMIT 1",
+        (recipient, subject, since),
+    )
+    return found is not None
+
+
+def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
+    """Mails that are due, the one that waits longest first."""
+    rows = db.query(
+        "SELECT id, create_time, recipient, subject, body, attempts FROM mail WHERE sent_time IS NULL AND next_time <= ?"
+        " AND attempts < ? ORDER BY next_time, id LIMIT ?",
+        (now, MAX_ATTEMPTS, limit),
+    )
+    return [
+        Mail(id=row[0], create_time=row[1], recipient=row[2], subject=row[3], body=row[4], attempts=row[5])
+        for row in rows
+    ]
+
+
+def set_sent(tx: Transaction, mail_id: int, *, now: float) -> None:
+    """Note that a mail is out; its text, which may hold a secret link, is not kept."""
+    tx.execute("UPDATE mail SET sent_time = ?, body = '', error = '' WHERE id = ?", (now, mail_id))
+
+
+def set_failed(tx: Transaction, mail_id: int, error: str, *, next_time: float) -> None:
+    """Note that a mail could not be sent, and when to try again."""
+    tx.execute(
+        "UPDATE mail SET attempts = attempts + 1, error = ?, next_time = ? WHERE id = ?",
+        (error[:500], next_time, mail_id),
+    )
+
+
+def forget_old(tx: Transaction, *, now: float, limit: int = 1000) -> int:
+    """Forget mails that were sent, or given up, long ago; how many."""
+    return tx.execute(
+        "DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE create_time < ? AND (sent_time IS NOT NULL OR attempts >= ?)"
+        " ORDER BY id LIMIT ?)",
+        (now - KEPT_SECONDS, MAX_ATTEMPTS, limit),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MailCounts:
+    """The state of the queue."""
+
+    waiting: int
+    given_up: int
+
+
+def mail_counts(db: Database) -> MailCounts:
+    """How many mails wait, and how many could not be sent at all."""
+    row = db.one(
+        "SELECT coalesce(sum(CASE WHEN attempts < ? THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN attempts >= ? THEN 1 ELSE 0"
+        " END), 0) FROM mail WHERE sent_time IS NULL",
+        (MAX_ATTEMPTS, MAX_ATTEMPTS),
+    )
+    return MailCounts(0, 0) if row is None else MailCounts(int(row[0]), int(row[1]))

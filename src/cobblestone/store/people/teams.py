@@ -1,0 +1,113 @@
+"""Teams as people look for them and as founders change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.people import Team
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import account_changes, users
+
+MAX_FOUND = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamRow:
+    """A team with the number of its members."""
+
+    team: Team
+    n_members: int
+
+
+def count_members(db: Database, team_id: int) -> int:
+    """How many users a team has."""
+    return int(db.value("SELECT count(*) FROM user_account WHERE team_id = ?", (team_id,)))
+
+
+def find_teams(db: Database, words: str) -> list[TeamRow]:
+    """Teams whose name holds ``words`` (any case), the one with the most recent credit first."""
+    pattern = words.strip().lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    rows = db.query(
+        "SELECT id FROM team WHERE name_lc LIKE ? ESCAPE '\\' ORDER BY expavg_credit DESC LIMIT ?",
+        (f"%{pattern}%", MAX_FOUND),
+    )
+    return rows_of(db, [row[0] for row in rows])
+
+
+def rows_of(db: Database, team_ids: list[int]) -> list[TeamRow]:
+    """Several teams with the number of their members."""
+    found = (users.team_by_id(db, TeamId(team_id)) for team_id in team_ids)
+    return [TeamRow(team=team, n_members=count_members(db, team.id)) for team in found if team is not None]
+
+
+def update_team(
+    tx: Transaction, team_id: TeamId, *, name: str, description: str, url: str, country: str, joinable: bool
+) -> None:
+    """Store what a founder says about a team.
+
+    Raises:
+        Conflict: another team has the name.
+    """
+    other = users.team_by_name(tx, name)
+    if other is not None and other.id != team_id:
+        raise Conflict(f"There is already a team called {name}.")
+    tx.execute(
+        "UPDATE team SET name = ?, name_lc = ?, description = ?, url = ?, country = ?, joinable = ? WHERE id = ?",
+        (name.strip(), name.strip().lower(), description, url, country, int(joinable), team_id),
+    )
+
+
+def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
+    """Put a user into a team that takes new members; another team is left before.
+
+    Raises:
+        NotFound: there is no such team or user.
+        Conflict: the team takes nobody.
+    """
+    team, user = users.team_by_id(tx, team_id), users.user_by_id(tx, user_id)
+    if team is None or user is None:
+        raise NotFound(f"There is no team {team_id}.")
+    if user.team_id == team_id:
+        return
+    if not team.joinable:
+        raise Conflict(f"{team.name} takes no new members.")
+    if user.team_id is not None:
+        account_changes.leave_team(tx, user_id, user.team_id)
+    users.join_team(tx, user_id, team_id)
+    if not team.founder_id:  # everybody had left
+        tx.execute("UPDATE team SET founder_id = ? WHERE id = ? AND founder_id IS NULL", (user_id, team_id))
+
+
+def hand_over(tx: Transaction, team_id: TeamId, founder_id: UserId, heir_id: UserId) -> None:
+    """Make another member the founder.
+
+    Raises:
+        NotFound: the heir is no member.
+        Conflict: who hands over is not the founder (any more).
+    """
+    heir = users.user_by_id(tx, heir_id)
+    if heir is None or heir.team_id != team_id:
+        raise NotFound(f"User {heir_id} is not in the team.")
+    changed = tx.execute(
+        "UPDATE team SET founder_id = ? WHERE id = ? AND founder_id = ?", (heir_id, team_id, founder_id)
+    )
+    if changed == 0:
+        raise Conflict("Only the founder can hand a team over.")
+
+
+def found_team(
+    tx: Transaction, founder_id: UserId, *, name: str, description: str, url: str, country: str, now: float
+) -> Team:
+    """Create a team; its founder leaves another team before.
+
+    Raises:
+        Conflict: the name is taken.
+    """
+    founder = users.user_by_id(tx, founder_id)
+    if founder is not None and founder.team_id is not None:
+        account_changes.leave_team(tx, founder_id, founder.team_id)
+    team = users.create_team(tx, name, founder_id, now=now)
+    update_team(tx, team.id, name=name, description=description, url=url, country=country, joinable=True)
+    return team

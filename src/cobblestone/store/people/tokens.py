@@ -1,0 +1,130 @@
+"""Tokens of the HTTP API.
+
+Only their SHA-256 is stored.  A token has 256 random bits, so no slow hash is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.ids import UserId
+from cobblestone.store.engine.database import Database, Row, Transaction
+
+PREFIX = "cob_"
+
+_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, user_id, share"
+
+
+class Scope(StrEnum):
+    """What the holder of a token may do."""
+
+    READ = "read"  #: look at apps, batches and outputs
+    SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
+    ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
+    MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiToken:
+    """A token, without the token itself."""
+
+    id: int
+    name: str
+    scopes: frozenset[Scope]
+    create_time: float  #: Unix seconds
+    expire_time: float | None = None  #: Unix seconds; None: never
+    revoke_time: float | None = None
+    user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
+
+    def usable(self, now: float) -> bool:
+        """Whether it is accepted at ``now`` (Unix seconds)."""
+        return self.revoke_time is None and (self.expire_time is None or now < self.expire_time)
+
+
+def _token(row: Row) -> ApiToken:
+    return ApiToken(
+        id=row[0],
+        name=row[1],
+        scopes=frozenset(Scope(word) for word in row[2].split()),
+        create_time=row[3],
+        expire_time=row[4],
+        revoke_time=row[5],
+        user_id=None if row[6] is None else UserId(row[6]),
+        share=row[7],
+    )
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def new_secret() -> str:
+    """A fresh token text."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def create_token(
+    tx: Transaction,
+    secret: str,
+    *,
+    name: str,
+    scopes: Iterable[Scope],
+    now: float,
+    expire_time: float | None = None,
+    user_id: UserId | None = None,
+    share: float = 1.0,
+) -> ApiToken:
+    """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
+    granted = frozenset(scopes)
+    token_id = tx.insert(
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, share)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, share),
+    )
+    return ApiToken(
+        id=token_id,
+        name=name,
+        scopes=granted,
+        create_time=now,
+        expire_time=expire_time,
+        user_id=user_id,
+        share=share,
+    )
+
+
+def token_by_secret(db: Database, secret: str) -> ApiToken | None:
+    """The token of a text, usable or not; None: unknown."""
+    row = db.one(f"SELECT {_COLUMNS} FROM api_token WHERE token_hash = ?", (_hash(secret),))
+    return None if row is None else _token(row)
+
+
+def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
+    """All tokens of the project, or those of a user; the newest first."""
+    rows = db.query(
+        f"SELECT {_COLUMNS} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC", (user_id or 0,)
+    )
+    return [_token(row) for row in rows]
+
+
+def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
+    """Make a token of the project, or of a user, useless from now on; repeating it changes nothing.
+
+    Raises:
+        NotFound: there is no such token.
+    """
+    owned = tx.one(
+        "SELECT 1 FROM api_token WHERE id = ? AND coalesce(user_id, 0) = ?", (token_id, user_id or 0)
+    )
+    if owned is None:
+        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
+    tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
+    row = tx.one(f"SELECT {_COLUMNS} FROM api_token WHERE id = ?", (token_id,))
+    if row is None:
+        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
+    return _token(row)

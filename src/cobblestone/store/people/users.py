@@ -1,0 +1,268 @@
+"""Users, teams and news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cobblestone.domain.errors import Conflict, NotFound, StoreError
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.people import Team, User
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.store.engine.database import Database, Row, Transaction
+
+T = TypeVar("T")
+
+_USER_COLUMNS = (
+    "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
+    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason, send_email,"
+    " language, totp_secret <> '', session_epoch, erase_time, erased_time"
+)
+_TEAM_COLUMNS = "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time, country, joinable"
+
+
+def _user(row: Row) -> User:
+    return User(
+        id=UserId(row[0]),
+        name=row[1],
+        email_addr=row[2],
+        authenticator=row[3],
+        weak_authenticator=row[4],
+        cross_project_id=row[5],
+        create_time=row[6],
+        team_id=None if row[7] is None else TeamId(row[7]),
+        venue=row[8],
+        country=row[9],
+        url=row[10],
+        global_prefs=row[11],
+        project_prefs=row[12],
+        show_hosts=bool(row[13]),
+        credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
+        role=row[17],
+        blocked_reason=row[18],
+        send_email=bool(row[19]),
+        language=row[20],
+        second_factor=bool(row[21]),
+        session_epoch=row[22],
+        erase_time=row[23],
+        erased=row[24] is not None,
+    )
+
+
+def _team(row: Row) -> Team:
+    return Team(
+        id=TeamId(row[0]),
+        name=row[1],
+        founder_id=UserId(row[2] or 0),
+        create_time=row[3],
+        description=row[4],
+        url=row[5],
+        credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
+        country=row[9],
+        joinable=bool(row[10]),
+    )
+
+
+def _must_be_there(row: T | None) -> T:
+    if row is None:  # it was written a statement ago
+        raise StoreError("A row vanished inside its own transaction.")
+    return row
+
+
+def user_by_id(db: Database, user_id: UserId) -> User | None:
+    """A user, or None."""
+    row = db.one(f"SELECT {_USER_COLUMNS} FROM user_account WHERE id = ?", (user_id,))
+    return None if row is None else _user(row)
+
+
+def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
+    """The user of a strong or weak authenticator, and whether it was the weak one."""
+    if not authenticator:
+        return None
+    weak = "_" in authenticator
+    column = "weak_authenticator" if weak else "authenticator"
+    row = db.one(f"SELECT {_USER_COLUMNS} FROM user_account WHERE {column} = ?", (authenticator,))
+    return None if row is None else (_user(row), weak)
+
+
+def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
+    """The user of an e-mail address (any case), with the stored password hash."""
+    row = db.one(
+        f"SELECT {_USER_COLUMNS}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
+    )
+    return None if row is None else (_user(row), str(row[-1]))
+
+
+def list_users(db: Database, *, limit: int = 100, after: int = 0) -> list[User]:
+    """Users in the order of their ids."""
+    rows = db.query(
+        f"SELECT {_USER_COLUMNS} FROM user_account WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+    )
+    return [_user(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """What is stored of a new account."""
+
+    name: str
+    email_addr: str
+    passwd_hash: str  #: strong hash of the family's MD5 of password and address
+    authenticator: str
+    cross_project_id: str
+    country: str = ""
+    team_name: str = ""
+
+
+def create_user(
+    tx: Transaction, new: NewUser, *, weak_authenticator_of: Callable[[int], str], now: float
+) -> User:
+    """Create an account.  ``weak_authenticator_of`` makes the weak authenticator, which holds the id.
+
+    Raises:
+        Conflict: the address is taken.
+    """
+    if tx.value("SELECT 1 FROM user_account WHERE email_addr = ?", (new.email_addr.lower(),)):
+        raise Conflict(f"There is already an account for {new.email_addr}.")
+    user_id = tx.insert(
+        "INSERT INTO user_account (name, email_addr, authenticator, weak_authenticator, passwd_hash, cross_project_id,"
+        " create_time, country, expavg_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            new.name,
+            new.email_addr.lower(),
+            new.authenticator,
+            new.authenticator,  # unique until the next statement sets it right
+            new.passwd_hash,
+            new.cross_project_id,
+            now,
+            new.country,
+            now,
+        ),
+    )
+    tx.execute(
+        "UPDATE user_account SET weak_authenticator = ? WHERE id = ?",
+        (weak_authenticator_of(user_id), user_id),
+    )
+    team = team_by_name(tx, new.team_name) if new.team_name else None
+    if team is not None:
+        join_team(tx, UserId(user_id), team.id)
+    return _must_be_there(user_by_id(tx, UserId(user_id)))
+
+
+def set_password(
+    tx: Transaction, user_id: UserId, *, passwd_hash: str, authenticator: str, weak_authenticator: str
+) -> None:
+    """Store a new password hash together with the authenticators that depend on it."""
+    tx.execute(
+        "UPDATE user_account SET passwd_hash = ?, authenticator = ?, weak_authenticator = ? WHERE id = ?",
+        (passwd_hash, authenticator, weak_authenticator, user_id),
+    )
+
+
+def adopt_cross_project_id(tx: Transaction, user_id: UserId, cross_project_id: str) -> None:
+    """Take over an older cross-project id."""
+    tx.execute("UPDATE user_account SET cross_project_id = ? WHERE id = ?", (cross_project_id, user_id))
+
+
+def global_preferences_time(db: Database, user_id: UserId) -> float:
+    """When the stored computing preferences were changed, Unix seconds."""
+    return float(db.value("SELECT global_prefs_time FROM user_account WHERE id = ?", (user_id,)) or 0)
+
+
+def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time: float) -> None:
+    """Store computing preferences (the family's element, verbatim)."""
+    tx.execute(
+        "UPDATE user_account SET global_prefs = ?, global_prefs_time = ? WHERE id = ?",
+        (text, mod_time, user_id),
+    )
+
+
+def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
+    """Store what a user chose for this project (the family's element, verbatim)."""
+    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
+
+
+def team_by_id(db: Database, team_id: TeamId) -> Team | None:
+    """A team, or None."""
+    row = db.one(f"SELECT {_TEAM_COLUMNS} FROM team WHERE id = ?", (team_id,))
+    return None if row is None else _team(row)
+
+
+def team_by_name(db: Database, name: str) -> Team | None:
+    """A team by its name (any case), or None."""
+    row = db.one(f"SELECT {_TEAM_COLUMNS} FROM team WHERE name_lc = ?", (name.strip().lower(),))
+    return None if row is None else _team(row)
+
+
+def list_teams(db: Database, *, limit: int = 100) -> list[Team]:
+    """Teams in the order of their ids."""
+    return [_team(row) for row in db.query(f"SELECT {_TEAM_COLUMNS} FROM team ORDER BY id LIMIT ?", (limit,))]
+
+
+def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -> Team:
+    """Create a team; its founder joins it.
+
+    Raises:
+        Conflict: the name is taken.
+    """
+    if team_by_name(tx, name) is not None:
+        raise Conflict(f"There is already a team called {name}.")
+    team_id = tx.insert(
+        "INSERT INTO team (name, name_lc, founder_id, create_time, expavg_time) VALUES (?, ?, ?, ?, ?)",
+        (name.strip(), name.strip().lower(), founder_id, now, now),
+    )
+    join_team(tx, founder_id, TeamId(team_id))
+    return _must_be_there(team_by_id(tx, TeamId(team_id)))
+
+
+def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:
+    """Put a user into a team; None: leave.
+
+    Raises:
+        NotFound: there is no such user.
+    """
+    if tx.execute("UPDATE user_account SET team_id = ? WHERE id = ?", (team_id, user_id)) == 0:
+        raise NotFound(f"There is no user {user_id}.")
+
+
+@dataclass(frozen=True, slots=True)
+class NewsItem:
+    """A piece of news; reaches clients as a notice."""
+
+    id: int
+    title: str
+    text: str
+    time: float
+
+
+def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
+    """Publish a piece of news; its id."""
+    return tx.insert("INSERT INTO news (title, text, time) VALUES (?, ?, ?)", (title, text, now))
+
+
+def set_news(tx: Transaction, news_id: int, title: str, text: str) -> NewsItem:
+    """Change a piece of news; what it was.  Raises NotFound."""
+    before = _news_item(tx, news_id)
+    tx.execute("UPDATE news SET title = ?, text = ? WHERE id = ?", (title, text, news_id))
+    return before
+
+
+def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
+    """Take a piece of news away; what it was.  Its number is not used again.  Raises NotFound."""
+    before = _news_item(tx, news_id)
+    tx.execute("DELETE FROM news WHERE id = ?", (news_id,))
+    return before
+
+
+def _news_item(db: Database, news_id: int) -> NewsItem:
+    row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
+    if row is None:
+        raise NotFound(f"There is no news {news_id}.")
+    return NewsItem(*row)
+
+
+def list_news(db: Database, *, limit: int = 20) -> list[NewsItem]:
+    """The newest news first."""
+    rows = db.query("SELECT id, title, text, time FROM news ORDER BY id DESC LIMIT ?", (limit,))
+    return [NewsItem(*row) for row in rows]

@@ -1,0 +1,1 @@
+"""Tables, migrations to them, and copies of a whole database."""

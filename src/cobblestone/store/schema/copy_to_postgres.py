@@ -1,0 +1,208 @@
+"""Copy a SQLite project into an empty PostgreSQL database.
+
+Each table is one transaction: after an interruption the next call goes on with the first table that is not there yet.  What was
+copied is read back and compared.  The SQLite file is only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.sqlite import open_reader
+from cobblestone.store.schema.tables import metadata
+from cobblestone.store.schema.upgrade import current_revision, head_revision, upgrade
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+PAGE = 2000
+MARK = "moving_from"
+"""Key in the table `meta` of a database that is being filled; gone when it is complete."""
+
+Progress = Callable[[str, int, int], None]
+"""Receives a table's name, how many of its rows are through, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedTable:
+    """A table that was copied and compared."""
+
+    name: str
+    rows: int
+    checksum: str  #: over all rows, in any order
+    mended: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
+
+
+def check_empty(address: str) -> None:
+    """Refuse a database that has tables already.
+
+    Raises:
+        ConfigError: it has.
+        StoreError: it cannot be reached.
+    """
+    from cobblestone.store.engine.postgres import connect, shown
+
+    with connect(address) as connection:
+        rows = connection.execute(
+            "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
+            " ORDER BY relname"
+        ).fetchall()
+    if rows:
+        names = ", ".join(str(row[0]) for row in rows[:3])
+        raise ConfigError(
+            f"{shown(address)} is not empty: it has {len(rows)} tables ({names}{', …' if len(rows) > 3 else ''})."
+            " Give an empty database; `createdb NAME` makes one."
+        )
+
+
+def move(source: Path, address: str, *, progress: Progress) -> list[MovedTable]:
+    """Copy all rows; the tables that were copied, in order.  Nobody may write to the source meanwhile.
+
+    Raises:
+        ConfigError: the target is no address of PostgreSQL, or holds something else.
+        StoreError: the target cannot be reached or written, or what arrived differs from what was sent.
+    """
+    if not is_postgres(address):
+        raise ConfigError(f"{address} is no PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
+    _check_source(source)
+    _prepare(source, address)
+    reader = open_reader(source)
+    try:
+        moved = [_move_table(reader, address, table, progress) for table in metadata.sorted_tables]
+    finally:
+        reader.close()
+    _finish(address)
+    return moved
+
+
+def _check_source(source: Path) -> None:
+    revision, head = current_revision(source), head_revision()
+    if revision is None:
+        raise StoreError(f"{source} is no project database.")
+    if revision != head:
+        raise StoreError(
+            f"{source} has schema {revision}, this program {head}. Start the project once with this version, which upgrades"
+            " it, and stop it again."
+        )
+
+
+def _prepare(source: Path, address: str) -> None:
+    """Make the tables, or recognise those of an earlier, interrupted call."""
+    from cobblestone.store.engine.postgres import connect, shown
+
+    name = str(source.resolve())
+    if current_revision(address) is None:
+        check_empty(address)
+        upgrade(address)
+        with connect(address) as connection:
+            connection.execute("INSERT INTO meta (key, value) VALUES (%s, %s)", (MARK, name))
+        return
+    with connect(address) as connection:
+        row = connection.execute("SELECT value FROM meta WHERE key = %s", (MARK,)).fetchone()
+    if row is None:
+        raise ConfigError(f"{shown(address)} holds a project already. Give an empty database.")
+    if row[0] != name:
+        raise ConfigError(
+            f"{shown(address)} holds the beginning of another project, from {row[0]}. Finish that one, or give an empty database."
+        )
+
+
+def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) -> MovedTable:
+    from cobblestone.store.engine.postgres import connect
+
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    total = int(reader.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone()[0])
+    progress(table.name, 0, total)
+    source = _Rows(reader.execute(f"SELECT {names} FROM {table.name}"))
+    with connect(address) as connection:
+        without_mark = f" WHERE key <> '{MARK}'" if table.name == "meta" else ""
+        query = f"SELECT {names} FROM {table.name}{without_mark}".encode()
+        there = connection.execute(query.replace(names.encode(), b"COUNT(*)", 1), binary=True).fetchone()
+        if there is not None and int(there[0]) not in (0, total):
+            raise StoreError(
+                f"{table.name} has {there[0]} rows, but {total} are expected. Give an empty database."
+            )
+        fresh = there is None or int(there[0]) == 0
+        with connection.transaction(), connection.cursor() as cursor:
+            if fresh:
+                with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN".encode()) as copy:
+                    for row in source:
+                        copy.write_row(row)
+                        if source.rows % PAGE == 0:
+                            progress(table.name, source.rows, 2 * total)
+            else:
+                for _ in source:
+                    pass
+            target = _Rows(_stream(connection, query))
+            for _ in target:
+                if target.rows % PAGE == 0:
+                    progress(table.name, total + target.rows, 2 * total)
+            if (target.rows, target.checksum()) != (source.rows, source.checksum()):
+                raise StoreError(
+                    f"The copy of {table.name} differs from the original ({target.rows} of {source.rows} rows arrived)."
+                    " Nothing of this table was kept; try again."
+                )
+            if "id" in table.columns:
+                _set_sequence(reader, connection, table.name)
+    progress(table.name, 2 * total, 2 * total)
+    return MovedTable(name=table.name, rows=source.rows, checksum=source.checksum(), mended=source.mended)
+
+
+class _Rows:
+    """Passes rows on, counting them and adding up a checksum that does not depend on their order."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._iterator = iter(rows)
+        self._sum = 0
+        self.rows = 0
+        self.mended = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._iterator:
+            if any(isinstance(item, str) and "\0" in item for item in row):
+                self.mended += 1
+                row = tuple(item.replace("\0", "") if isinstance(item, str) else item for item in row)  # noqa: PLW2901
+            self.rows += 1
+            digest = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            self._sum = (self._sum + int.from_bytes(digest)) % 2**128
+            yield row
+
+    def checksum(self) -> str:
+        """Of the rows so far."""
+        return f"{self._sum:032x}"
+
+
+def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
+    """Rows of a query, a page at a time in memory."""
+    with connection.cursor("readback", binary=True) as cursor:
+        cursor.itersize = PAGE
+        cursor.execute(query)
+        for row in cursor:
+            yield tuple(row)
+
+
+def _set_sequence(reader: Any, connection: Connection[Row], table: str) -> None:
+    """Go on with ids behind all that were ever used."""
+    row = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    last = int(row[0]) if row else 0
+    connection.execute(
+        "SELECT setval(pg_get_serial_sequence(%s, 'id'), GREATEST(%s::int8, 1), %s::int8 > 0)",
+        (table, last, last),
+    )
+
+
+def _finish(address: str) -> None:
+    from cobblestone.store.engine.postgres import connect
+
+    with connect(address) as connection:
+        connection.execute("DELETE FROM meta WHERE key = %s", (MARK,))
+        connection.execute("ANALYZE")

@@ -1,0 +1,117 @@
+"""Copies of a database that is in use, and whether a copy is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.sqlite import open_plain, open_reader
+
+PAGES_PER_STEP = 2000
+MAX_PROBLEMS = 20
+
+Progress = Callable[[float], None]
+"""Is told the part that is done, from 0 to 1."""
+
+
+def copy_database(source: Path, target: Path, *, progress: Progress | None = None) -> None:
+    """Copy a database as it is at one moment, while others read and write it.  The copy has no log of its own.
+
+    Raises:
+        StoreError: it cannot be read, or the copy cannot be written.
+    """
+    try:
+        reader = open_reader(source)
+        try:
+            writer = open_plain(target)
+            try:
+                # An open read holds the snapshot: writes of others do not make the copy begin anew.
+                reader.execute("BEGIN")
+                reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+                with writer.backup("main", reader, "main") as backup:
+                    while not backup.done:
+                        backup.step(PAGES_PER_STEP)
+                        if progress is not None and backup.page_count:
+                            progress(1 - backup.remaining / backup.page_count)
+                reader.execute("ROLLBACK")
+                writer.execute("PRAGMA journal_mode=DELETE")
+            finally:
+                writer.close()
+        finally:
+            reader.close()
+    except apsw.Error as error:
+        raise StoreError(f"{source} could not be copied to {target}: {error}.") from error
+
+
+def database_problems(path: Path) -> list[str]:
+    """What is wrong with a database file; an empty list when it is sound."""
+    try:
+        connection = open_reader(path)
+        try:
+            found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def copy_rows(
+    location: Path | str, target: Path, *, progress: Progress | None = None
+) -> tuple[set[str], set[str]]:
+    """Copy a SQLite database, or dump a PostgreSQL one; the files that the copied rows need, as `files_on_disk`.
+
+    Raises:
+        StoreError: it cannot be read, or the copy cannot be written.
+    """
+    if is_postgres(location):
+        from cobblestone.store.schema.postgres_dump import dump
+
+        return dump(str(location), target)
+    copy_database(Path(location), target, progress=progress)
+    return files_on_disk(target)
+
+
+def check_dump(path: Path) -> None:
+    """Read the contents of a dump of PostgreSQL.
+
+    Raises:
+        StoreError: it is none, or PostgreSQL's program for it is missing or too old.
+    """
+    from cobblestone.store.schema.postgres_dump import check
+
+    check(path)
+
+
+def fill_database(address: str, path: Path) -> None:
+    """Fill an empty PostgreSQL database from a dump, whole or not at all.
+
+    Raises:
+        ConfigError: the database is not empty.
+        StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
+    """
+    from cobblestone.store.schema.copy_to_postgres import check_empty
+    from cobblestone.store.schema.postgres_dump import restore
+
+    check_empty(address)
+    restore(address, path)
+
+
+def files_on_disk(location: Path | str) -> tuple[set[str], set[str]]:
+    """Names of the files that a database's rows need: downloads in use, and outputs that are not in the database itself."""
+    if is_postgres(location):
+        from cobblestone.store.schema.postgres_dump import file_names
+
+        return file_names(str(location))
+    path = Path(location)
+    connection = open_reader(path)
+    try:
+        downloads = {row[0] for row in connection.execute("SELECT name FROM file WHERE refs > 0")}
+        outputs = {row[0] for row in connection.execute("SELECT name FROM upload WHERE data IS NULL")}
+    finally:
+        connection.close()
+    return downloads, outputs

@@ -1,0 +1,614 @@
+"""Tables.
+
+Hot rows are kept short: texts of results stand in ``result_text``, descriptions of hosts and files in one JSON column.
+Times are Unix seconds.  Every partial index serves one query of a daemon or of the scheduler (see ``work.py``).
+"""
+# length: all tables stand side by side, as a reader of the database wants them.
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from cobblestone.store.work.rows import TARGETED
+
+metadata = sa.MetaData()
+
+INTEGER: sa.types.TypeEngine[Any] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+REAL: sa.types.TypeEngine[Any] = sa.Double[float]().with_variant(sa.REAL(), "sqlite")
+
+
+def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
+    has_id = any(isinstance(item, sa.Column) and item.name == "id" for item in items)
+    # ids are never used twice, since the ledger and the archive keep them for ever
+    return sa.Table(name, metadata, *items, sqlite_strict=True, sqlite_autoincrement=has_id)
+
+
+def _id() -> sa.Column[Any]:
+    return sa.Column("id", INTEGER, primary_key=True)
+
+
+def _text(name: str, default: str = "", *, unique: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=default, unique=unique or None)
+
+
+def _int(name: str, default: int = 0) -> sa.Column[Any]:
+    return sa.Column(name, INTEGER, nullable=False, server_default=sa.text(str(default)))
+
+
+def _real(name: str, default: float = 0) -> sa.Column[Any]:
+    return sa.Column(name, REAL, nullable=False, server_default=sa.text(str(default)))
+
+
+def _maybe_int(name: str) -> sa.Column[Any]:
+    return sa.Column(name, INTEGER)
+
+
+def _maybe_real(name: str) -> sa.Column[Any]:
+    return sa.Column(name, REAL)
+
+
+def _credit() -> tuple[sa.Column[Any], ...]:
+    return (_real("total_credit"), _real("expavg_credit"), _real("expavg_time"))
+
+
+def _average(name: str) -> tuple[sa.Column[Any], ...]:
+    """A running mean with its variance (see `cobblestone.domain.statistics.RunningAverage`)."""
+    return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
+
+
+meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
+
+user = _table(
+    "user_account",
+    _id(),
+    _text("name"),
+    _text("email_addr", unique=True),
+    _text("authenticator", unique=True),
+    _text("weak_authenticator", unique=True),
+    _text("passwd_hash"),
+    _text("cross_project_id"),
+    _real("create_time"),
+    _maybe_int("team_id"),
+    _text("venue"),
+    _text("country"),
+    _text("url"),
+    _text("global_prefs"),
+    _real("global_prefs_time"),
+    _text("project_prefs"),
+    _int("show_hosts", 1),
+    _text("role"),  # empty: volunteer; operator
+    _text("blocked_reason"),  # not empty: its computers get no work
+    _int("send_email", 1),  # about computers that fail
+    _text("language"),  # of pages and mails; empty: the browser's
+    _text("totp_secret"),  # sealed with the project's secret; empty: no second factor
+    _int("totp_step"),  # the last one-time password that was used
+    _int("session_epoch"),  # raised to end all sessions
+    _maybe_real("erase_time"),  # when the account is to be erased
+    _maybe_real("erased_time"),
+    *_credit(),
+    sa.Index("user_by_team", "team_id"),
+    sa.Index("user_by_credit", "expavg_credit"),
+    sa.Index("user_by_total", "total_credit"),
+    sa.Index(
+        "user_to_erase",
+        "erase_time",
+        sqlite_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+        postgresql_where=sa.text("erase_time IS NOT NULL AND erased_time IS NULL"),
+    ),
+)
+
+team = _table(
+    "team",
+    _id(),
+    _text("name"),
+    _text("name_lc", unique=True),
+    _maybe_int("founder_id"),
+    _real("create_time"),
+    _text("description"),
+    _text("url"),
+    _text("country"),
+    _int("joinable", 1),
+    *_credit(),
+    sa.Index("team_by_credit", "expavg_credit"),
+    sa.Index("team_by_total", "total_credit"),
+)
+
+host = _table(
+    "host",
+    _id(),
+    _int("user_id"),
+    _text("host_cpid"),
+    _int("rpc_seqno"),
+    _real("rpc_time"),
+    _real("create_time"),
+    _text("venue"),
+    _text("domain_name"),
+    _text("label"),  # the owner's own name for it
+    _int("hidden"),  # by its owner, also when the others are shown
+    _maybe_real("removed_time"),  # the owner removed it from the list; it comes back when it calls again
+    _text("external_ip_addr"),
+    _text("description", "{}"),
+    _text("blocked_reason"),
+    _text("trouble"),  # what apps of every platform lack there: a code and a digest of the surroundings
+    _real("trouble_time"),
+    _maybe_int("merged_into"),
+    *_credit(),
+    sa.Index("host_by_cpid", "user_id", "host_cpid"),
+    sa.Index("host_by_credit", "expavg_credit"),
+    sa.Index("host_by_total", "total_credit"),
+)
+
+app = _table(
+    "app",
+    _id(),
+    _text("name", unique=True),
+    _text("user_friendly_name"),
+    _int("deprecated"),
+    _int("beta"),
+    _text("comparison", "{}"),
+    _text("assimilator"),
+    _text("credit_system"),
+    _real("fixed_credit"),  # of a job that names no amount, under the system "fixed"
+    _int("host_scale_check"),
+    _int("partial_credit"),  # trickle messages bring provisional credit
+    _real(
+        "credit_per_cpu_second"
+    ),  # published average for programs that cannot count; 0: from the sums below
+    _text("credit_function"),  # FILE.py:function, for the system "assigned"
+    _real("min_avg_pfc", 1),
+    _real("flops_scale", 1),
+    _real("counted_benchmark_credit"),  # sums that flops_scale comes from
+    _real("counted_credit"),
+    _real("counted_cpu_seconds"),
+    _int("counted_jobs"),
+    _text("limits", "{}"),
+    _text("rules", "{}"),
+    _text("output_specs", "[]"),
+    _text("dispatch", "{}"),
+    _text("command", "[]"),  # the scientist's command line with placeholders, as JSON; [] for native programs
+    _real("create_time"),
+)
+
+app_version = _table(
+    "app_version",
+    _id(),
+    _int("app_id"),
+    _text("platform"),
+    _int("version_num"),
+    _text("plan_class"),
+    _int("deprecated"),
+    _int("beta"),
+    _text("api_version"),
+    _text("command_line"),
+    _text("files", "[]"),
+    _int("min_client_version"),
+    _int("max_client_version"),
+    _real("create_time"),
+    _real("rollout_fraction", 1),  # part of the hosts that may get it
+    _text("rollout_plan", "{}"),  # JSON: how that part grows (see policy/rollout.py)
+    *_average("pfc"),
+    _real("pfc_scale"),  # 0: not known
+    *_credit(),
+    sa.UniqueConstraint("app_id", "platform", "version_num", "plan_class"),
+)
+
+file = _table(
+    "file",
+    sa.Column("name", sa.Text, primary_key=True),
+    _int("nbytes"),
+    _text("md5"),
+    _maybe_int("gzipped_nbytes"),
+    _int("refs"),  # workunits and app versions that need it
+    _real("touched_time"),  # last time that somebody said "I am about to refer to it"
+    sa.Index(
+        "file_unused",
+        "touched_time",
+        sqlite_where=sa.text("refs <= 0"),
+        postgresql_where=sa.text("refs <= 0"),
+    ),
+)
+
+batch = _table(
+    "batch",
+    _id(),
+    _text("name"),
+    _int("app_id"),
+    _maybe_int("token_id"),
+    sa.Column("request_key", sa.Text, unique=True),  # makes a repeated submission harmless
+    _int("state"),
+    _real("create_time"),
+    _maybe_real("complete_time"),
+    _int("njobs"),
+    _int("n_success"),
+    _int("n_error"),
+    _int("priority"),
+    _real("fair_weight", 1),  # share of its submitter, divided by the batches that he had running
+    _real("turn"),  # place in the queue of its last job
+    sa.Index(
+        "batch_unfinished",
+        "token_id",
+        sqlite_where=sa.text("state IN (0, 1)"),
+        postgresql_where=sa.text("state IN (0, 1)"),
+    ),
+)
+
+workunit = _table(
+    "workunit",
+    _id(),
+    _text("name", unique=True),
+    _int("app_id"),
+    _maybe_int("batch_id"),
+    _text("label"),  # the submitter's own name of the job
+    _real("create_time"),
+    _int("priority"),
+    _text("command_line"),
+    _text("input_files", "[]"),
+    _text("output_specs", "[]"),
+    _real("rsc_fpops_est"),
+    _real("rsc_fpops_bound"),
+    _real("rsc_memory_bound"),
+    _real("rsc_disk_bound"),
+    _real("rsc_bandwidth_bound"),
+    _real("delay_bound"),
+    _int("min_quorum"),
+    _int("target_nresults"),
+    _int("max_error_results"),
+    _int("max_total_results"),
+    _int("max_success_results"),
+    _int("need_validate"),
+    _maybe_int("canonical_result_id"),
+    _real("canonical_credit"),
+    _real("fixed_credit"),
+    _maybe_real("transition_time"),
+    _int("error_mask"),
+    _int("assimilate_state"),
+    _int("file_delete_state"),
+    _int("hr_class"),
+    _maybe_int("app_version_id"),
+    _maybe_int("target_host_id"),
+    _maybe_int("target_user_id"),
+    _maybe_int("target_team_id"),
+    _int("size_class", -1),
+    _real("turn"),  # place in the queue among results of one priority
+    _maybe_int("completed_seq"),  # position in the batch's list of finished jobs
+    _maybe_real("completed_time"),
+    _int("handler_failures"),  # times that the project's own function failed on it
+    _real("retry_time"),  # do not try validation or assimilation again before
+    sa.Index(
+        "wu_due",
+        "transition_time",
+        sqlite_where=sa.text("transition_time IS NOT NULL"),
+        postgresql_where=sa.text("transition_time IS NOT NULL"),
+    ),
+    sa.Index(
+        "wu_validate",
+        "id",
+        sqlite_where=sa.text("need_validate = 1"),
+        postgresql_where=sa.text("need_validate = 1"),
+    ),
+    sa.Index(
+        "wu_assimilate",
+        "id",
+        sqlite_where=sa.text("assimilate_state = 1"),
+        postgresql_where=sa.text("assimilate_state = 1"),
+    ),
+    sa.Index(
+        "wu_delete",
+        "id",
+        sqlite_where=sa.text("file_delete_state = 1"),
+        postgresql_where=sa.text("file_delete_state = 1"),
+    ),
+    sa.Index(
+        "wu_purge",
+        "completed_time",
+        sqlite_where=sa.text("file_delete_state = 2"),
+        postgresql_where=sa.text("file_delete_state = 2"),
+    ),
+    sa.Index("wu_by_batch", "batch_id", "completed_seq"),
+    sa.Index(
+        "wu_targeted",
+        "id",
+        sqlite_where=sa.text(TARGETED),
+        postgresql_where=sa.text(TARGETED),
+    ),
+)
+
+result = _table(
+    "result",
+    _id(),
+    _text("name", unique=True),
+    _int("workunit_id"),
+    _int("app_id"),
+    _int("priority"),
+    _real("turn"),
+    _int("server_state", 2),
+    _int("outcome"),
+    _int("client_state"),
+    _int("validate_state"),
+    _int("file_delete_state"),
+    _maybe_int("host_id"),
+    _maybe_int("user_id"),
+    _maybe_int("app_version_id"),
+    _real("create_time"),
+    _maybe_real("sent_time"),
+    _maybe_real("report_deadline"),
+    _maybe_real("received_time"),
+    _real("cpu_time"),
+    _real("elapsed_time"),
+    _int("exit_status"),
+    _real("claimed_credit"),
+    _real("granted_credit"),
+    _real("peak_flops"),
+    _real("fpops_counted"),
+    _real("intops_counted"),
+    _int("outlier"),  # the validator asks to keep its run time out of statistics
+    _real("trickle_seconds"),  # run time that trickle messages were credited for
+    sa.Index("result_by_workunit", "workunit_id", "user_id"),
+    sa.Index(
+        "result_unsent",
+        sa.text("priority DESC"),
+        "turn",
+        "id",
+        sqlite_where=sa.text("server_state = 2"),
+        postgresql_where=sa.text("server_state = 2"),
+    ),
+    sa.Index(
+        "result_in_progress",
+        "host_id",
+        sqlite_where=sa.text("server_state = 4"),
+        postgresql_where=sa.text("server_state = 4"),
+    ),
+    sa.Index("result_by_host", "host_id", "id"),
+    sa.Index("result_by_user", "user_id", "id"),
+    sa.Index("result_by_app", "app_id"),
+    sa.Index(
+        "result_delete",
+        "id",
+        sqlite_where=sa.text("file_delete_state = 1"),
+        postgresql_where=sa.text("file_delete_state = 1"),
+    ),
+)
+
+result_text = _table(
+    "result_text",
+    sa.Column("result_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("stderr", sa.LargeBinary),  # zlib
+    _text("report", "{}"),  # JSON: reasons, peak memory and disk, counted FLOPs, files as reported
+)
+
+upload = _table(
+    "upload",
+    sa.Column("name", sa.Text, primary_key=True),
+    _int("result_id"),
+    _int("nbytes"),
+    _text("md5"),
+    _int("gzipped"),
+    sa.Column("data", sa.LargeBinary),  # small files; NULL: on disk, see files.py
+    _real("time"),
+    sa.Index("upload_by_result", "result_id"),
+)
+
+host_app_version = _table(
+    "host_app_version",
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("app_version_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("max_jobs_per_day"),
+    _int("n_jobs_today"),
+    _int("quota_day"),
+    _int("consecutive_valid"),
+    *_average("pfc"),
+    *_average("et"),
+    *_average("turnaround"),
+    _real("error_rate", 0.1),
+    _int("scale_probation", 1),
+    _real("host_scale_time"),
+    _int("bad_results"),
+)
+
+credit_entry = _table(
+    "credit_entry",
+    _id(),
+    _real("time"),
+    _int("result_id"),
+    _int("workunit_id"),
+    _int("host_id"),
+    _int("user_id"),
+    _maybe_int("team_id"),
+    _maybe_int("app_version_id"),
+    _text("kind"),  # grant, trickle (provisional), correction
+    _text("system"),
+    _real("claimed"),
+    _real("granted"),
+    _real("unit"),  # credit per GFLOPS-day
+    _real("work_start"),
+    _text("reasons", "[]"),
+    _text("facts", "{}"),  # JSON: what the amount was computed from
+    sa.Index("credit_by_result", "result_id"),
+    sa.Index("credit_by_host", "host_id", "time"),
+    sa.Index("credit_by_user", "user_id", "time"),
+    sa.Index(
+        "credit_by_team",
+        "team_id",
+        "time",
+        sqlite_where=sa.text("team_id IS NOT NULL"),
+        postgresql_where=sa.text("team_id IS NOT NULL"),
+    ),
+    # a result is granted exactly once; corrections are further entries
+    sa.Index(
+        "credit_once",
+        "result_id",
+        unique=True,
+        sqlite_where=sa.text("kind = 'grant'"),
+        postgresql_where=sa.text("kind = 'grant'"),
+    ),
+)
+
+# When a new app version took over what a host had taught an earlier one: with the ledger, all that the means depend on.
+credit_inheritance = _table(
+    "credit_inheritance",
+    _id(),
+    _real("time"),
+    _int("host_id"),
+    _int("from_version_id"),
+    _int("to_version_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
+)
+
+# When the daily task let averages decay that nobody had touched: with the ledger, all that a recent average depends on.
+credit_decay = _table(
+    "credit_decay",
+    _id(),
+    _real("time"),
+    _text("table_name"),
+    _int("first_id"),
+    _int("last_id"),
+    _int("last_entry_id"),  # the newest ledger entry at that time
+)
+
+msg_from_host = _table(
+    "msg_from_host",
+    _id(),
+    _int("host_id"),
+    _text("result_name"),
+    _text("variety"),
+    _int("time"),
+    _text("text"),
+    _text("digest"),
+    _real("receive_time"),
+    _int("handled"),
+    sa.UniqueConstraint("host_id", "result_name", "time", "digest"),
+)
+
+msg_to_host = _table(
+    "msg_to_host",
+    _id(),
+    _int("host_id"),
+    _text("result_name"),
+    _text("text"),
+    _real("create_time"),
+    _maybe_real("sent_time"),
+    sa.Index(
+        "msg_to_host_waiting",
+        "host_id",
+        sqlite_where=sa.text("sent_time IS NULL"),
+        postgresql_where=sa.text("sent_time IS NULL"),
+    ),
+)
+
+news = _table("news", _id(), _text("title"), _text("text"), _real("time"))
+
+api_token = _table(
+    "api_token",
+    _id(),
+    _text("name"),
+    _text("token_hash", unique=True),
+    _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
+    _text("scopes"),  # space-separated: read submit manage account
+    _real("share", 1),  # of the computers, against other submitters
+    _real("create_time"),
+    _maybe_real("expire_time"),
+    _maybe_real("revoke_time"),
+)
+
+# Replies to creating requests, so that a repetition does not create a second thing.
+api_reply = _table(
+    "api_reply",
+    sa.Column("request_key", sa.Text, primary_key=True),
+    _text("digest"),  # of the request's body
+    _text("reply"),
+    _real("expire_time"),
+    sa.Index("api_reply_expired", "expire_time"),
+)
+
+# Who did what with the project; rows are only ever added.
+audit_entry = _table(
+    "audit_entry",
+    _id(),
+    _real("time"),
+    _text("actor"),  # user:ID NAME, token:ID NAME, or system
+    _text("origin"),  # web, api, command line, or server; and the address
+    _text("action"),
+    _text("target"),  # noun and id, such as "host 12"
+    _text("before", "null"),  # JSON
+    _text("after", "null"),
+    sa.Index("audit_by_target", "target"),
+)
+
+# The state of the project every few minutes, for rates and small drawings.
+project_sample = _table(
+    "project_sample",
+    sa.Column("time", REAL, primary_key=True),
+    _text("figures", "{}"),  # JSON: name -> number
+)
+
+# The processes of the server that were heard of within a day.
+server_process = _table(
+    "server_process",
+    sa.Column("process_key", sa.Text, primary_key=True),
+    _text("host"),
+    _int("pid"),
+    _text("roles"),  # separated by spaces
+    _text("version"),
+    _real("started"),
+    _real("beat_time"),
+    _int("ended"),
+    _text("daemons", "[]"),  # JSON: name, state, last beat and last error of each
+)
+
+# Links and codes that work once: for a new password, a new address, or in place of the second factor.
+one_time_code = _table(
+    "one_time_code",
+    _id(),
+    _int("user_id"),
+    _text("purpose"),
+    _text("code_hash", unique=True),
+    _text("payload"),
+    _real("create_time"),
+    _maybe_real("expire_time"),
+    _maybe_real("used_time"),
+    sa.Index("code_by_user", "user_id", "purpose"),
+)
+
+# Mails on their way out.
+mail = _table(
+    "mail",
+    _id(),
+    _real("create_time"),
+    _text("recipient"),
+    _text("subject"),
+    _text("body"),
+    _int("attempts"),
+    _real("next_time"),
+    _maybe_real("sent_time"),
+    _text("error"),
+    sa.Index(
+        "mail_waiting",
+        "next_time",
+        sqlite_where=sa.text("sent_time IS NULL"),
+        postgresql_where=sa.text("sent_time IS NULL"),
+    ),
+)
+
+# Credit by app of users, hosts and teams: summed from the ledger by a daemon, for top lists.
+app_credit = _table(
+    "app_credit",
+    sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
+    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("n_results"),
+    *_credit(),
+    sa.Index("app_credit_by_total", "owner", "app_id", "total_credit"),
+    sa.Index("app_credit_by_recent", "owner", "app_id", "expavg_credit"),
+    sa.Index("app_credit_by_owner", "owner", "owner_id"),
+)
+
+code_sign_key = _table(
+    "code_sign_key",
+    _id(),
+    _text("public_key"),  # text in the family's form, stripped
+    _real("create_time"),
+    _int("is_current"),
+    _text("successor_signature"),  # the current key, signed with this older one
+)

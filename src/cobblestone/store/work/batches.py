@@ -1,0 +1,487 @@
+"""Batches: jobs that were submitted together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
+from cobblestone.domain.states import BatchState, Outcome, WorkunitError
+from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
+from cobblestone.policy.dispatch.fairness import batch_weight, turns
+from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.work import files
+from cobblestone.store.work.rows import decode_outputs
+
+MAX_JOBS_PER_CALL = 1000
+"""Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
+CANCEL_CHUNK = 1000
+
+_COLUMNS = (
+    "id, name, app_id, token_id, request_key, state, create_time, complete_time, njobs, n_success,"
+    " n_error, priority, fair_weight, turn"
+)
+_encode = msgspec.json.Encoder().encode
+_UNFINISHED = "assimilate_state = 0 AND canonical_result_id IS NULL AND error_mask = 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch and how many of its jobs are finished."""
+
+    id: BatchId
+    name: str
+    app_id: AppId
+    state: BatchState
+    create_time: float  #: Unix seconds
+    complete_time: float | None = None  #: Unix seconds
+    njobs: int = 0
+    n_success: int = 0
+    n_error: int = 0  #: failed or cancelled
+    priority: int = 0
+    token_id: int | None = None  #: token that it was submitted with
+    request_key: str | None = None  #: makes a repeated submission harmless
+    fair_weight: float = 1.0  #: see `cobblestone.policy.dispatch.fairness`
+    turn: float = 0.0  #: of its last job
+
+    @property
+    def finished(self) -> bool:
+        """Whether no job is left to wait for."""
+        return self.state is not BatchState.INIT and self.n_success + self.n_error >= self.njobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to be stored."""
+
+    label: str = ""  #: the submitter's own name of the job
+    command_line: str = ""
+    input_files: tuple[InputFile, ...] = ()
+    output_specs: tuple[OutputSpec, ...] = ()
+    limits: JobLimits = JobLimits()
+    rules: ReplicationRules = ReplicationRules()
+    priority: int = 0
+    fixed_credit: float = 0.0  #: what it is worth, for apps with credit fixed per job
+    target: Target = Target()
+    size_class: int = -1
+
+
+# -- making -------------------------------------------------------------------------------------------
+
+
+def _batch(row: Row) -> Batch:
+    return Batch(
+        id=BatchId(row[0]),
+        name=row[1],
+        app_id=AppId(row[2]),
+        token_id=row[3],
+        request_key=row[4],
+        state=BatchState(row[5]),
+        create_time=row[6],
+        complete_time=row[7],
+        njobs=row[8],
+        n_success=row[9],
+        n_error=row[10],
+        priority=row[11],
+        fair_weight=row[12],
+        turn=row[13],
+    )
+
+
+def batch_by_id(db: Database, batch_id: int) -> Batch:
+    """A batch.
+
+    Raises:
+        NotFound: there is no such batch.
+    """
+    db.lock("batch", [batch_id])
+    row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE id = ?", (batch_id,))
+    if row is None:
+        raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
+    return _batch(row)
+
+
+def batch_by_key(db: Database, request_key: str) -> Batch | None:
+    """The batch that a request with this key made, or None."""
+    row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE request_key = ?", (request_key,))
+    return None if row is None else _batch(row)
+
+
+def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[Batch]:
+    """Batches, the newest first; ``before``: only those with smaller ids."""
+    where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
+    rows = db.query(f"SELECT {_COLUMNS} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit])
+    return [_batch(row) for row in rows]
+
+
+def create_batch(
+    tx: Transaction,
+    *,
+    name: str,
+    app_id: AppId,
+    now: float,
+    priority: int = 0,
+    token_id: int | None = None,
+    request_key: str | None = None,
+) -> Batch:
+    """Create an empty, open batch.
+
+    Raises:
+        Conflict: a request with this key made a batch already (see :func:`batch_by_key`).
+    """
+    if request_key is not None and batch_by_key(tx, request_key) is not None:
+        raise Conflict("This request was carried out already.")
+    batch_id = tx.insert(
+        "INSERT INTO batch (name, app_id, token_id, request_key, state, create_time, priority, fair_weight)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            name,
+            app_id,
+            token_id,
+            request_key,
+            int(BatchState.INIT),
+            now,
+            priority,
+            _weight_of_next_batch(tx, token_id),
+        ),
+    )
+    return batch_by_id(tx, batch_id)
+
+
+def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
+    if token_id is None:
+        return 1.0
+    share = db.value("SELECT share FROM api_token WHERE id = ?", (token_id,))
+    running = db.value("SELECT COUNT(*) FROM batch WHERE token_id = ? AND state IN (0, 1)", (token_id,))
+    return batch_weight(1.0 if share is None else float(share), int(running or 0))
+
+
+def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) -> list[float]:
+    """Places in the queue of jobs that are added to a batch."""
+    if not served:
+        # Nothing was sent since the server started: what waits longest will be next.
+        waiting = db.value(
+            "SELECT turn FROM result WHERE server_state = 2 AND priority = ? ORDER BY turn LIMIT 1",
+            (batch.priority,),
+        )
+        served = float(waiting or 0.0)
+    operations = [job.limits.rsc_fpops_est * job.rules.target_nresults for job in jobs]
+    return turns(operations, weight=batch.fair_weight, served=served, last=batch.turn)
+
+
+def add_jobs(
+    tx: Transaction, batch: Batch, app_name: str, jobs: Sequence[NewJob], *, served: float = 0.0, now: float
+) -> Batch:
+    """Store jobs at the end of an open batch: the workunits, and a reference on each input file.
+
+    ``batch`` must have been read in this transaction.  ``served`` is the turn that was sent last among results of its
+    priority (`cobblestone.store.work.candidates.CandidateQueue.served`); 0: not known.
+
+    Raises:
+        Conflict: the batch is not open any more.
+        NotFound: an input file is not in the store.
+    """
+    if batch.state is not BatchState.INIT:
+        raise Conflict(f"Batch {batch.id} is closed: no jobs can be added. Submit a new batch.")
+    files.add_references(tx, Counter(file.name for job in jobs for file in job.input_files))
+    places = _turns(tx, batch, jobs, served)
+    tx.execute_many(
+        "INSERT INTO workunit (name, app_id, batch_id, label, create_time, priority, command_line,"
+        " input_files, output_specs, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,"
+        " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,"
+        " max_success_results, transition_time, fixed_credit, rsc_bandwidth_bound, target_host_id, target_user_id,"
+        " target_team_id, size_class, turn)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _workunit_rows(batch, app_name, jobs, places, now),
+    )
+    tx.execute(
+        "UPDATE batch SET njobs = njobs + ?, turn = ? WHERE id = ?",
+        (len(jobs), places[-1] if places else batch.turn, batch.id),
+    )
+    tx.wake("transitioner")
+    return batch_by_id(tx, batch.id)
+
+
+def _workunit_rows(
+    batch: Batch, app_name: str, jobs: Sequence[NewJob], places: Sequence[float], now: float
+) -> list[tuple[object, ...]]:
+    texts: dict[int, str] = {}  # outputs are mostly the same object in all jobs of a batch
+    rows: list[tuple[object, ...]] = []
+    for index, (job, turn) in enumerate(zip(jobs, places, strict=True), start=batch.njobs):
+        outputs = texts.get(id(job.output_specs))
+        if outputs is None:
+            outputs = texts[id(job.output_specs)] = _encode(job.output_specs).decode()
+        limits, rules, target = job.limits, job.rules, job.target
+        rows.append(
+            (
+                f"{app_name}_{batch.id}_{index}",
+                batch.app_id,
+                batch.id,
+                job.label,
+                now,
+                batch.priority + job.priority,
+                job.command_line,
+                _encode(job.input_files).decode() if job.input_files else "[]",
+                outputs,
+                limits.rsc_fpops_est,
+                limits.rsc_fpops_bound,
+                limits.rsc_memory_bound,
+                limits.rsc_disk_bound,
+                limits.delay_bound,
+                rules.min_quorum,
+                rules.target_nresults,
+                rules.max_error_results,
+                rules.max_total_results,
+                rules.max_success_results,
+                now,
+                job.fixed_credit,
+                limits.rsc_bandwidth_bound,
+                target.host_id,
+                target.user_id,
+                target.team_id,
+                job.size_class,
+                turn,
+            )
+        )
+    return rows
+
+
+def close_batch(tx: Transaction, batch_id: int, *, now: float) -> Batch:
+    """Say that no more jobs follow; repeating it changes nothing.
+
+    Raises:
+        NotFound: there is no such batch.
+    """
+    batch = batch_by_id(tx, batch_id)
+    if batch.state is not BatchState.INIT:
+        return batch
+    complete = batch.n_success + batch.n_error >= batch.njobs
+    tx.execute(
+        "UPDATE batch SET state = ?, complete_time = ? WHERE id = ?",
+        (
+            int(BatchState.COMPLETE if complete else BatchState.IN_PROGRESS),
+            now if complete else None,
+            batch_id,
+        ),
+    )
+    tx.wake("results")
+    return batch_by_id(tx, batch_id)
+
+
+# -- asking -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job of a batch, as its submitter sees it."""
+
+    workunit_id: WorkunitId
+    name: str  #: of the workunit
+    label: str
+    status: str  #: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``
+    completed_seq: int | None  #: position in the batch's list of finished jobs, from 1
+    completed_time: float | None  #: Unix seconds
+    error_mask: WorkunitError
+    canonical_result_id: ResultId | None
+    output_specs: tuple[OutputSpec, ...]
+
+
+_JOB_COLUMNS = (
+    "w.id, w.name, w.label, w.completed_seq, w.completed_time, w.error_mask, w.canonical_result_id,"
+    " w.output_specs"
+)
+_RUNNING = "EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.server_state = 4)"
+
+
+def _job(row: Row, *, running: bool) -> Job:
+    errors = WorkunitError(row[5])
+    if row[3] is None and not errors:
+        status = "running" if running else "waiting"
+    elif errors & WorkunitError.CANCELLED:
+        status = "cancelled"
+    else:
+        status = "failed" if errors else "done"
+    return Job(
+        workunit_id=WorkunitId(row[0]),
+        name=row[1],
+        label=row[2],
+        status=status,
+        completed_seq=row[3],
+        completed_time=row[4],
+        error_mask=errors,
+        canonical_result_id=None if row[6] is None else ResultId(row[6]),
+        output_specs=decode_outputs(row[7]),
+    )
+
+
+def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[Job]:
+    """Finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
+    rows = db.query(
+        f"SELECT {_JOB_COLUMNS} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
+        " ORDER BY w.completed_seq LIMIT ?",
+        (batch_id, after, limit),
+    )
+    return [_job(row, running=False) for row in rows]
+
+
+def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[Job]:
+    """Jobs of a batch in the order of their workunit ids, those greater than ``after``."""
+    rows = db.query(
+        f"SELECT {_JOB_COLUMNS}, {_RUNNING} FROM workunit w WHERE w.batch_id = ? AND w.id > ?"
+        " ORDER BY w.id LIMIT ?",
+        (batch_id, after, limit),
+    )
+    return [_job(row, running=bool(row[-1])) for row in rows]
+
+
+def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
+    """One job of a batch.
+
+    Raises:
+        NotFound: the batch has no such job.
+    """
+    row = db.one(
+        f"SELECT {_JOB_COLUMNS}, {_RUNNING} FROM workunit w WHERE w.id = ? AND w.batch_id = ?",
+        (workunit_id, batch_id),
+    )
+    if row is None:
+        raise NotFound(f"Batch {batch_id} has no job {workunit_id}.")
+    return _job(row, running=bool(row[-1]))
+
+
+def count_running(db: Database, batch_id: int) -> int:
+    """How many unfinished jobs of a batch are on a host now."""
+    return int(
+        db.value(
+            "SELECT COUNT(*) FROM workunit w"
+            f" WHERE w.batch_id = ? AND w.completed_seq IS NULL AND {_RUNNING}",
+            (batch_id,),
+        )
+        or 0
+    )
+
+
+def many_unsent(db: Database, most: int) -> bool:
+    """Whether ``most`` results or more wait to be sent."""
+    counted = db.value(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE server_state = 2 LIMIT ?) waiting", (most,)
+    )
+    return int(counted) >= most
+
+
+def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
+    """How many unfinished jobs of a batch failed on a host already, and the newest such result."""
+    row = db.one(
+        "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
+        " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
+        (batch_id, int(Outcome.CLIENT_ERROR)),
+    )
+    if row is None or row[1] is None:
+        return 0, None
+    return int(row[0]), ResultId(row[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedResult:
+    """The last result of a failed job that ended with an error."""
+
+    result_id: ResultId
+    name: str
+    outcome: Outcome
+    exit_status: int
+    host_id: int | None
+
+
+def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
+    """For each of these workunits the newest result that did not succeed; those without one are left out."""
+    rows = db.query_in(
+        "SELECT workunit_id, id, name, outcome, exit_status, host_id FROM result"
+        " WHERE server_state = 5 AND outcome IN (2, 3, 4, 6) AND workunit_id IN (??) ORDER BY id",
+        workunit_ids,
+    )
+    return {
+        WorkunitId(row[0]): FailedResult(
+            result_id=ResultId(row[1]),
+            name=row[2],
+            outcome=Outcome(row[3]),
+            exit_status=row[4],
+            host_id=row[5],
+        )
+        for row in rows
+    }
+
+
+# -- ending -------------------------------------------------------------------------------------------
+
+
+def abort_batch(tx: Transaction, batch_id: int) -> Batch:
+    """Mark a batch as cancelled; then call :func:`cancel_jobs`.  Repeating it is harmless.
+
+    Raises:
+        NotFound: there is no such batch.
+        Conflict: it is retired.
+    """
+    batch = batch_by_id(tx, batch_id)
+    if batch.state is BatchState.RETIRED:
+        raise Conflict(f"Batch {batch_id} is retired; there is nothing left to cancel.")
+    if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
+        tx.execute("UPDATE batch SET state = ? WHERE id = ?", (int(BatchState.ABORTED), batch_id))
+        tx.wake("results")
+    return batch_by_id(tx, batch_id)
+
+
+def cancel_jobs(
+    tx: Transaction, batch_id: int, *, after: int = 0, now: float, limit: int = CANCEL_CHUNK
+) -> int | None:
+    """Cancel up to ``limit`` jobs of a batch that have no answer yet.
+
+    Returns the workunit id to go on after, or None when all are cancelled: a large batch must not hold up the
+    writer, so each call belongs into a transaction of its own.
+
+    Their unsent results are not sent any more, the transitioner closes them, and hosts that compute one are
+    told to stop.
+    """
+    rows = tx.query(
+        f"SELECT id FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND {_UNFINISHED} AND id > ?"
+        " ORDER BY id LIMIT ?",
+        (batch_id, after, limit),
+    )
+    cancel_workunits(tx, [row[0] for row in rows], now=now)
+    return rows[-1][0] if len(rows) == limit else None
+
+
+def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:
+    """Cancel workunits that have no answer yet; see :func:`cancel_jobs`."""
+    tx.lock("workunit", ids)
+    tx.execute_many(
+        "UPDATE result SET server_state = 5, outcome = 5 WHERE workunit_id = ? AND server_state IN (1, 2)",
+        [(id_,) for id_ in ids],
+    )
+    tx.execute_many(
+        f"UPDATE workunit SET error_mask = error_mask | {int(WorkunitError.CANCELLED)}, transition_time = ?,"
+        " need_validate = 0 WHERE id = ?",
+        [(now, id_) for id_ in ids],
+    )
+    if ids:
+        tx.wake("transitioner")
+
+
+def retire_batch(tx: Transaction, batch_id: int) -> Batch:
+    """Say that the outputs are not needed any more: they are deleted, and the jobs move to the archive.
+
+    Raises:
+        NotFound: there is no such batch.
+        Conflict: it still has jobs to do.
+    """
+    batch = batch_by_id(tx, batch_id)
+    if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
+        raise Conflict(
+            f"Batch {batch_id} is not finished. Wait for it, or stop it: cobblestone batch cancel {batch_id}"
+        )
+    tx.execute("UPDATE batch SET state = ? WHERE id = ?", (int(BatchState.RETIRED), batch_id))
+    tx.wake("file_deleter", "results")
+    return batch_by_id(tx, batch_id)

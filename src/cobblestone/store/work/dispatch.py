@@ -1,0 +1,320 @@
+"""Verbs of the scheduler: what a host holds, claims of unsent results, and reports."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.domain.values import value
+from cobblestone.domain.work import OutputSpec, Result
+from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.reports import AcceptedReport
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.work.rows import RESULT_COLUMNS, decode_outputs, result_from
+
+_encode = msgspec.json.Encoder().encode
+_JOINED_COLUMNS = ", ".join(f"r.{column.strip()}" for column in RESULT_COLUMNS.split(","))
+_N_RESULT_COLUMNS = RESULT_COLUMNS.count(",") + 1
+
+
+def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Those of the workunits of which a result went to this user."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??)", workunit_ids, (user_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
+def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Those of the workunits of which a result went to this host."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??)", workunit_ids, (host_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
+_CLAIM = (
+    "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
+    " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2"
+)
+_LOOK_AT = "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)"
+_NO_RIVAL = (
+    " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id AND other."
+)
+_NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
+_NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
+
+
+def claim(
+    tx: Transaction,
+    assignments: Sequence[Assignment],
+    *,
+    host_id: HostId,
+    user_id: UserId,
+    grace_period: float,
+    one_result_per_user: bool,
+    now: float,
+) -> list[Assignment]:
+    """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
+
+    A workunit that another process works on at this moment counts as taken: nobody waits for it.  Workunits that commit to
+    a class of hosts or to a version do so now, unless somebody else committed them otherwise meanwhile; those of adaptive
+    replication get their quorum.
+    """
+    free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
+    statement, owner = _CLAIM, tuple[int]()
+    if tx.shared:  # another scheduler may have sent this user another result of it since we looked
+        statement += _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
+        owner = (user_id,) if one_result_per_user else (host_id,)
+    wanted = [
+        assignment
+        for assignment in assignments
+        if assignment.candidate.workunit_id in free
+        and (not (assignment.hr_class or assignment.commit_version) or _commit(tx, assignment))
+    ]
+    changed = tx.execute_each(
+        statement,
+        [
+            (
+                host_id,
+                user_id,
+                assignment.version.id,
+                now,
+                assignment.report_deadline + grace_period,
+                assignment.usage.peak_flops,
+                assignment.candidate.result_id,
+                *owner,
+            )
+            for assignment in wanted
+        ],
+    )
+    claimed = [assignment for assignment, n in zip(wanted, changed, strict=True) if n == 1]
+    tx.execute_many(
+        _LOOK_AT,
+        [
+            (deadline, assignment.candidate.workunit_id, deadline)
+            for assignment in claimed
+            for deadline in (assignment.report_deadline + grace_period,)
+        ],
+    )
+    for assignment in claimed:
+        if assignment.quorum > 1:
+            _replicate(tx, assignment, now=now)
+    return claimed
+
+
+def _commit(tx: Transaction, assignment: Assignment) -> bool:
+    """Commit a workunit to a class of hosts, a version, or both; whether it was free to do so."""
+    hr_class = assignment.hr_class
+    version_id = assignment.version.id if assignment.commit_version else None
+    return (
+        tx.execute(
+            "UPDATE workunit SET hr_class = ?, app_version_id = ? WHERE id = ? AND hr_class IN (0, ?)"
+            " AND (app_version_id IS NULL OR app_version_id = ?) AND error_mask = 0",
+            (hr_class, version_id, assignment.candidate.workunit_id, hr_class, version_id),
+        )
+        == 1
+    )
+
+
+def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
+    """Ask for a quorum on a workunit of adaptive replication, unless it has one already."""
+    changed = tx.execute(
+        "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
+        " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
+        " max_total_results = CASE WHEN max_total_results < ? THEN ? ELSE max_total_results END"
+        " WHERE id = ? AND target_nresults = 1 AND canonical_result_id IS NULL",
+        (
+            assignment.quorum,
+            assignment.quorum,
+            now,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.quorum,
+            assignment.candidate.workunit_id,
+        ),
+    )
+    if changed:
+        tx.wake("transitioner")
+
+
+def send_again(
+    tx: Transaction, assignments: Sequence[Assignment], *, grace_period: float, now: float
+) -> None:
+    """Renew deadline and version of lost results that their host gets once more."""
+    tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
+    for assignment in assignments:
+        deadline = assignment.report_deadline + grace_period
+        tx.execute_many(
+            "UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ?"
+            " AND server_state = 4",
+            [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
+        )
+        tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
+
+
+def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> None:
+    """Let results time out at once."""
+    for result_id in result_ids:
+        tx.execute(
+            "UPDATE result SET report_deadline = ? WHERE id = ? AND server_state = 4", (now - 1, result_id)
+        )
+        tx.execute(
+            "UPDATE workunit SET transition_time = ? WHERE id = (SELECT workunit_id FROM result WHERE id = ?)",
+            (now, result_id),
+        )
+    if result_ids:
+        tx.wake("transitioner")
+
+
+def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
+    """The computer lost all its jobs for good; how many."""
+    tx.execute(
+        "UPDATE workunit SET transition_time = ? WHERE id IN"
+        " (SELECT workunit_id FROM result WHERE host_id = ? AND server_state = 4)",
+        (now, host_id),
+    )
+    n = tx.execute(
+        "UPDATE result SET server_state = 5, outcome = 7, received_time = ? WHERE host_id = ? AND server_state = 4",
+        (now, host_id),
+    )
+    if n:
+        tx.wake("transitioner")
+    return n
+
+
+@value(kw_only=True)
+class ReportedRow:
+    """The row of a reported result with what is needed to judge the report."""
+
+    result: Result
+    output_specs: tuple[OutputSpec, ...]
+    outputs_present: frozenset[int]
+    host_owner: UserId | None
+    delay_bound: float = 0.0  #: of its workunit, seconds
+
+
+def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
+    """Rows of reported results by name, to be changed; unknown names are left out."""
+    if not names:
+        return {}
+    tx.lock_results(names)
+    rows = tx.query_in(
+        f"SELECT {_JOINED_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
+        names,
+    )
+    present: dict[int, set[int]] = {}
+    for result_id, name in tx.query_in(
+        "SELECT result_id, name FROM upload WHERE result_id IN (??)", [row[0] for row in rows]
+    ):
+        present.setdefault(result_id, set()).add(int(name.rpartition("_")[2]))
+    return {
+        row[1]: ReportedRow(
+            result=result_from(row[:_N_RESULT_COLUMNS]),
+            output_specs=decode_outputs(row[_N_RESULT_COLUMNS]),
+            outputs_present=frozenset(present.get(row[0], ())),
+            host_owner=None if row[-1] is None else UserId(row[-1]),
+            delay_bound=row[-2],
+        )
+        for row in rows
+    }
+
+
+def record_report(
+    tx: Transaction,
+    result: Result,
+    accepted: AcceptedReport,
+    *,
+    stderr: str,
+    report: Mapping[str, object],
+    fpops_counted: float = 0.0,
+    intops_counted: float = 0.0,
+    host_id: HostId,
+    now: float,
+) -> None:
+    """Store an accepted report and let the transitioner look at its workunit."""
+    tx.execute_many(
+        "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
+        " cpu_time = ?, elapsed_time = ?, received_time = ?, fpops_counted = ?, intops_counted = ?, host_id = ?,"
+        " file_delete_state = 0 WHERE id = ?",
+        [
+            (
+                int(accepted.client_state),
+                int(accepted.outcome),
+                int(accepted.validate_state),
+                accepted.exit_status,
+                accepted.cpu_time,
+                accepted.elapsed_time,
+                accepted.received_time,
+                fpops_counted,
+                intops_counted,
+                host_id,
+                result.id,
+            )
+        ],
+    )
+    tx.execute_many(
+        "INSERT INTO result_text (result_id, stderr, report) VALUES (?, ?, ?) ON CONFLICT (result_id)"
+        " DO UPDATE SET stderr = excluded.stderr, report = excluded.report",
+        [(result.id, zlib.compress(stderr.encode(), 1) if stderr else None, _encode(report).decode())],
+    )
+    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", [(now, result.workunit_id)])
+    tx.wake("transitioner")
+
+
+@value()
+class JobInProgress:
+    """A result that its host was sent and has not reported: as much of it as a request must look at."""
+
+    result_id: ResultId
+    name: str
+    workunit_id: WorkunitId
+    app_id: AppId
+    app_version_id: AppVersionId | None
+    report_deadline: float | None  #: Unix seconds, grace period included
+    undisputed: bool  #: its workunit was neither cancelled nor assimilated
+
+
+def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
+    """Results that a host was sent and has not reported, in the order of their ids."""
+    rows = db.query(
+        "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
+        " w.error_mask = 0 AND w.assimilate_state <> 2 FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " WHERE r.host_id = ? AND r.server_state = 4 ORDER BY r.id",
+        (host_id,),
+    )
+    return [JobInProgress(*row) for row in rows]
+
+
+@value(kw_only=True)
+class HeldRow:
+    """A job that a client lists."""
+
+    result: Result
+    error_mask: WorkunitError
+    assimilate_state: AssimilateState
+
+
+def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
+    """Rows of jobs that a client lists, by name; unknown names are left out."""
+    if not names:
+        return {}
+    rows = db.query_in(
+        f"SELECT {_JOINED_COLUMNS}, w.error_mask, w.assimilate_state FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
+        names,
+    )
+    return {
+        row[1]: HeldRow(
+            result=result_from(row[:_N_RESULT_COLUMNS]),
+            error_mask=WorkunitError(row[-2]),
+            assimilate_state=AssimilateState(row[-1]),
+        )
+        for row in rows
+    }

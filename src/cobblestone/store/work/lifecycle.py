@@ -1,0 +1,349 @@
+"""Verbs of the transitioner, validator, assimilator, file deleter and purger.
+
+Each takes a batch: rows shared by many workunits are read once and written once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
+from cobblestone.domain.states import BatchState, FileDeleteState
+from cobblestone.domain.work import result_name
+from cobblestone.policy.lifecycle import effects as fx
+from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
+from cobblestone.policy.validation.canonical import ValidationDecision
+from cobblestone.store.engine.database import Database, Parameters, Row, Transaction
+from cobblestone.store.engine.process_group import SHARDS, Shards
+from cobblestone.store.work import files
+from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
+
+# What each effect on one result changes, as a statement whose only parameter is the result's id.
+_RESULT_STATEMENTS: dict[type[Effect], str] = {
+    fx.TimeOutResult: "UPDATE result SET server_state = 5, outcome = 4 WHERE id = ? AND server_state = 4",
+    fx.DropResult: "UPDATE result SET server_state = 5, outcome = 5 WHERE id = ? AND server_state IN (1, 2)",
+    fx.MarkTooLate: "UPDATE result SET validate_state = 5 WHERE id = ?",
+    fx.SkipValidation: "UPDATE result SET validate_state = 3 WHERE id = ?",
+    fx.MarkValid: "UPDATE result SET validate_state = 1 WHERE id = ?",
+    fx.MarkInvalid: "UPDATE result SET validate_state = 2 WHERE id = ?",
+    fx.MarkInconclusive: "UPDATE result SET validate_state = 4 WHERE id = ?",
+    fx.MarkUnusable: "UPDATE result SET outcome = 6, validate_state = 2 WHERE id = ?",
+    fx.PostponeValidation: "UPDATE result SET validate_state = 0 WHERE id = ?",
+    fx.DeleteOutputs: "UPDATE result SET file_delete_state = 1 WHERE id = ?",
+}
+_WORKUNIT_STATEMENTS: dict[type[Effect], str] = {
+    fx.RequestValidation: "UPDATE workunit SET need_validate = 1 WHERE id = ?",
+    fx.ClearNeedValidate: "UPDATE workunit SET need_validate = 0 WHERE id = ?",
+    fx.ReadyToAssimilate: "UPDATE workunit SET assimilate_state = 1, retry_time = 0, handler_failures = 0 WHERE id = ?",
+    fx.DeleteInputs: "UPDATE workunit SET file_delete_state = 1 WHERE id = ?",
+    fx.ReleaseCommitment: "UPDATE workunit SET hr_class = 0, app_version_id = NULL WHERE id = ?",
+}
+_WAKES: dict[type[Effect], str] = {
+    fx.RequestValidation: "validator",
+    fx.ReadyToAssimilate: "assimilator",
+    fx.DeleteInputs: "file_deleter",
+    fx.DeleteOutputs: "file_deleter",
+}
+
+
+def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
+    """Workunits with all their results, in the order of ``ids``; missing ones are left out.
+
+    In a write they belong to it until it ends: nobody else changes them or their results.
+    """
+    db.lock("workunit", ids)
+    found = workunits(db, ids)
+    results = results_of_workunits(db, ids)
+    return [
+        WorkunitView(workunit=found[id_], results=tuple(results[id_]))
+        for id_ in map(WorkunitId, ids)
+        if id_ in found
+    ]
+
+
+def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
+    """Workunits whose transition time has come, the longest waiting first."""
+    rows = db.query(
+        "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
+        f" ORDER BY transition_time LIMIT ?{db.claiming}",
+        (now, limit),
+    )
+    return views(db, [row[0] for row in rows])
+
+
+def next_transition_time(db: Database) -> float | None:
+    """When the next workunit becomes due, Unix seconds."""
+    return db.value("SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
+
+
+def apply_effects(
+    tx: Transaction, changes: Iterable[tuple[WorkunitView, Sequence[Effect]]], *, now: float
+) -> int:
+    """Apply the effects of rules; the number of results created."""
+    by_result: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)
+    by_workunit: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)
+    new_results: list[tuple[object, ...]] = []
+    for view, effects in changes:
+        workunit = view.workunit
+        for effect in effects:
+            kind = type(effect)
+            match effect:
+                case fx.CreateResult(number=number, priority=priority):
+                    new_results.append(
+                        (
+                            result_name(workunit.name, number),
+                            workunit.id,
+                            workunit.app_id,
+                            priority,
+                            workunit.turn,
+                            now,
+                        )
+                    )
+                case fx.FailWorkunit(error_mask=mask):
+                    tx.execute(
+                        "UPDATE workunit SET error_mask = error_mask | ?, need_validate = 0 WHERE id = ?",
+                        (int(mask), workunit.id),
+                    )
+                case fx.SetCanonical(result_id=result_id):
+                    tx.execute(
+                        "UPDATE workunit SET canonical_result_id = ? WHERE id = ? AND canonical_result_id IS NULL",
+                        (result_id, workunit.id),
+                    )
+                case fx.RaiseTarget(target_nresults=target):
+                    tx.execute("UPDATE workunit SET target_nresults = ? WHERE id = ?", (target, workunit.id))
+                case (
+                    fx.TimeOutResult(result_id=result_id)
+                    | fx.DropResult(result_id=result_id)
+                    | fx.MarkTooLate(result_id=result_id)
+                    | fx.SkipValidation(result_id=result_id)
+                    | fx.MarkValid(result_id=result_id)
+                    | fx.MarkInvalid(result_id=result_id)
+                    | fx.MarkInconclusive(result_id=result_id)
+                    | fx.MarkUnusable(result_id=result_id)
+                    | fx.PostponeValidation(result_id=result_id)
+                    | fx.DeleteOutputs(result_id=result_id)
+                ):
+                    by_result[kind].append((result_id,))
+                case (
+                    fx.RequestValidation()
+                    | fx.ClearNeedValidate()
+                    | fx.ReadyToAssimilate()
+                    | fx.DeleteInputs()
+                    | fx.ReleaseCommitment()
+                ):
+                    by_workunit[kind].append((workunit.id,))
+    for kind, rows in by_result.items():
+        tx.execute_many(_RESULT_STATEMENTS[kind], rows)
+    for kind, rows in by_workunit.items():
+        tx.execute_many(_WORKUNIT_STATEMENTS[kind], rows)
+    if new_results:
+        tx.execute_many(
+            "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time) VALUES (?, ?, ?, ?, ?, ?)",
+            new_results,
+        )
+        tx.wake("candidates")
+    for kind in (*by_result, *by_workunit):
+        if kind in _WAKES:
+            tx.wake(_WAKES[kind])
+    return len(new_results)
+
+
+def apply_transitions(
+    tx: Transaction, decided: Sequence[tuple[WorkunitView, Transition]], *, now: float
+) -> int:
+    """Apply the transitioner's decisions; the number of results created."""
+    created = apply_effects(tx, [(view, transition.effects) for view, transition in decided], now=now)
+    tx.execute_many(
+        "UPDATE workunit SET transition_time = ? WHERE id = ?",
+        [(transition.next_check, view.workunit.id) for view, transition in decided],
+    )
+    return created
+
+
+def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = None) -> list[WorkunitId]:
+    """Workunits that a validator must look at, of some shards."""
+    rows = _of_shards(
+        db, "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ?", (now,), shards, limit
+    )
+    return [WorkunitId(row[0]) for row in rows]
+
+
+def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, limit: int) -> list[Row]:
+    """The first rows of a query for workunits, by id, that belong to some shards."""
+    if shards is None:
+        return db.query(f"{sql} ORDER BY id LIMIT ?", [*parameters, limit])
+    return db.query_in(f"{sql} AND id % {SHARDS} IN (??) ORDER BY id LIMIT {limit}", shards, parameters)
+
+
+# What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
+_CROWN = (
+    "UPDATE workunit SET need_validate = 0, canonical_result_id = ?, assimilate_state = 1, retry_time = 0,"
+    " handler_failures = 0, transition_time = ? WHERE id = ? AND canonical_result_id IS NULL"
+)
+_USUAL = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
+
+
+def _is_usual(decision: ValidationDecision) -> bool:
+    """Whether a canonical result was found, and its answer is ready to be handed over."""
+    return decision.newly_canonical and any(
+        isinstance(effect, fx.ReadyToAssimilate) for effect in decision.effects
+    )
+
+
+def apply_decisions(
+    tx: Transaction, decided: Sequence[tuple[WorkunitView, ValidationDecision]], *, now: float
+) -> None:
+    """Apply the validator's decisions (credit is granted separately, in the same transaction)."""
+    changes: list[tuple[WorkunitView, Sequence[Effect]]] = []
+    crowned: list[tuple[object, ...]] = []
+    checks: list[tuple[object, ...]] = []
+    for view, decision in decided:
+        if _is_usual(decision):
+            crowned.append((decision.canonical_id, decision.next_check, view.workunit.id))
+            effects = [effect for effect in decision.effects if not isinstance(effect, _USUAL)]
+            changes.append((view, effects))
+        else:
+            checks.append((decision.next_check, view.workunit.id))
+            changes.append((view, decision.effects))
+    apply_effects(tx, changes, now=now)
+    tx.execute_many(_CROWN, crowned)
+    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", checks)
+    if crowned:
+        tx.wake("assimilator")
+    for view, decision in decided:
+        if not decision.newly_invalid and not decision.unusable:
+            continue
+        for result in view.results:
+            if result.id in decision.newly_invalid or result.id in decision.unusable:
+                about = [entry for entry in decision.reasons if entry.values.get("result") == result.name]
+                add_reasons(tx, result.id, about)
+    if any(decision.next_check is not None for _, decision in decided):
+        tx.wake("transitioner")
+
+
+def postpone(tx: Transaction, workunit_ids: Iterable[WorkunitId], *, until: float) -> None:
+    """Try the project's function on these again only after ``until``; counts the failure."""
+    tx.execute_many(
+        "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1 WHERE id = ?",
+        [(until, id_) for id_ in workunit_ids],
+    )
+
+
+def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, int]:
+    """How often the project's function failed on each workunit."""
+    rows = db.query_in("SELECT id, handler_failures FROM workunit WHERE id IN (??)", workunit_ids)
+    return {WorkunitId(row[0]): int(row[1]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToAssimilate:
+    """A finished workunit to be handed to the project."""
+
+    view: WorkunitView
+    label: str  #: the submitter's own name of the job
+    failures: int  #: earlier calls that failed
+
+
+def workunits_to_assimilate(
+    db: Database, *, now: float, limit: int, shards: Shards = None
+) -> list[ToAssimilate]:
+    """Workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    rows = _of_shards(
+        db,
+        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?",
+        (now,),
+        shards,
+        limit,
+    )
+    details = {row[0]: row for row in rows}
+    return [
+        ToAssimilate(view=view, label=details[view.workunit.id][1], failures=details[view.workunit.id][2])
+        for view in views(db, list(details))
+    ]
+
+
+def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
+    """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
+    fresh: list[WorkunitView] = []
+    tx.lock("workunit", [view.workunit.id for view in assimilated])
+    for view in assimilated:
+        changed = tx.execute(
+            "UPDATE workunit SET assimilate_state = 2, transition_time = ?, completed_time = ? WHERE id = ?"
+            " AND assimilate_state = 1",
+            (now, now, view.workunit.id),
+        )
+        if changed:
+            fresh.append(view)
+    by_batch: defaultdict[BatchId, list[WorkunitView]] = defaultdict(list)
+    for view in fresh:
+        if view.workunit.batch_id is not None:
+            by_batch[view.workunit.batch_id].append(view)
+    tx.lock("batch", by_batch)
+    for batch_id, members in by_batch.items():
+        _count_in_batch(tx, batch_id, members, now=now)
+    if fresh:
+        tx.wake("transitioner", "results")
+
+
+def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitView], *, now: float) -> None:
+    row = tx.one("SELECT n_success, n_error, njobs, state FROM batch WHERE id = ?", (batch_id,))
+    if row is None:
+        return
+    n_success, n_error, njobs, state = row
+    tx.execute_many(
+        "UPDATE workunit SET completed_seq = ? WHERE id = ?",
+        [(n_success + n_error + place, view.workunit.id) for place, view in enumerate(members, start=1)],
+    )
+    good = sum(1 for view in members if not view.workunit.error_mask)
+    n_success += good
+    n_error += len(members) - good
+    complete = state == BatchState.IN_PROGRESS and n_success + n_error >= njobs
+    tx.execute(
+        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? = 1 THEN 2 ELSE state END,"
+        " complete_time = CASE WHEN ? = 1 THEN ? ELSE complete_time END WHERE id = ?",
+        (n_success, n_error, int(complete), int(complete), now, batch_id),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesToDelete:
+    """Files that are not needed any more."""
+
+    workunits: tuple[tuple[WorkunitId, tuple[str, ...]], ...]  #: with the names of their input files
+    results: tuple[ResultId, ...]  #: whose outputs may go
+
+
+def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
+    """Workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
+    rows = db.query("SELECT id FROM workunit WHERE file_delete_state = 1 ORDER BY id LIMIT ?", (limit,))
+    inputs = workunits(db, [row[0] for row in rows])
+    outputs = db.query(
+        "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " LEFT JOIN batch b ON b.id = w.batch_id"
+        " WHERE r.file_delete_state = 1 AND NOT (w.canonical_result_id = r.id AND b.id IS NOT NULL AND b.state <> 4)"
+        " ORDER BY r.id LIMIT ?",
+        (limit,),
+    )
+    return FilesToDelete(
+        workunits=tuple((id_, tuple(file.name for file in wu.input_files)) for id_, wu in inputs.items()),
+        results=tuple(ResultId(row[0]) for row in outputs),
+    )
+
+
+def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
+    """Note that files are gone: one reference less on each input."""
+    done = int(FileDeleteState.DONE)
+    tx.lock("workunit", [id_ for id_, _ in gone.workunits])
+    released: Counter[str] = Counter()
+    for id_, names in gone.workunits:
+        if tx.execute(
+            "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?",
+            (done, id_, done),
+        ):
+            released.update(names)
+    files.release_references(tx, released, now=now)
+    tx.execute_many(
+        "UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results]
+    )

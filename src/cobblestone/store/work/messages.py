@@ -1,0 +1,92 @@
+"""Trickle messages in both directions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from cobblestone.domain.ids import HostId
+from cobblestone.store.engine.database import Database, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrickle:
+    """A trickle-up as it was received."""
+
+    id: int
+    host_id: HostId
+    result_name: str
+    variety: str
+    time: int
+    text: str
+    receive_time: float
+    handled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A trickle-down that its host has not been sent yet."""
+
+    id: int
+    result_name: str
+    text: str
+
+
+def store_trickle(
+    tx: Transaction, host_id: HostId, *, result_name: str, variety: str, time: int, text: str, now: float
+) -> bool:
+    """Store a trickle-up once; clients repeat what was not acknowledged.  False: it was there already."""
+    digest = hashlib.sha256(f"{variety}\n{text}".encode()).hexdigest()[:32]
+    stored = tx.execute(
+        "INSERT INTO msg_from_host (host_id, result_name, variety, time, text, digest, receive_time)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, result_name, time, digest) DO NOTHING",
+        (host_id, result_name, variety, time, text, digest, now),
+    )
+    return stored == 1
+
+
+def trickles(
+    db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False, variety: str | None = None
+) -> list[StoredTrickle]:
+    """Trickles in the order of arrival, if wanted only those of one variety."""
+    condition = " AND handled = 0" if unhandled else ""
+    parameters: list[object] = [after]
+    if variety is not None:
+        condition += " AND variety = ?"
+        parameters.append(variety)
+    rows = db.query(
+        "SELECT id, host_id, result_name, variety, time, text, receive_time, handled FROM msg_from_host"
+        f" WHERE id > ?{condition} ORDER BY id LIMIT ?",
+        [*parameters, limit],
+    )
+    return [
+        StoredTrickle(row[0], HostId(row[1]), row[2], row[3], row[4], row[5], row[6], bool(row[7]))
+        for row in rows
+    ]
+
+
+def mark_handled(tx: Transaction, trickle_id: int) -> None:
+    """Note that a trickle was dealt with."""
+    tx.execute("UPDATE msg_from_host SET handled = 1 WHERE id = ?", (trickle_id,))
+
+
+def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, text: str, now: float) -> int:
+    """Queue a message for a running job; it goes out with the host's next request."""
+    return tx.insert(
+        "INSERT INTO msg_to_host (host_id, result_name, text, create_time) VALUES (?, ?, ?, ?)",
+        (host_id, result_name, text, now),
+    )
+
+
+def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
+    """Messages that this host has not been sent."""
+    rows = db.query(
+        "SELECT id, result_name, text FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?",
+        (host_id, limit),
+    )
+    return [WaitingMessage(*row) for row in rows]
+
+
+def mark_sent(tx: Transaction, message_ids: list[int], *, now: float) -> None:
+    """Note that messages went out (the protocol has no acknowledgement for them)."""
+    tx.execute_many("UPDATE msg_to_host SET sent_time = ? WHERE id = ?", [(now, id_) for id_ in message_ids])

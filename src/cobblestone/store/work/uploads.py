@@ -1,0 +1,176 @@
+"""Output files that clients upload: small ones in the database, large ones in files."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.domain.ids import ResultId, WorkunitId
+from cobblestone.domain.states import ServerState
+from cobblestone.domain.values import value
+from cobblestone.domain.work import OutputSpec, output_file_name
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.work.files import place_of
+from cobblestone.store.work.rows import decode_outputs
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@value(kw_only=True)
+class ExpectedUpload:
+    """The result and output that an upload's name belongs to."""
+
+    result_id: ResultId
+    workunit_id: WorkunitId
+    index: int
+    spec: OutputSpec
+    server_state: ServerState
+    stored_nbytes: int | None  #: size when it is completely there already
+    stored_md5: str
+
+
+@value(kw_only=True)
+class StoredOutput:
+    """A complete output file."""
+
+    name: str
+    result_id: ResultId
+    nbytes: int  #: as uploaded (compressed, if the client compressed it)
+    md5: str
+    gzipped: bool
+    data: bytes | None  #: None: it is on disk
+    index: int
+
+
+def partial_folder(folder: Path) -> Path:
+    """Where the beginnings of large output files lie until they are complete."""
+    return folder / "partial"
+
+
+def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
+    """What an upload name stands for, or None if no result has such an output."""
+    result_name, _, index_text = name.rpartition("_")
+    if not result_name or not index_text.isdecimal() or len(index_text) > 6:
+        return None
+    row = db.one(
+        "SELECT r.id, r.workunit_id, w.output_specs, r.server_state, u.nbytes, u.md5 FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN upload u ON u.name = ? WHERE r.name = ?",
+        (name, result_name),
+    )
+    if row is None:
+        return None
+    specs = decode_outputs(row[2])
+    index = int(index_text)
+    if index >= len(specs) or output_file_name(result_name, index) != name:
+        return None
+    return ExpectedUpload(
+        result_id=ResultId(row[0]),
+        workunit_id=WorkunitId(row[1]),
+        index=index,
+        spec=specs[index],
+        server_state=ServerState(row[3]),
+        stored_nbytes=row[4],
+        stored_md5=row[5] or "",
+    )
+
+
+def record_upload(
+    tx: Transaction,
+    *,
+    name: str,
+    result_id: ResultId,
+    nbytes: int,
+    md5: str,
+    data: bytes | None,
+    gzipped: bool,
+    now: float,
+) -> None:
+    """Note a complete output file; repeating it changes nothing."""
+    tx.execute(
+        "INSERT INTO upload (name, result_id, nbytes, md5, gzipped, data, time) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET nbytes = excluded.nbytes, md5 = excluded.md5, gzipped = excluded.gzipped,"
+        " data = excluded.data, time = excluded.time",
+        (name, result_id, nbytes, md5, int(gzipped), data, now),
+    )
+
+
+def outputs_of_results(
+    db: Database, result_ids: Sequence[ResultId], *, with_data: bool = True
+) -> dict[ResultId, list[StoredOutput]]:
+    """Complete outputs of several results, in the order of their indices."""
+    data = "data" if with_data else "NULL"
+    found: dict[ResultId, list[StoredOutput]] = {id_: [] for id_ in result_ids}
+    rows = db.query_in(
+        f"SELECT name, result_id, nbytes, md5, gzipped, {data} FROM upload WHERE result_id IN (??)",
+        result_ids,
+    )
+    for name, result_id, nbytes, md5, gzipped, content in rows:
+        found[ResultId(result_id)].append(
+            StoredOutput(
+                name=name,
+                result_id=ResultId(result_id),
+                nbytes=nbytes,
+                md5=md5,
+                gzipped=bool(gzipped),
+                data=content,
+                index=int(name.rpartition("_")[2]),
+            )
+        )
+    for outputs in found.values():
+        outputs.sort(key=lambda output: output.index)
+    return found
+
+
+def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> bytes:
+    """The content of an output, unpacked if the client compressed it.
+
+    Raises:
+        StoreError: the file is missing, broken, or larger than ``max_nbytes``.
+        OSError: it cannot be read now.
+    """
+    if output.data is not None:
+        raw = output.data
+    else:
+        path = place_of(folder, output.name)
+        try:
+            if path.stat().st_size > max_nbytes:
+                raise StoreError(
+                    f"{output.name} is larger than the {max_nbytes} bytes that can be looked at."
+                )
+            raw = path.read_bytes()
+        except FileNotFoundError as error:
+            raise StoreError(f"The output file {output.name} is missing.") from error
+    return unpack(raw, max_nbytes=max_nbytes, name=output.name) if output.gzipped else raw
+
+
+def unpack(raw: bytes, *, max_nbytes: int, name: str) -> bytes:
+    """Decompress what a client compressed.
+
+    Raises:
+        StoreError: it is broken, or becomes larger than ``max_nbytes``.
+    """
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        data = unpacker.decompress(raw, max_nbytes + 1)
+    except zlib.error as error:
+        raise StoreError(f"The output file {name} is not valid gzip data: {error}.") from error
+    if len(data) > max_nbytes:
+        raise StoreError(f"The output file {name} unpacks to more than {max_nbytes} bytes.")
+    if not unpacker.eof:
+        raise StoreError(f"The output file {name} is a cut gzip file.")
+    return data
+
+
+def pack(data: bytes) -> bytes:
+    """Compress reproducibly (no time stamp)."""
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def delete_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> list[str]:
+    """Forget the outputs of results; the names of those that are files on disk."""
+    rows = tx.query_in("SELECT name FROM upload WHERE result_id IN (??) AND data IS NULL", result_ids)
+    tx.execute_many("DELETE FROM upload WHERE result_id = ?", [(result_id,) for result_id in result_ids])
+    return [row[0] for row in rows]
