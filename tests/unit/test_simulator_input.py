@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from cobblestone.cli import paper, simulate
+from cobblestone.cli import paper, simulate, simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.reading import read_scenario
@@ -272,3 +274,32 @@ def test_a_picture_has_few_parts_however_much_ran(tmp_path: Path) -> None:
     text = picture.read_text(encoding="utf-8")
     assert text.count("<path") > 300
     assert text.count('id="PolyCollection') + text.count('id="PathCollection') < 20
+
+
+def test_the_command_loads_nothing_that_a_run_does_not_need(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    code = (
+        "import sys; from cobblestone.cli import run_command; status = run_command(sys.argv[1:]);"
+        " print(*sorted(sys.modules)); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "simulate", str(path)], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    heavy = ("typer", "pydantic", "rich", "matplotlib", "cobblestone.server", "cobblestone.store")
+    heavy += ("cobblestone.policy.dispatch.choose", "cobblestone.simulator.population", "cobblestone.wire")
+    assert not loaded & set(heavy)
+    assert "cobblestone.simulator.run" in loaded
+
+
+def test_wrong_usage_ends_with_status_2_and_one_line_that_says_what_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert simulating.main(["x.toml", "--seeds", "0"]) == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith("argument --seeds: '0' is not possible; allowed: 1 to 10000")
+    )
+    assert simulating.main(["--help"]) == 0
+    assert "--explain DAY" in capsys.readouterr().out

@@ -7,14 +7,16 @@ contacts keep the connection interval and fail while the project's server is dow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.policy.client.device_work_fetch import DeviceRequest
 from cobblestone.simulator.engine import NEVER, TINY, Availability, HostRun
 from cobblestone.simulator.scenario import ProjectModel
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
+
+if TYPE_CHECKING:
+    from cobblestone.policy.client.device_work_fetch import DeviceRequest
 
 
 class Server(Protocol):

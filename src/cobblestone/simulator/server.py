@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.policy.client.device_work_fetch import DeviceRequest
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.simulator.admission_2007 import Workload2007
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task
+
+if TYPE_CHECKING:
+    from cobblestone.policy.client.device_work_fetch import DeviceRequest
 
 MAX_JOBS_PER_REPLY = 1000  #: to today's clients
 MAX_JOBS_PER_REQUEST = 5000  #: to a request of one kind of processor (the published policies know no limit)

@@ -1,0 +1,324 @@
+"""``cobblestone simulate``: run scenarios against policies.
+
+The command has a parser of its own, from the standard library: Typer with its type adapters costs more CPU time than
+a simulated day, and what a run does not need (populations, pictures, state files) is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.metrics import Metrics
+from cobblestone.simulator.recording import Timeline
+from cobblestone.simulator.run import RunResult, simulate
+from cobblestone.simulator.scenario import DAY, HostModel, Scenario
+from cobblestone.simulator.statistics import estimate
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from cobblestone.simulator.population import PopulationRun
+
+COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
+SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
+MAX_SEEDS = 10_000
+EXIT_USAGE = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    made = argparse.ArgumentParser(prog="cobblestone simulate", description=SUMMARY, allow_abbrev=False)
+    add = made.add_argument
+    add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="the scenario")
+    add("--from", dest="state", metavar="FILE", type=Path,
+        help="take host and projects from a client's client_state.xml")  # fmt: skip
+    add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
+    add("--seeds", type=_seeds, default=1, metavar="N", help="number of replicates (1)")
+    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
+    add("--json", dest="as_json", action="store_true", help="print JSON")
+    add("--picture", type=Path, metavar="FILE",
+        help="write a picture of what ran when (.svg, .png or .pdf)")  # fmt: skip
+    add("--window", default="0:7", metavar="FROM:TO", help="days shown in the picture (0:7)")
+    add("--log", type=Path, metavar="FILE", help="write a trace of every event")
+    add("--explain", type=float, metavar="DAY", help="say what runs at that time, and why")
+    add("--hosts", default="", metavar="N|FILE.csv",
+        help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
+    return made
+
+
+def _seeds(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_SEEDS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {MAX_SEEDS}")
+    return int(text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out the command; return its exit status."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
+        return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
+    try:
+        text = _answer(options)
+    except CobblestoneError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _answer(options: argparse.Namespace) -> str:
+    """Return what the options ask for, as a text."""
+    scenario = _load(options.scenario_file, options.state)
+    choices = [PolicyChoice.parse(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
+    explain, log, picture, first = options.explain, options.log, options.picture, options.first_seed
+    hosts = options.hosts or scenario.hosts
+    if hosts and (explain is not None or log is not None):
+        what = "explain" if explain is not None else "log"
+        raise ConfigError(f"--{what} looks at one host; leave it out, or leave hosts out")
+    if explain is not None:
+        return explain_at(scenario, choices[0], first, explain * DAY)
+    if hosts:
+        seeds = range(first, first + options.seeds)
+        return _population(scenario, choices, hosts, seeds, picture, as_json=options.as_json)
+    recorded: RunResult | None = None
+    if picture is not None or log is not None:
+        recorded = _record(scenario, choices[0], first, picture, _window(options.window), log)
+    results = {
+        str(c): [
+            recorded
+            if recorded is not None and (c, k) == (choices[0], 0)
+            else simulate(scenario, c, seed=first + k)
+            for k in range(options.seeds)
+        ]
+        for c in choices
+    }
+    return _json(scenario, results) if options.as_json else _text(scenario, results)
+
+
+def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
+    if scenario_file is not None and state is None:
+        from cobblestone.simulator.reading import read_scenario
+
+        return read_scenario(scenario_file)
+    if state is not None and scenario_file is None:
+        from cobblestone.simulator.state_import import scenario_from_state
+
+        return scenario_from_state(state)
+    raise ConfigError("name either a scenario file or --from client_state.xml")
+
+
+def _population(
+    scenario: Scenario,
+    choices: list[PolicyChoice],
+    hosts: str | int,
+    seeds: range,
+    picture: Path | None,
+    *,
+    as_json: bool,
+) -> str:
+    """Run many hosts with shared projects, and show what each project sees of them."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cobblestone.cli.output import error_console
+    from cobblestone.simulator.population import require_population, run_population
+    from cobblestone.simulator.population_report import as_data, as_text, draw_population
+
+    if picture is not None:
+        _check_suffix(picture)
+    tables = {seed: _hosts(hosts, seed) for seed in seeds}
+    for table in tables.values():
+        require_population(scenario, table)
+    results: dict[str, list[PopulationRun]] = {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("days"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=error_console()) as bar:
+        for choice in choices:
+            runs = results.setdefault(str(choice), [])
+            for seed in seeds:
+                line = bar.add_task(f"{choice}, seed {seed}", total=scenario.duration / DAY)
+                runs.append(
+                    run_population(
+                        scenario,
+                        tables[seed],
+                        choice,
+                        seed=seed,
+                        progress=partial(_show_days, bar, line),
+                    )
+                )
+                bar.update(line, completed=scenario.duration / DAY)
+    if picture is not None:
+        draw_population(results, picture)
+    return json.dumps(as_data(results), indent=2) if as_json else as_text(results)
+
+
+def _show_days(bar: Progress, line: TaskID, done: float, total: float) -> None:
+    bar.update(line, completed=done, total=total)
+
+
+def _hosts(hosts: str | int, seed: int) -> list[HostModel]:
+    from cobblestone.simulator.host_tables import MAX_HOSTS, draw_hosts, read_hosts
+
+    text = str(hosts)
+    try:
+        count = float(text)
+    except ValueError:
+        return read_hosts(Path(text))
+    if not 1 <= count <= MAX_HOSTS or count != int(count):
+        raise ConfigError(
+            f"hosts = {text} is not possible; allowed: 1 to {MAX_HOSTS}, or the name of a CSV file"
+        )
+    return draw_hosts(int(count), seed=seed)
+
+
+def _window(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) * DAY for part in text.split(":"))
+    except ValueError:
+        raise ConfigError(f"window = {text!r}: write FROM:TO in days, for example 0:7") from None
+    if not 0 <= low < high:
+        raise ConfigError(f"window = {text!r}: FROM must be at least 0 and less than TO")
+    return low, high
+
+
+def _names(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(sorted(p.name for p in scenario.projects))
+
+
+def _record(
+    scenario: Scenario,
+    choice: PolicyChoice,
+    seed: int,
+    picture: Path | None,
+    window: tuple[float, float],
+    log: Path | None,
+) -> RunResult:
+    if picture is not None:
+        _check_suffix(picture)
+    timeline = Timeline(start=window[0], end=window[1], names=_names(scenario))
+    if log is None:
+        result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    else:
+        with log.open("w", encoding="utf-8") as stream:
+            timeline.log = stream
+            result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    if picture is not None:
+        from cobblestone.simulator.picture import draw_timeline
+
+        draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+    return result
+
+
+def _check_suffix(picture: Path) -> None:
+    if picture.suffix not in (".svg", ".png", ".pdf"):
+        raise ConfigError(f"picture = {str(picture)!r}: the name must end in .svg, .png or .pdf")
+
+
+def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -> str:
+    """Return a text that says what runs at a time, and the client's reasons for it and for its last look at
+    work fetch.
+    """
+    if not 0 <= at <= scenario.duration:
+        raise ConfigError(
+            f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
+        )
+    timeline = Timeline(start=0.0, end=at, names=_names(scenario))
+    result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
+    off = any(start <= at < end for start, end in timeline.off)
+    running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
+    lines.append("the host is off; these jobs go on when it is back" if off else f"{len(running)} jobs run")
+    for spell in running:
+        name = result.scenario.projects[spell.project].name
+        how = "in order of deadlines" if spell.edf else "by its project's turn"
+        lines.append(f"  {name} job {spell.number}, since day {spell.start / DAY:.3f}, {how}")
+    for kind, title in (
+        ("schedule", "last scheduling decision"),
+        ("enforce", "who waited for a processor at the last change of the running jobs"),
+        ("give up", "jobs given up last"),
+        ("fetch", "last look at work fetch"),
+        ("wait", "why a contact waited last"),
+        ("rpc", "last contact"),
+    ):
+        if kind in timeline.notes:
+            when, texts = timeline.notes[kind]
+            lines.append(f"{title}, day {when / DAY:.3f}:")
+            lines += [f"  {text}" for text in texts]
+    return "\n".join(lines)
+
+
+def _summary(runs: list[RunResult]) -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for field in fields(Metrics):
+        found = estimate([getattr(run.metrics, field.name) for run in runs])
+        table[field.name] = {"mean": found.mean, "half_width": found.half_width}
+    return table
+
+
+def _json(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
+    body = {
+        "scenario": scenario.name,
+        "policies": {
+            name: {
+                "metrics": _summary(runs),
+                "runs": [
+                    {
+                        "seed": run.seed,
+                        "metrics": asdict(run.metrics),
+                        "projects": {
+                            p.name: asdict(b)
+                            for p, b in zip(run.scenario.projects, run.books.projects, strict=True)
+                        },
+                    }
+                    for run in runs
+                ],
+            }
+            for name, runs in results.items()
+        },
+    }
+    return json.dumps(body, indent=2)
+
+
+def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
+    lines = [f"{scenario.name}: {scenario.duration / DAY:g} days, {len(scenario.projects)} projects"]
+    head = f"{'policy':18s}" + "".join(f"{name:>18s}" for name in COLUMNS)
+    lines.append(head)
+    for name, runs in results.items():
+        cells = [estimate([getattr(run.metrics, column) for run in runs]) for column in COLUMNS]
+        lines.append(f"{name:18s}" + "".join(f"{_cell(c.mean, c.half_width, len(runs)):>18s}" for c in cells))
+    runs = next(iter(results.values()))
+    lines += [
+        "",
+        (
+            f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+            f"   ({next(iter(results))}, seed {runs[0].seed})"
+        ),
+    ]
+    books = runs[0].books
+    total = sum(b.used + b.late for b in books.projects) or 1.0
+    shares = sum(p.share for p in runs[0].scenario.projects)
+    for p, b in zip(runs[0].scenario.projects, books.projects, strict=True):
+        got = (b.used + b.late) / total
+        lines.append(
+            f"{p.name[:19]:20s}{p.share / shares:>10.1%}{got:>9.1%}{b.met:>9d}{b.missed:>7d}{b.errors:>8d}{b.rpcs:>7d}"
+        )
+    return "\n".join(lines)
+
+
+def _cell(mean: float, half: float, count: int) -> str:
+    digits = 3 if mean < 100 else 0
+    return f"{mean:.{digits}f} ±{half:.{digits}f}" if count > 1 else f"{mean:.{digits}f}"
