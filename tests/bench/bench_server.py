@@ -23,7 +23,8 @@ from tests.bench.project import BenchProject, make_project, report_all, run_tran
 from tests.bench.served import LoadProcess, Server, Usage, count_rows, drained, serving
 from tests.helpers.postgres_server import PostgresServer
 
-from cobblestone.server.run import calm_collector, open_project
+from cobblestone.server.run import open_project
+from cobblestone.service.serving import tune_gc
 
 SLICE_SECONDS = 15.0
 
@@ -221,7 +222,7 @@ def transitioning(bench: Bench) -> Iterator[Figure]:
     yield Figure(name="transition", rate=project.transition_rate)
     with open_project(project.root) as ctx:
         n = report_all(ctx)
-        calm_collector()  # as the server does
+        tune_gc()  # as the server does
         cpu_begin, begin = time.process_time(), time.perf_counter()
         done = run_transitioner(ctx)
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin

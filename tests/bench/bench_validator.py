@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.helpers.project_world import World
 
-from cobblestone.server.run import calm_collector
+from cobblestone.service.serving import tune_gc
 
 N_USERS = 50
 HOSTS_PER_USER = 20
@@ -142,7 +142,7 @@ def measure(*, workunits: int, system: str) -> tuple[float, float]:
                 pass
 
         asyncio.set_event_loop(world.loop)
-        calm_collector()  # as the server does
+        tune_gc()  # as the server does
         begin, cpu_begin = time.perf_counter(), time.process_time()
         world.run(run())
         took, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin

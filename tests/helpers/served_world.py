@@ -26,7 +26,7 @@ class LoopThread:
 
     def __enter__(self) -> LoopThread:
         self._world.run = self.run
-        self._world.ctx.bell.bind(self._world.loop)
+        self._world.ctx.signals.bind(self._world.loop)
         self._thread.start()
         return self
 

@@ -15,9 +15,9 @@ from cobblestone.cli.status import status_lines
 from cobblestone.sdk import models
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
-from cobblestone.server.operation.processes import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
 from cobblestone.server.run import open_project
 from cobblestone.server.web.status import ProjectStatus
+from cobblestone.service.processes import FORGET_SECONDS, SILENT_SECONDS, Heartbeat, role_warnings
 from cobblestone.wire.project_pages import DaemonState
 
 DAEMONS = frozenset({Role.TRANSITIONER, Role.VALIDATOR, Role.ASSIMILATOR, Role.FILE_DELETER})
@@ -29,8 +29,8 @@ class Divided:
     def __init__(self, world: World, other: ServerContext) -> None:
         self.world, self.other = world, other
         world.ctx.started = world.now
-        self.front = Heartbeat(world.ctx, ALL_ROLES - DAEMONS)
-        self.back = Heartbeat(other, DAEMONS)
+        self.front = Heartbeat(world.ctx, ALL_ROLES - DAEMONS, version="1.0")
+        self.back = Heartbeat(other, DAEMONS, version="1.0")
         self.beat()
 
     def beat(self, *, back: bool = True) -> None:
@@ -43,7 +43,7 @@ class Divided:
     def codes(self) -> set[str]:
         ctx = self.world.ctx
         found = role_warnings(
-            ctx.health.processes, started=ctx.started, settings=ctx.settings, now=self.world.now
+            ctx.health.processes, Role, started=ctx.started, max_silent_seconds=300.0, now=self.world.now
         )
         return {warning.code for warning in found}
 
@@ -111,7 +111,7 @@ def test_a_process_that_was_told_to_stop_is_not_taken_for_dead(divided: Divided)
 def test_a_server_in_one_process_misses_nothing(tmp_path: Path):
     world = World(tmp_path / "project")
     world.ctx.started = world.now
-    heartbeat = Heartbeat(world.ctx, ALL_ROLES)
+    heartbeat = Heartbeat(world.ctx, ALL_ROLES, version="1.0")
     for _ in range(3):
         world.now += 400
         world.run(heartbeat.step())
@@ -119,7 +119,7 @@ def test_a_server_in_one_process_misses_nothing(tmp_path: Path):
         assert (
             list(
                 role_warnings(
-                    processes, started=world.ctx.started, settings=world.ctx.settings, now=world.now
+                    processes, Role, started=world.ctx.started, max_silent_seconds=300.0, now=world.now
                 )
             )
             == []

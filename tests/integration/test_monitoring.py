@@ -14,9 +14,9 @@ from tests.helpers.project_world import World
 
 from cobblestone.ops.logging import configure_logging
 from cobblestone.ops.metrics import METRICS
-from cobblestone.server.daemons.loop import run_daemon
 from cobblestone.server.operation.alert_daemon import Watcher
 from cobblestone.service.health import DaemonBeat, DaemonHealth
+from cobblestone.service.supervision import Daemon, run_daemon
 from cobblestone.store.operation.figures import samples
 
 
@@ -100,7 +100,9 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
         raise ValueError("the validator's file is broken")
 
     async def rounds() -> None:
-        task = asyncio.create_task(run_daemon(world.ctx, "broken", fail, sweep_seconds=0.01))
+        task = asyncio.create_task(
+            run_daemon(world.ctx, Daemon(name="broken", step=fail, sweep_seconds=0.01))
+        )
         async with asyncio.timeout(10):
             await tried.wait()
         assert world.ctx.health.daemon("broken").health(world.now) is DaemonHealth.FAILING

@@ -17,7 +17,7 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.server.accounts.account_daemon import AccountKeeper
-from cobblestone.server.operation.mailer import Mailer, outbox
+from cobblestone.service.mailer import Mailer, outbox
 from cobblestone.service.one_time_password import one_time_password, time_step
 from cobblestone.store.people import mails
 
@@ -34,7 +34,7 @@ def send(visitor: Visitor, page: str, action: str, **fields: str) -> Any:
 
 def post_office(world: World) -> list[Message]:
     """Send what waits; all mails in the outbox, oldest first."""
-    while world.run(Mailer(world.ctx).step()):
+    while world.run(Mailer(world.ctx, world.ctx.settings.mail, world.ctx.folder.root).step()):
         pass
     folder = outbox(world.ctx.folder.root)
     return [email_parser.message_from_bytes(path.read_bytes()) for path in sorted(folder.glob("*.eml"))]
@@ -475,8 +475,8 @@ def test_a_mail_that_cannot_be_sent_waits_and_is_tried_again(
     world.write(lambda tx: mails.post(tx, recipient="a@b.org", subject="s", body="b", now=world.now))
     folder = outbox(world.ctx.folder.root)
     folder.write_text("a file where the folder should be")
-    assert world.run(Mailer(world.ctx).step()) == 1
-    assert world.run(Mailer(world.ctx).step()) == 0
+    assert world.run(Mailer(world.ctx, world.ctx.settings.mail, world.ctx.folder.root).step()) == 1
+    assert world.run(Mailer(world.ctx, world.ctx.settings.mail, world.ctx.folder.root).step()) == 0
     assert "exists" in world.value("SELECT error FROM mail").lower() or world.value("SELECT error FROM mail")
     folder.unlink()
     world.now += 61

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import urlsplit
 
 import structlog
@@ -21,16 +22,29 @@ from cobblestone.server.core.roles import ALL_ROLES, Role
 from cobblestone.server.credit.cross_project_scales import ScaleExport
 from cobblestone.server.files.download import DownloadHandler
 from cobblestone.server.files.uploads import UploadHandler
-from cobblestone.server.http.observer import RequestObserver
 from cobblestone.server.operation.monitoring import Monitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
 from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
 from cobblestone.server.web import web_routes
 from cobblestone.server.web.feeds import Feeds
+from cobblestone.service.http.middleware import RequestMiddleware
 
 log = structlog.get_logger(__name__)
 
 SCHEDULER_PATH = "cgi-bin/cgi"
+
+_PARTS = {
+    "cgi-bin": "upload",
+    "download": "download",
+    "api": "api",
+    "static": "static",
+    "healthz": "health",
+    "readyz": "health",
+    "metrics": "health",
+}
+_ACCOUNT_RPCS = frozenset(
+    {"get_project_config.php", "create_account.php", "lookup_account.php", "am_get_info.php", "rss_main.php"}
+)
 
 _STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, StoreError: 503}
 
@@ -54,11 +68,10 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
         middleware=[
             Middleware(
-                RequestObserver,
+                RequestMiddleware,
                 ctx=ctx,
-                scheduler_path=SCHEDULER_PATH,
-                prefix=prefix,
-                busy={path: _guarded(endpoint) for path, endpoint in busy.items()},
+                part_of=partial(_part_of, prefix=prefix),
+                busy={f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()},
             )
         ],
         exception_handlers={error: _problem(status) for error, status in _STATUS.items()},
@@ -81,6 +94,17 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         *api_routes(ctx),
         *web_routes(ctx, accounts),
     ]
+
+
+def _part_of(path: str, *, prefix: str) -> str:
+    """Return the part of the server that a path belongs to."""
+    below = path[len(prefix) + 1 :]
+    if below == SCHEDULER_PATH:
+        return "scheduler"
+    first = below.partition("/")[0]
+    if first in _ACCOUNT_RPCS:
+        return "account"
+    return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
 
 
 def _guarded(endpoint: ASGIApp) -> ASGIApp:

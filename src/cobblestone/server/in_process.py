@@ -33,8 +33,8 @@ class InProcessServer:
 
     async def start(self) -> None:
         """Call in the event loop that serves the requests."""
-        self._ctx.bell.bind(asyncio.get_running_loop())
-        await asyncio.to_thread(self._ctx.join_crew, frozenset())
+        self._ctx.signals.bind(asyncio.get_running_loop())
+        await asyncio.to_thread(self._ctx.join_processes, frozenset())
 
     def close(self) -> None:
         """Let go of the project."""

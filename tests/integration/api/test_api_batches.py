@@ -266,7 +266,7 @@ def test_a_waiting_request_is_answered_when_a_job_finishes(api: ApiClient, world
     host = world.host(world.user("u"))
     host.rpc(ask=100)
     host.rpc(reports=[host.finish(name, b"out") for name in list(host.held)])
-    world.ctx.bell.bind(world.loop)
+    world.ctx.signals.bind(world.loop)
 
     async def wait_and_finish() -> tuple[Any, bool]:
         path = f"{API}/batches/{batch['id']}/results"

@@ -239,14 +239,14 @@ async def get_results(call: Call[Nothing, ResultsQuery]) -> ResultsReply:
     while True:
         remaining = deadline - time.monotonic()
         # Listening starts before the look, so that nothing can happen unheard in between.
-        ring = asyncio.create_task(ctx.bell.wait("results", at_most=max(remaining, 0.0)))
+        news = asyncio.create_task(ctx.signals.wait("results", at_most=max(remaining, 0.0)))
         try:
             reply = await ctx.store.aread(load)
-            if reply.results or reply.finished or remaining <= 0 or ctx.bell.closed:
+            if reply.results or reply.finished or remaining <= 0 or ctx.signals.closed:
                 return reply
-            await ring
+            await news
         finally:
-            ring.cancel()
+            news.cancel()
 
 
 def _base_url(ctx: ServerContext) -> str:

@@ -13,7 +13,7 @@ from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.files.disk_space import database_bytes, free_bytes
 from cobblestone.server.operation.alerts import current_warnings
-from cobblestone.server.operation.processes import daemon_notes, daemons_of_all, is_alive
+from cobblestone.service.processes import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.figures import Endings, ProjectFigures, endings, project_figures
 from cobblestone.store.operation.overview import ProjectCounts, project_counts

@@ -30,7 +30,7 @@ SHARDED = (Role.VALIDATOR, Role.ASSIMILATOR)
 """Daemons that may run several times, each with workunits of its own."""
 SINGLE = (Role.FILE_DELETER, Role.PURGER, Role.STATISTICS)
 """Daemons of which only one acts at a time; more are a reserve."""
-CREW = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
+DIVIDED_ROLES = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
 """All that processes divide among them.  New names go to the end: running processes know them by their number."""
 
 

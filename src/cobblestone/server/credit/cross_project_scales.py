@@ -23,10 +23,10 @@ from cobblestone.policy.credit.cross_project import applied_scales
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
-from cobblestone.server.core.cached_read import Remembered
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
+from cobblestone.service.cached_read import CachedRead
 from cobblestone.store.credit import scales as stored_scales
 from cobblestone.store.credit.scales import StoredScale
 from cobblestone.store.engine.database import Database, Transaction
@@ -59,7 +59,7 @@ class ScaleExport:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._exported = Remembered(ctx, self._read)
+        self._exported = CachedRead(ctx, self._read)
 
     def routes(self) -> list[BaseRoute]:
         """Where they are."""

@@ -10,7 +10,7 @@ from cobblestone.policy.dispatch.quota import after_failure
 from cobblestone.policy.lifecycle.effects import TimeOutResult, Transition, WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.daemons.loop import SWEEP_SECONDS
+from cobblestone.service.supervision import SWEEP_SECONDS
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import lifecycle

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from cobblestone.ops.settings import Settings
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.roles import Role
 from cobblestone.server.files.disk_space import free_bytes
-from cobblestone.server.operation.processes import role_warnings
 from cobblestone.service.health import DaemonHealth, ProjectWarning
+from cobblestone.service.processes import role_warnings
 from cobblestone.store.operation.figures import Endings, ProjectFigures
 
 MIN_RESULTS_FOR_RATE = 50
@@ -32,7 +33,13 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
         *daemon_warnings(
             ctx.health.states(ctx.clock()), {n: b.last_error for n, b in ctx.health.daemons.items()}
         ),
-        *role_warnings(ctx.health.processes, started=ctx.started, settings=ctx.settings, now=ctx.clock()),
+        *role_warnings(
+            ctx.health.processes,
+            Role,
+            started=ctx.started,
+            max_silent_seconds=ctx.settings.watch.max_silent_seconds,
+            now=ctx.clock(),
+        ),
     ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.server.core.cached_read import Remembered
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.cached_read import CachedRead
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.figures import EndingRow, Endings, ProjectFigures, endings, project_figures
 
@@ -20,7 +20,7 @@ class ProjectState:
     endings: Endings  #: all together
 
 
-class StateReader(Remembered[ProjectState]):
+class StateReader(CachedRead[ProjectState]):
     """Reads the state."""
 
     def __init__(self, ctx: ServerContext) -> None:

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
 from cobblestone.server.web.site import Site, Visit, not_found
-from cobblestone.server.web.status import ProjectStatus, Remembered
+from cobblestone.server.web.status import CachedRead, ProjectStatus
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
@@ -29,7 +29,7 @@ class AppPages:
     def __init__(self, site: Site, status: ProjectStatus) -> None:
         self._site = site
         self._status = status
-        self._outcomes: OrderedDict[AppId, Remembered[dict[int, Outcomes]]] = OrderedDict()
+        self._outcomes: OrderedDict[AppId, CachedRead[dict[int, Outcomes]]] = OrderedDict()
 
     def routes(self) -> list[BaseRoute]:
         """Where they are."""
@@ -83,7 +83,7 @@ class AppPages:
     async def _outcomes_of(self, app_id: AppId) -> dict[int, Outcomes]:
         remembered = self._outcomes.get(app_id)
         if remembered is None:
-            remembered = Remembered(self._site.ctx, lambda db: page_queries.outcomes_by_version(db, app_id))
+            remembered = CachedRead(self._site.ctx, lambda db: page_queries.outcomes_by_version(db, app_id))
             self._outcomes[app_id] = remembered
             if len(self._outcomes) > MAX_REMEMBERED:
                 self._outcomes.popitem(last=False)

@@ -21,11 +21,11 @@ from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.server.operation.figures import StateReader
-from cobblestone.server.operation.processes import is_alive
 from cobblestone.server.web.error_rates import error_tables
 from cobblestone.server.web.site import PageError, Site, Visit
 from cobblestone.server.web.sparkline import drawings
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.processes import is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit, figures, interventions, page_queries

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from cobblestone.server.core.cached_read import Remembered
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.operation.processes import daemon_notes, daemons_of_all
+from cobblestone.service.cached_read import CachedRead
 from cobblestone.service.health import DaemonHealth
 from cobblestone.service.languages import N_
+from cobblestone.service.processes import daemon_notes, daemons_of_all
 from cobblestone.store.operation.page_queries import ProjectCounts, project_counts
 from cobblestone.wire.project_pages import (
     AppTasks,
@@ -47,7 +47,7 @@ class ProjectStatus:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._counts = Remembered(ctx, lambda db: project_counts(db, now=ctx.clock()))
+        self._counts = CachedRead(ctx, lambda db: project_counts(db, now=ctx.clock()))
 
     async def counts(self) -> ProjectCounts:
         """What waits, runs and was done."""

@@ -1,4 +1,4 @@
-"""How often strangers may try: to create accounts, to log in, to have mails sent.
+"""Rate limits for requests that nobody has authenticated: creating accounts, logging in, having mails sent.
 
 Each kind of attempt has buckets, by address and by account.  A bucket holds an hour's worth of attempts and fills up evenly.
 They are in memory and bounded in number: those that were not touched for longest go first, and a full bucket says nothing anyway.
@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from starlette.types import Scope
 
-from cobblestone.ops.settings import Settings
+from cobblestone.ops.settings import LimitsSection
 
 HOUR = 3600.0
 MAX_KEYS = 20_000
@@ -51,10 +51,9 @@ class Bucket:
 
 
 class RateLimits:
-    """All buckets of a project."""
+    """The buckets of a service."""
 
-    def __init__(self, settings: Settings) -> None:
-        limits = settings.limits
+    def __init__(self, limits: LimitsSection) -> None:
         self.creations = Bucket(limits.creations_per_address)
         self.failures_by_address = Bucket(limits.failures_per_address)
         self.failures_by_account = Bucket(limits.failures_per_account)

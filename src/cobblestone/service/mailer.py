@@ -1,4 +1,4 @@
-"""Sending mails: by SMTP, or into the folder ``outbox/`` of the project."""
+"""Sending mails: by SMTP, or into the folder ``outbox/`` of the service."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from cobblestone.ops.durable_files import write_private
-from cobblestone.ops.settings import Settings
-from cobblestone.server.core.context import ServerContext
+from cobblestone.ops.settings import MailSection
+from cobblestone.service.context import ServiceContext
 from cobblestone.store.people import mails
 from cobblestone.store.people.mails import Mail
 
@@ -30,8 +30,11 @@ class Mailer:
 
     name = "mailer"
 
-    def __init__(self, ctx: ServerContext) -> None:
+    def __init__(self, ctx: ServiceContext, settings: MailSection, root: Path) -> None:
+        """``root``: the folder of the service, in which ``outbox/`` lies."""
         self._ctx = ctx
+        self._settings = settings
+        self._root = root
 
     async def step(self) -> int:
         """Send the mails that are due; how many were tried."""
@@ -53,12 +56,12 @@ class Mailer:
         return len(due)
 
     def _send(self, mail: Mail) -> None:
-        message = message_of(mail, self._ctx.settings)
-        if self._ctx.settings.mail.host:
-            send(message, self._ctx.settings)
+        message = message_of(mail, self._settings, self._ctx.master_url)
+        if self._settings.host:
+            send(message, self._settings)
         else:
             # The name comes from the number: a second attempt replaces the first.
-            write_private(outbox(self._ctx.folder.root) / f"{mail.id:08d}.eml", message.as_bytes())
+            write_private(outbox(self._root) / f"{mail.id:08d}.eml", message.as_bytes())
 
 
 def outbox(root: Path) -> Path:
@@ -66,11 +69,11 @@ def outbox(root: Path) -> Path:
     return root / "outbox"
 
 
-def message_of(mail: Mail, settings: Settings) -> EmailMessage:
-    """A mail with its headers.  Raises ValueError for what no header may hold."""
-    host = urlsplit(settings.project.url).hostname or "localhost"
+def message_of(mail: Mail, settings: MailSection, master_url: str) -> EmailMessage:
+    """Return a mail with its headers; raise ValueError for what no header may hold."""
+    host = urlsplit(master_url).hostname or "localhost"
     message = EmailMessage()
-    message["From"] = settings.mail.sender or f"noreply@{host}"
+    message["From"] = settings.sender or f"noreply@{host}"
     message["To"] = mail.recipient
     message["Subject"] = mail.subject
     message["Date"] = formatdate(mail.create_time)
@@ -80,9 +83,8 @@ def message_of(mail: Mail, settings: Settings) -> EmailMessage:
     return message
 
 
-def send(message: EmailMessage, settings: Settings) -> None:
+def send(message: EmailMessage, mail: MailSection) -> None:
     """Hand a mail to the mail server."""
-    mail = settings.mail
     if mail.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
             mail.host, mail.port, timeout=mail.timeout, context=ssl.create_default_context()

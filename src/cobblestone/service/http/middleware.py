@@ -5,48 +5,39 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cobblestone.ops.logging import writes_debug_lines
-from cobblestone.server.core.context import ServerContext
+from cobblestone.service.context import ServiceContext
 
 log = structlog.get_logger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
-_PARTS = {
-    "cgi-bin": "upload",
-    "download": "download",
-    "api": "api",
-    "static": "static",
-    "healthz": "health",
-    "readyz": "health",
-    "metrics": "health",
-}
-_ACCOUNT_RPCS = frozenset(
-    {"get_project_config.php", "create_account.php", "lookup_account.php", "am_get_info.php", "rss_main.php"}
-)
 
 
-class RequestObserver:
-    """Wraps the application.  ``busy`` are endpoints that POST requests reach at once, without a search through all routes."""
+class RequestMiddleware:
+    """Wrap an application: every request gets an id, is counted and logged."""
 
     def __init__(
         self,
         app: ASGIApp,
-        ctx: ServerContext,
-        scheduler_path: str,
-        prefix: str,
+        ctx: ServiceContext,
+        part_of: Callable[[str], str],
         busy: Mapping[str, ASGIApp],
     ) -> None:
+        """Wrap ``app``.
+
+        ``part_of`` names the part of the service that a path belongs to, for the metrics: few names, whatever is asked for.
+        ``busy``: endpoints by path that POST requests reach at once, without a search through all routes.
+        """
         self._app = app
-        self._busy = {f"{prefix}/{path}": endpoint for path, endpoint in busy.items()}
+        self._busy = busy
+        self._part_of = part_of
         self._health = ctx.health
         self._metrics = ctx.metrics
-        self._scheduler = f"{prefix}/{scheduler_path}"
-        self._skip = len(prefix) + 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -75,20 +66,11 @@ class RequestObserver:
         finally:
             self._metrics.requests_in_progress -= 1
             seconds = time.perf_counter() - started
-            part = self._part(scope["path"])
+            part = self._part_of(scope["path"])
             self._metrics.request(part, status, seconds)
             if writes_debug_lines():
                 log.debug("request", part=part, path=scope["path"], status=status, seconds=round(seconds, 4))
             structlog.contextvars.unbind_contextvars("request")
-
-    def _part(self, path: str) -> str:
-        """The part of the server that a path belongs to: few names, whatever is asked for."""
-        if path == self._scheduler:
-            return "scheduler"
-        first = path[self._skip :].partition("/")[0]
-        if first in _ACCOUNT_RPCS:
-            return "account"
-        return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
 
 
 def _request_id(scope: Scope) -> bytes:

@@ -1,7 +1,7 @@
 """The end of a server without a failed request: it finishes what it has begun, and hands its socket on.
 
 When it stops or restarts, nothing new is accepted (connections wait in the listening socket, if somebody holds it), every
-answer closes its connection, and requests that run have ``server.drain_seconds`` to finish.
+answer closes its connection, and requests that run have some seconds to finish.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import structlog
 import uvicorn
 
-from cobblestone.server.core.context import ServerContext
+from cobblestone.service.context import ServiceContext
 
 log = structlog.get_logger(__name__)
 
@@ -27,9 +27,14 @@ CHECK_SECONDS = 60.0
 class DrainingServer(uvicorn.Server):
     """uvicorn that ends in our way: its own way with signals would end the process before daemons and database are closed."""
 
-    def __init__(self, config: uvicorn.Config, ctx: ServerContext) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ctx: ServiceContext, *, drain_seconds: float, check: Sequence[str]
+    ) -> None:
+        """``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over."""
         super().__init__(config)
         self._ctx = ctx
+        self._drain_seconds = drain_seconds
+        self._check = check
         self._ending: asyncio.Task[None] | None = None
         self.restart = False  #: begin again after the end
 
@@ -59,7 +64,7 @@ class DrainingServer(uvicorn.Server):
             self._ending = asyncio.create_task(self._try_restart())
 
     async def _try_restart(self) -> None:
-        problem = await _check_start(str(self._ctx.folder.root))
+        problem = await _check_start(self._check)
         if problem:
             log.error("restart_refused", problem=problem)
             self._ending = None
@@ -69,7 +74,7 @@ class DrainingServer(uvicorn.Server):
             await self._drain()
 
     async def _drain(self) -> None:
-        self._ctx.bell.close()  # whoever waits for news gets what there is
+        self._ctx.signals.close()  # requests that wait for news answer with what there is
         for server in self.servers:
             server.close()
         loop = asyncio.get_running_loop()
@@ -77,16 +82,16 @@ class DrainingServer(uvicorn.Server):
         while self.server_state.connections and not self.force_exit:
             seconds = loop.time() - began
             busy = self._ctx.metrics.requests_in_progress
-            if seconds >= self._ctx.settings.server.drain_seconds or (not busy and seconds >= IDLE_SECONDS):
+            if seconds >= self._drain_seconds or (not busy and seconds >= IDLE_SECONDS):
                 break
             await asyncio.sleep(0.02)
         self.should_exit = True
 
 
-async def _check_start(folder: str) -> str:
-    """Why a new process could not run this project; empty: it could."""
+async def _check_start(check: Sequence[str]) -> str:
+    """Return why a new process could not run this service; empty: it could."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cobblestone", "run", "--check", folder),
+        *(sys.executable, "-m", "cobblestone", *check),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )

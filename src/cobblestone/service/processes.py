@@ -1,16 +1,13 @@
-"""Each process of the server tells the others that it is there, and knows what they tell."""
+"""Each process of a service tells the others that it is there, and knows what they tell."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from cobblestone import __version__
-from cobblestone.ops.settings import Settings
-from cobblestone.server.core.context import ServerContext
-from cobblestone.server.core.roles import Role
+from cobblestone.service.context import ServiceContext
 from cobblestone.service.health import DaemonHealth, ProjectWarning
 from cobblestone.store.operation.processes import DaemonNote, ServerProcess, note_process, server_processes
 
@@ -23,9 +20,10 @@ FORGET_SECONDS = 86400.0
 class Heartbeat:
     """Notes this process."""
 
-    def __init__(self, ctx: ServerContext, roles: frozenset[Role]) -> None:
+    def __init__(self, ctx: ServiceContext, roles: Iterable[str], *, version: str) -> None:
         self._ctx = ctx
         self._roles = tuple(sorted(roles))
+        self._version = version
         self._host = socket.gethostname()
         self._started = ctx.clock()
         self._key = secrets.token_hex(8)
@@ -47,7 +45,7 @@ class Heartbeat:
             host=self._host,
             pid=os.getpid(),
             roles=self._roles,
-            version=__version__,
+            version=self._version,
             started=self._started,
             beat_time=now,
             ended=ended,
@@ -56,7 +54,7 @@ class Heartbeat:
         await ctx.store.awrite(lambda tx: note_process(tx, process, forget_before=now - FORGET_SECONDS))
 
 
-def daemon_notes(ctx: ServerContext, now: float) -> tuple[DaemonNote, ...]:
+def daemon_notes(ctx: ServiceContext, now: float) -> tuple[DaemonNote, ...]:
     """How the daemons of this process are."""
     return tuple(
         DaemonNote(name, beat.health(now).value, beat.last_beat, beat.last_error)
@@ -88,17 +86,22 @@ def _rank(note: DaemonNote, order: Sequence[str]) -> int:
 
 
 def role_warnings(
-    processes: Sequence[ServerProcess], *, started: float, settings: Settings, now: float
+    processes: Sequence[ServerProcess],
+    roles: Iterable[str],
+    *,
+    started: float,
+    max_silent_seconds: float,
+    now: float,
 ) -> Iterator[ProjectWarning]:
     """Roles that no process has had for too long; ``started``: since when somebody looks."""
     if not processes or not started:
         return
-    for role in Role:
+    for role in roles:
         with_role = [process for process in processes if role in process.roles]
         if any(is_alive(process, now) for process in with_role):
             continue
         seen = max([process.beat_time for process in with_role] + [started])
-        if now - seen > settings.watch.max_silent_seconds:
+        if now - seen > max_silent_seconds:
             yield ProjectWarning(
                 code=f"no_{role}",
                 text=f"No process with the role {role} has been heard of for {(now - seen) / 60:.0f} minutes.",

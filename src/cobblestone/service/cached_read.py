@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from cobblestone.server.core.context import ServerContext
+from cobblestone.service.context import ServiceContext
 from cobblestone.store.engine.database import Database
 
 T = TypeVar("T")
@@ -16,10 +16,10 @@ MAX_SHARE = 0.01
 """Reading again and again takes at most this share of the time, however large the project is."""
 
 
-class Remembered(Generic[T]):
-    """The answer of a costly read, used again for a while."""
+class CachedRead(Generic[T]):
+    """A costly read whose answer is used again for a while."""
 
-    def __init__(self, ctx: ServerContext, read: Callable[[Database], T]) -> None:
+    def __init__(self, ctx: ServiceContext, read: Callable[[Database], T]) -> None:
         self._ctx = ctx
         self._read = read
         self._lock = asyncio.Lock()
@@ -27,7 +27,7 @@ class Remembered(Generic[T]):
         self._good_until = 0.0
 
     async def get(self) -> T:
-        """The answer, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
+        """Return the answer, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
         async with self._lock:
             started = self._ctx.clock()
             if self._answer is None or started >= self._good_until:

@@ -1,0 +1,128 @@
+"""Serving an application over HTTP from the first request to the last, and handing the socket on at a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
+from cobblestone.ops.settings import ServerSection
+from cobblestone.service.context import ServiceContext
+from cobblestone.service.http.connections import close_silent_connections, connection_class
+from cobblestone.service.http.drain import DrainingServer
+
+C = TypeVar("C", bound=ServiceContext)
+
+
+def run_service(
+    opened: AbstractContextManager[C],
+    address: Callable[[C], tuple[str, int]],
+    serve: Callable[[C, socket.socket], Coroutine[None, None, bool]],
+) -> None:
+    """Open a service, serve it until it is told to stop, and replace the process where it shall begin anew.
+
+    ``address`` gives host and port; a socket that a service manager or the process before this one holds is taken instead.
+    ``serve`` returns whether to begin anew.
+
+    Raises:
+        ConfigError: the address is in use or not ours.
+    """
+    inherited = inherited_listener()
+    with opened as ctx:
+        host, port = address(ctx)
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(inherited or bind_socket(host, port))
+            # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
+            held = stack.enter_context(listener.dup())
+            runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+            again = runner.run(serve(ctx, listener))
+            if again:
+                stack.pop_all()
+    if again:
+        replace_process(held)
+
+
+async def serve_http(
+    ctx: ServiceContext,
+    app: ASGIApp,
+    listener: socket.socket,
+    settings: ServerSection,
+    *,
+    check: Sequence[str],
+    started: Callable[[], None],
+) -> bool:
+    """Answer requests until a signal ends it; return whether to begin anew.
+
+    ``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over.  ``started`` is called
+    as soon as requests are answered.
+    """
+    server = DrainingServer(
+        uvicorn.Config(
+            app,
+            http=connection_class(settings.max_connections),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+            lifespan="off",
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
+        ),
+        ctx,
+        drain_seconds=settings.drain_seconds,
+        check=check,
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    guard = asyncio.create_task(close_silent_connections(server, settings.idle_seconds))
+    while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
+        await asyncio.sleep(0.01)
+    server.listen_to_signals()
+    started()
+    notify("READY=1")
+    try:
+        await serving
+    finally:
+        guard.cancel()
+        notify("RELOADING=1" if server.restart else "STOPPING=1")
+    return server.restart
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        ConfigError: the address is in use or not ours; the text says what to do.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Stop the program that uses it, or change [server] port"
+            " (and project.url) in the settings."
+        ) from error
+    return listener
+
+
+def tune_gc() -> None:
+    """Let the garbage collector look at what was made since the start only, and less often.
+
+    Requests and batches make many small values that die by themselves; searching them for cycles over and over costs a
+    sixth of the validator's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
