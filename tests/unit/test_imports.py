@@ -26,7 +26,12 @@ OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}
 #: Modules that their package imports only when they are asked for.
 OPTIONAL_MODULES = {
     f"cobblestone.store.{name}"
-    for name in ("postgres", "postgres_connection", "postgres_crew", "postgres_dump")
+    for name in (
+        "engine.postgres",
+        "engine.postgres_connection",
+        "engine.postgres_process_group",
+        "schema.postgres_dump",
+    )
 }
 
 #: Runs in a fresh interpreter, as if no extra were installed, and imports everything else.

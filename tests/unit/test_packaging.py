@@ -88,4 +88,4 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     tracked = {name.removeprefix("src/") for name in listing if (ROOT / name).exists()}
     missing = {name for name in tracked - packed if not name.endswith("/ruff.toml")}
     assert missing == set()
-    assert "cobblestone/store/migrations/script.py.mako" in packed
+    assert "cobblestone/store/schema/migrations/script.py.mako" in packed
