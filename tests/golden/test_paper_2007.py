@@ -17,8 +17,8 @@ from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.paper.cells import Cell, other_mode
+from cobblestone.simulator.paper.client_2007 import PollingClient
 from cobblestone.simulator.paper.golden import Golden, golden
-from cobblestone.simulator.polling import PollingClient
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY, Compatibility, Scenario
 

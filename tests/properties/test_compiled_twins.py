@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin import ProjectQueue
 from cobblestone.simulator import presets
-from cobblestone.simulator.admission_2007 import sorted_2007
 from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.fluid import PURE
+from cobblestone.simulator.paper.admission_2007 import sorted_2007
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY, Compatibility
 

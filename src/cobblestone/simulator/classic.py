@@ -25,6 +25,7 @@ from cobblestone.simulator.engine import NEVER, TINY, HostRun
 from cobblestone.simulator.fluid import PURE
 from cobblestone.simulator.narration import note_who_waits, why_it_runs, with_names
 from cobblestone.simulator.network import Network
+from cobblestone.simulator.paper.preemption_2007 import Heap2007
 from cobblestone.simulator.task import Task
 
 _by_arrival, _by_start = attrgetter("serial"), attrgetter("start_order")
@@ -297,7 +298,7 @@ class ClassicClient:
             slice_seconds=self.slice,
             misses=self.misses,
             last_checkpoint=self._checkpoints(running),
-            inverted_preemption=self.faults.inverted_preemption,
+            line_up=Heap2007 if self.faults.inverted_preemption else None,
         )
         if host.recorder is not None:
             note_who_waits(host.recorder, self.wanted, change.start, self.network.names, host.now)

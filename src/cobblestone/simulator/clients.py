@@ -29,7 +29,7 @@ def make_client(
 
         kind = OwnClient
     elif host.scenario.compatibility.every_poll:
-        from cobblestone.simulator.polling import PollingClient
+        from cobblestone.simulator.paper.client_2007 import PollingClient
 
         kind = PollingClient
     client = kind(host, network, policy, rng)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
-from cobblestone.simulator.admission_2007 import Workload2007
+from cobblestone.simulator.paper.admission_2007 import Workload2007
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, pick_weighted
 from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task

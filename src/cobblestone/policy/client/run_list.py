@@ -6,7 +6,7 @@ Source: Kondo et al. 2007, 2.1 and 2.2; BOINC's ``cpu_sched`` of 2007 (``schedul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -34,6 +34,44 @@ class SchedulableJob(Protocol):
 
 
 JobT = TypeVar("JobT", bound=SchedulableJob)
+
+
+class Victims(Protocol[JobT]):
+    """Running tasks in the order in which they give way."""
+
+    def __len__(self) -> int: ...
+    def top(self) -> JobT: ...  #: the next to give way
+    def pop(self) -> JobT: ...  #: take it out
+    def keep(self, job: JobT) -> None: ...  #: it goes on running
+
+
+class ByPreemptability(Generic[JobT]):
+    """Tasks of projects without misses give way first, then the longer on the processor, then the later deadline."""
+
+    def __init__(self, running: Sequence[JobT], now: float, misses: Sequence[int]) -> None:
+        self._left = list(running)
+        self._now = now
+        self._misses = misses
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def top(self) -> JobT:
+        """Return the next to give way."""
+        return self._left[0] if len(self._left) == 1 else max(self._left, key=self._key)
+
+    def pop(self) -> JobT:
+        """Take it out."""
+        top = self.top()
+        self._left.remove(top)
+        return top
+
+    def keep(self, job: JobT) -> None:
+        """A wanted task is never among them."""
+
+    def _key(self, job: SchedulableJob) -> tuple[bool, float, float]:
+        calm = not self._misses[job.project]
+        return (calm, self._now - job.run_start if calm else 0.0, job.report_deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +195,23 @@ def enforce_run_list(
     slice_seconds: float,
     misses: Sequence[int],
     last_checkpoint: Sequence[float] | None = None,
-    inverted_preemption: bool = False,
+    line_up: Callable[[Sequence[JobT], float, Sequence[int]], Victims[JobT]] | None = None,
 ) -> Enforcement[JobT]:
     """Decide who starts and who is preempted.
 
     A wanted job takes a free processor, or the place of the most preemptable task if its own project is in
     deadline trouble or that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT``
     seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
-    ``inverted_preemption`` is the order that the 2007 heap really had, in which a wanted task that is
-    further down the list may have to give way too.
+    ``line_up`` may put another order of preemption in place of :class:`ByPreemptability`; it gets all running tasks, the
+    time and the misses, which fall as tasks are preempted for a project.
     """
     left = list(misses)
     wanted_ids = {id(job) for job in wanted}
-    victims = [job for job in running if inverted_preemption or id(job) not in wanted_ids]
+    victims: Victims[JobT] = (
+        ByPreemptability([job for job in running if id(job) not in wanted_ids], now, left)
+        if line_up is None
+        else line_up(running, now, left)
+    )
     checkpoint = (
         {id(job): last_checkpoint[i] for i, job in enumerate(running)}
         if last_checkpoint is not None
@@ -181,11 +223,10 @@ def enforce_run_list(
     look_again: float | None = None
     for job in wanted:
         if job.running and job not in preempt:
-            if job in victims:
-                victims.remove(job)
+            victims.keep(job)
             continue
-        if used >= ncpus and victims:
-            victim = _most_preemptable(victims, now, left, inverted_preemption)
+        if used >= ncpus and len(victims):
+            victim = victims.top()
             fresh = checkpoint is None or now - checkpoint[id(victim)] < RECENT_CHECKPOINT
             slice_end = victim.run_start + slice_seconds
             if not left[job.project] and not (now >= slice_end and fresh):
@@ -194,8 +235,7 @@ def enforce_run_list(
                 continue
             if left[job.project]:
                 left[job.project] -= 1
-            victims.remove(victim)
-            preempt.append(victim)
+            preempt.append(victims.pop())
             used -= 1
         if job.running:
             preempt.remove(job)
@@ -203,25 +243,3 @@ def enforce_run_list(
             start.append(job)
         used += 1
     return Enforcement(start, preempt, look_again, left)
-
-
-def _most_preemptable(victims: Sequence[JobT], now: float, misses: Sequence[int], inverted: bool) -> JobT:
-    if len(victims) == 1:
-        return victims[0]
-    best = victims[0]
-    for job in victims[1:]:
-        if _preemptability(job, now, misses, inverted) > _preemptability(best, now, misses, inverted):
-            best = job
-    return best
-
-
-def _preemptability(
-    job: SchedulableJob, now: float, misses: Sequence[int], inverted: bool
-) -> tuple[float, float, float]:
-    """Sort key: tasks of projects without misses, then longer time on the processor, then the later
-    deadline.
-    """
-    sign = -1.0 if inverted else 1.0
-    if misses[job.project]:
-        return (0.0 * sign, 0.0, sign * job.report_deadline)
-    return (1.0 * sign, sign * (now - job.run_start), sign * job.report_deadline)

@@ -83,7 +83,7 @@ def fetch_by_queue(
     """WF1: keep a queue per project in proportion to its share; deadlines play no part.
 
     ``shortfalls`` are those of the last round-robin simulation; together with the debt they decide whom to
-    ask first.
+    ask first.  A project with a share always has a job, also where the buffer is so small that its target is nothing.
     """
     total_share = sum(p.share for p in projects)
     best: int | None = None
@@ -94,6 +94,8 @@ def fetch_by_queue(
         fair = p.share / total_share if total_share > 0 else 1.0
         target = prefs.ncpus * (prefs.buffer_min + prefs.buffer_additional) * fair
         need = target - p.queued_seconds
+        if need <= 0.0 and not p.queued and p.share > 0.0:
+            need = 1.0
         if explain:
             reasons.append(
                 _reason(

@@ -10,15 +10,22 @@ poll is foreseen.  The result is the same, to the last random number, as polling
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cobblestone.policy.client import work_fetch
+from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.simulator.accounts import BookState, PolledAccounts
 from cobblestone.simulator.classic import ClassicClient
-from cobblestone.simulator.engine import NEVER
+from cobblestone.simulator.engine import NEVER, HostRun
+from cobblestone.simulator.network import Network
 from cobblestone.simulator.task import Task
+
+#: Seconds for which it took a minimum buffer of nothing (0.00001 day).
+MIN_BUFFER = 0.864
 
 
 class PollingClient(ClassicClient):
@@ -31,6 +38,10 @@ class PollingClient(ClassicClient):
     _coming: Iterator[BookState]
     _waiting: bool
     _enforced_with: list[int]  #: misses as the run list was last enforced with
+
+    def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
+        super().__init__(host, network, choice, rng)
+        self.prefs = replace(self.prefs, buffer_min=max(MIN_BUFFER, self.prefs.buffer_min))
 
     def _enforce(self) -> bool:
         self._enforced_with = self.misses
