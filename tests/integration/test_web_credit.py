@@ -13,7 +13,7 @@ from tests.helpers.visitors import Visitor, text_of
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.server.web.wording import credit
+from cobblestone.service.pages.wording import credit
 from cobblestone.store.credit import credit_history
 from cobblestone.store.people import users
 

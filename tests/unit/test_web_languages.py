@@ -10,8 +10,8 @@ from tools import messages
 
 from cobblestone.domain.reasons import reason
 from cobblestone.policy.dispatch.explain import Code, explain
-from cobblestone.server.web import wording
 from cobblestone.service import languages
+from cobblestone.service.pages import wording
 
 PLACEHOLDER = re.compile(r"%\(\w+\)0?\d*[a-z]|%%|\{\w*\}")
 
@@ -78,22 +78,28 @@ def test_the_language_of_a_header_is_known_only_if_it_is_named() -> None:
 
 def test_a_reason_is_said_in_the_language_with_its_values() -> None:
     little = explain(Code.DISK, need_gb=1234.5, have_gb=2)
-    with languages.speaking("fr"):
-        assert languages.said(little).startswith("Les tâches demandent 1\u202f234,5 Go de disque")
-        assert languages.said_again(little.as_json()) == languages.said(little)
-        assert languages.said(explain(Code.NO_PYTHON, app="{Ann} 100 %")).startswith("{Ann} 100 % demande")
+    with languages.use_language("fr"):
+        assert languages.translate_reason(little).startswith("Les tâches demandent 1\u202f234,5 Go de disque")
+        assert languages.translate_stored(little.as_json()) == languages.translate_reason(little)
+        assert languages.translate_reason(explain(Code.NO_PYTHON, app="{Ann} 100 %")).startswith(
+            "{Ann} 100 % demande"
+        )
         own = reason("of_a_function", "It weighs {weight} kg.", weight=1.5)
-        assert languages.said(own) == languages.said_again(own.as_json()) == "It weighs 1.5 kg."
-    assert languages.said(little) == little.text()
-    assert languages.said_again({"code": "old", "text": "As it was.", "values": {}}) == "As it was."
+        assert (
+            languages.translate_reason(own)
+            == languages.translate_stored(own.as_json())
+            == "It weighs 1.5 kg."
+        )
+    assert languages.translate_reason(little) == little.text()
+    assert languages.translate_stored({"code": "old", "text": "As it was.", "values": {}}) == "As it was."
 
 
 def test_numbers_and_dates_follow_the_language() -> None:
     time = 1_800_000_000.0
-    with languages.speaking("fr"):
+    with languages.use_language("fr"):
         assert wording.number(1234567.891, 2) == "1\u202f234\u202f567,89"
         assert wording.day(time) == "15 janv. 2027"
-    with languages.speaking("sk"):
+    with languages.use_language("sk"):
         assert wording.number(1234567.891, 2) == "1\u00a0234\u00a0567,89"
     assert wording.number(1234567.891, 2) == "1,234,567.89"
 

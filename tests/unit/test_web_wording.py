@@ -10,6 +10,7 @@ from cobblestone.domain.ids import AppId, ResultId, WorkunitId
 from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result, Workunit
 from cobblestone.server.web import wording
+from cobblestone.service.pages import wording as shared
 
 NOW = 1_800_000_000.0
 
@@ -32,7 +33,7 @@ NOW = 1_800_000_000.0
     ],
 )
 def test_a_duration_shows_its_two_largest_units(seconds: float, text: str) -> None:
-    assert wording.duration(seconds) == text
+    assert shared.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -48,13 +49,13 @@ def test_a_duration_shows_its_two_largest_units(seconds: float, text: str) -> No
     ],
 )
 def test_a_moment_is_told_from_now(time: float, text: str) -> None:
-    assert wording.ago(time, NOW) == text
+    assert shared.ago(time, NOW) == text
 
 
 @pytest.mark.parametrize("time", [-1e300, 1e300, math.nan, math.inf])
 def test_no_time_is_too_strange_to_be_shown(time: float) -> None:
-    assert wording.moment(time).endswith("UTC")
-    assert wording.iso(time).endswith("Z")
+    assert shared.moment(time).endswith("UTC")
+    assert shared.iso(time).endswith("Z")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_no_time_is_too_strange_to_be_shown(time: float) -> None:
     ],
 )
 def test_long_decimals_in_reasons_are_cut(text: str, tidy: str) -> None:
-    assert wording.tidy_numbers(text) == tidy
+    assert shared.tidy_numbers(text) == tidy
 
 
 @pytest.mark.parametrize(
@@ -116,12 +117,12 @@ def test_every_error_of_a_workunit_has_words(flag: WorkunitError) -> None:
 
 
 def test_versions_are_written_as_volunteers_know_them() -> None:
-    assert wording.version_number(705) == "7.05"
-    assert wording.client_version(72005) == "7.20.5"
+    assert shared.version_number(705) == "7.05"
+    assert shared.client_version(72005) == "7.20.5"
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0 bytes"), (999, "999 bytes"), (16e9, "16.0 GB"), (2e15, "2,000.0 TB")]
 )
 def test_sizes_have_units(value: float, text: str) -> None:
-    assert wording.nbytes(value) == text
+    assert shared.nbytes(value) == text

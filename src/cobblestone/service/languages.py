@@ -1,8 +1,8 @@
 """The languages of pages, mails and messages to clients: which one somebody reads, and every text in it.
 
 Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the dispatch policy
-stand there, and `said` translates them for whoever reads them.  A catalogue (``locales/fr.po``) has all of them in another
-language; ``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for the first time, so
+stand there, and `translate_reason` translates them.  A catalogue (``locales/fr.po``) has all of them in another language;
+``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for the first time, so
 nothing needs to be compiled.
 
 The language belongs to the request that is answered, so that filters and macros need not hand it on.
@@ -66,7 +66,7 @@ def current() -> Language:
 
 
 @contextmanager
-def speaking(code: str) -> Generator[None, None, None]:
+def use_language(code: str) -> Generator[None, None, None]:
     """Write in a language while the block runs."""
     before = _current.set(code)
     try:
@@ -90,7 +90,7 @@ def N_(message: str) -> str:  # noqa: N802  # the customary name, which extracto
     return message
 
 
-def said(reason: Reason) -> str:
+def translate_reason(reason: Reason) -> str:
     """A reason in the current language; one whose sentence no catalogue has, in English."""
     language_ = current()
     sentence = language_.texts.gettext(reason.sentence)
@@ -99,11 +99,11 @@ def said(reason: Reason) -> str:
     return sentence.format_map({name: _written(value, language_) for name, value in reason.values.items()})
 
 
-def said_again(stored: Mapping[str, Any]) -> str:  # as it lies in the database
+def translate_stored(stored: Mapping[str, Any]) -> str:  # as it lies in the database
     """A reason that was stored (`Reason.as_json`), in the current language."""
     if "sentence" not in stored:
         return str(stored["text"])
-    return said(Reason(stored["code"], stored["sentence"], stored["values"]))
+    return translate_reason(Reason(stored["code"], stored["sentence"], stored["values"]))
 
 
 def _written(value: Value, language_: Language) -> str:

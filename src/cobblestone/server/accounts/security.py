@@ -19,7 +19,7 @@ from cobblestone.domain.people import User
 from cobblestone.server.accounts.service import Accounts, refuse_after
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import limit_key
-from cobblestone.service.languages import chosen, ngettext, speaking
+from cobblestone.service.languages import chosen, ngettext, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.one_time_password import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.store.engine.database import Transaction
@@ -322,7 +322,7 @@ class AccountSecurity:
     def _tell(
         self, tx: Transaction, user: User, kind: str, *, recipient: str = "", url: str = "", days: float = 0
     ) -> None:
-        with speaking(chosen(user.language)):
+        with use_language(chosen(user.language)):
             subject, text = _mail(kind, url=url, days=days)
             project = self._ctx.settings.project
             body = (

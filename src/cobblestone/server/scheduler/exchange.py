@@ -32,7 +32,7 @@ from cobblestone.server.scheduler.report_details import counted_fpops, counted_i
 from cobblestone.server.scheduler.request_facts import describe_host
 from cobblestone.server.scheduler.send_work import WorkSender
 from cobblestone.server.scheduler.work_request import project_preferences, with_capacity, work_request
-from cobblestone.service.languages import best_of, chosen, said, speaking
+from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, users
@@ -92,7 +92,7 @@ class Exchange:
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
         found = users.user_by_authenticator(self.tx, self.message.authenticator)
-        with speaking(chosen(best_of(accepted_languages), found[0].language if found else "")):
+        with use_language(chosen(best_of(accepted_languages), found[0].language if found else "")):
             return self._run(found, address)
 
     def _run(self, found: tuple[User, bool] | None, address: str) -> SchedulerReply:
@@ -360,7 +360,7 @@ class Exchange:
 
     def _may_send(self, exchange: KeyExchange) -> bool:
         if exchange.reason is not None:
-            self._say(said(exchange.reason), notice=True)
+            self._say(translate_reason(exchange.reason), notice=True)
         return exchange.may_send_work
 
     def _resend(self, request: WorkRequest, in_progress: Sequence[JobInProgress]) -> bool:
@@ -394,7 +394,7 @@ class Exchange:
         for item in decision.expired:
             self._say(
                 _("Didn't resend lost task %(name)s: %(reason)s")
-                % {"name": item.result_name, "reason": said(item.reason)}
+                % {"name": item.result_name, "reason": translate_reason(item.reason)}
             )
         self._add_jobs(decision.resent)
         return bool(decision.resent)
@@ -407,7 +407,7 @@ class Exchange:
         tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
             for problem in problems:
-                self._say(said(problem), notice=True)
+                self._say(translate_reason(problem), notice=True)
         elif self.message.wants_work:
             self._explain(decision.refusals)
             self.reply.request_delay = decision.request_delay
@@ -415,7 +415,7 @@ class Exchange:
     def _explain(self, refusals: Sequence[Reason]) -> None:
         self._say(_("No tasks sent"))
         for entry in refusal_messages(refusals):
-            self._say(said(entry.reason), notice=entry.priority == "notice")
+            self._say(translate_reason(entry.reason), notice=entry.priority == "notice")
 
     def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
         if assignments:

@@ -8,7 +8,7 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.languages import chosen, said, speaking
+from cobblestone.service.languages import chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import mails
@@ -23,7 +23,7 @@ def tell_owner(
     """Write to a computer's owner what is wrong with it, unless that was done lately or is not wanted."""
     if not problems or not user.send_email:
         return
-    with speaking(chosen(user.language)):
+    with use_language(chosen(user.language)):
         subject, body = _mail(ctx, user, host, problems)
     if not mails.written_since(tx, recipient=user.email_addr, subject=subject, since=now - QUIET_SECONDS):
         mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
@@ -35,7 +35,7 @@ def _mail(ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason]
     subject = _("your computer %(id)d fails") % {"id": host.id}
     paragraphs = [
         _("Hello %(name)s,") % {"name": user.name},
-        *(said(problem) for problem in problems),
+        *(translate_reason(problem) for problem in problems),
         _("The computer and its tasks: %(page)s")
         % {"page": ctx.url(f"show_host_detail.php?hostid={host.id}")},
         _("If you do not want such mails, say so here: %(page)s") % {"page": ctx.url("account.php")},

@@ -44,6 +44,6 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *CreditPages(site).routes(),
         *OperatorPages(site, security).routes(),
         *NewsDesk(site).routes(),
-        Route("/static/{name}", site.static_file),
+        site.static_route(),
         Route("/{path:path}", site.nothing_here),
     ]

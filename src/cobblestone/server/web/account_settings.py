@@ -18,9 +18,10 @@ from cobblestone.server.web.fields import (
     too_many,
     wrong_password,
 )
-from cobblestone.server.web.site import PageError, Site, Visit
+from cobblestone.server.web.site import Site, Visit
 from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError
 from cobblestone.store.people import account_changes, tokens
 from cobblestone.store.people.tokens import ApiToken, Scope
 

@@ -15,8 +15,9 @@ from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts, TooManyAttempts
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
-from cobblestone.server.web.site import PageError, Site, Visit, own_page
+from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries

@@ -10,9 +10,10 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
-from cobblestone.server.web.site import Site, Visit, not_found
+from cobblestone.server.web.site import Site, Visit
 from cobblestone.server.web.status import CachedRead, ProjectStatus
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database

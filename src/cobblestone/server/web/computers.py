@@ -14,10 +14,11 @@ from cobblestone.domain.people import User
 from cobblestone.server.operation.explain import HostExplanation, explain_host
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.preferences import VENUE_NAMES
-from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
+from cobblestone.server.web.site import Site, Visit, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner, credit_by_app
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database

@@ -12,9 +12,10 @@ from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.server.web.credit_history import MAX_DAYS, write_csv
 from cobblestone.server.web.credit_plot import DAYS_SHOWN
-from cobblestone.server.web.site import PageError, Site, Visit, not_found, private
+from cobblestone.server.web.site import Site, Visit, private
 from cobblestone.server.web.visibility import sees_computer
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.credit.history import CreditDay
-from cobblestone.server.web.wording import day
+from cobblestone.service.pages.wording import day
 
 DAYS_SHOWN = 30
 DAYS_NEEDED = DAYS_SHOWN + 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from cobblestone.server.accounts.service import TooManyAttempts
-from cobblestone.server.web import wording
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.languages import ngettext
+from cobblestone.service.pages import wording
 from cobblestone.wire.account import MAX_USER_NAME, legal_email_addr, user_name_problem
 
 MAX_PASSWORD = 200

@@ -22,9 +22,10 @@ from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.server.operation.figures import StateReader
 from cobblestone.server.web.error_rates import error_tables
-from cobblestone.server.web.site import PageError, Site, Visit
+from cobblestone.server.web.site import Site, Visit
 from cobblestone.server.web.sparkline import drawings
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError
 from cobblestone.service.processes import is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction

@@ -10,8 +10,9 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.server.operation import interventions
 from cobblestone.server.web.operator import actor_of, for_operators
-from cobblestone.server.web.site import PageError, Site, Visit, not_found
+from cobblestone.server.web.site import Site, Visit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.people import users

@@ -10,11 +10,13 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
-from cobblestone.server.web.site import SECURITY_HEADERS, PageError, Site, Visit, not_found, own_page
+from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
 from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.headers import SECURITY_HEADERS
+from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database

@@ -11,9 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.ids import HostId
-from cobblestone.server.web.site import Site, Visit, not_found
+from cobblestone.server.web.site import Site, Visit
 from cobblestone.server.web.visibility import sees_computer
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database

@@ -10,10 +10,11 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.server.web.site import Site, Visit, not_found, private
+from cobblestone.server.web.site import Site, Visit, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database

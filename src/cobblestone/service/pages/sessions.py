@@ -11,39 +11,71 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cobblestone.domain.ids import UserId
-from cobblestone.domain.people import User
-from cobblestone.server.core.context import ServerContext
-from cobblestone.store.people import users
+from cobblestone.service.context import ServiceContext
 
 MAX_AGE_SECONDS = 30 * 86400
 PENDING_SECONDS = 600
 _MAX_COOKIE = 1000
 
 
+class Account(Protocol):
+    """What a session needs to know of an account."""
+
+    @property
+    def id(self) -> int:
+        """Its number, from 1."""
+        ...
+
+    @property
+    def authenticator(self) -> str:
+        """Its secret key; a new one ends all sessions."""
+        ...
+
+    @property
+    def session_epoch(self) -> int:
+        """A number that a new password or "log out everywhere" raises."""
+        ...
+
+    @property
+    def erased(self) -> bool:
+        """Whether its owner has deleted it."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language that its owner reads; empty: not chosen."""
+        ...
+
+
+A = TypeVar("A", bound=Account)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Generic[A]):
     """One visitor; ``user`` None: not logged in."""
 
     nonce: str
-    user: User | None = None
-    pending: User | None = None  #: who gave the password, and still owes the second factor
+    user: A | None = None
+    pending: A | None = None  #: who gave the password, and still owes the second factor
     stored: bool = False  #: whether the browser has the cookie already
 
 
-class Sessions:
-    """Reads, starts and ends sessions."""
+class Sessions(Generic[A]):
+    """Read, start and end sessions."""
 
-    def __init__(self, ctx: ServerContext) -> None:
+    def __init__(self, ctx: ServiceContext, find: Callable[[int], Awaitable[A | None]]) -> None:
+        """``find`` reads an account by its id; None: there is none."""
         self._ctx = ctx
+        self._find = find
         url = urlsplit(ctx.master_url)
         self._path = url.path or "/"
         self.secure = url.scheme == "https"
@@ -51,7 +83,7 @@ class Sessions:
         self._cookie = URLSafeSerializer(ctx.secret, salt="cobblestone.web.session")
         self._form_key = hmac.digest(ctx.secret, b"cobblestone.web.form", "sha256")
 
-    async def of(self, request: Request) -> Session:
+    async def of(self, request: Request) -> Session[A]:
         """The session of a request; a new one when there is none or it ended."""
         content = self._read(request.cookies.get(self.name, ""))
         if content is None:
@@ -60,7 +92,7 @@ class Sessions:
         user_id, pending_id = int(content["u"]), int(content.get("p", 0))
         if not user_id and not pending_id:
             return Session(nonce=nonce, stored=True)
-        user = await self._ctx.store.aread(lambda db: users.user_by_id(db, UserId(user_id or pending_id)))
+        user = await self._find(user_id or pending_id)
         if user is None or user.erased or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
             return Session(nonce=secrets.token_hex(16))
         if user_id:
@@ -69,19 +101,19 @@ class Sessions:
             return Session(nonce=secrets.token_hex(16))
         return Session(nonce=nonce, pending=user, stored=True)
 
-    def start(self, response: Response, user: User) -> None:
+    def start(self, response: Response, user: A) -> None:
         """Log a user in.  The random number is a new one: a cookie planted before is worth nothing."""
         self.store(response, self.renewed(user))
 
-    def renewed(self, user: User) -> Session:
+    def renewed(self, user: A) -> Session[A]:
         """A new session of a user, to be stored with the response."""
         return Session(nonce=secrets.token_hex(16), user=user, stored=True)
 
-    def start_pending(self, response: Response, user: User) -> None:
+    def start_pending(self, response: Response, user: A) -> None:
         """Let a user who gave the right password go on to the second factor."""
         self.store(response, Session(nonce=secrets.token_hex(16), pending=user))
 
-    def keep(self, response: Response, session: Session) -> None:
+    def keep(self, response: Response, session: Session[A]) -> None:
         """Give the browser the cookie that a form's token belongs to."""
         if not session.stored:
             self.store(response, session)
@@ -90,16 +122,16 @@ class Sessions:
         """Log out."""
         response.delete_cookie(self.name, path=self._path, secure=self.secure, httponly=True, samesite="lax")
 
-    def form_token(self, session: Session) -> str:
+    def form_token(self, session: Session[A]) -> str:
         """What every form of this session carries."""
         user_id = session.user.id if session.user else 0
         return hmac.digest(self._form_key, f"{session.nonce} {user_id}".encode(), "sha256").hex()
 
-    def token_is_right(self, session: Session, token: str) -> bool:
+    def token_is_right(self, session: Session[A], token: str) -> bool:
         """Whether a form came from one of our own pages, shown to this visitor."""
         return session.stored and hmac.compare_digest(self.form_token(session).encode(), token.encode())
 
-    def store(self, response: Response, session: Session) -> None:
+    def store(self, response: Response, session: Session[A]) -> None:
         """Give the browser a session."""
         user = session.user or session.pending
         content = {
@@ -129,5 +161,5 @@ class Sessions:
         return content if self._ctx.clock() - content["t"] < MAX_AGE_SECONDS else None
 
 
-def _fingerprint(user: User) -> str:
+def _fingerprint(user: Account) -> str:
     return hashlib.sha256(f"session {user.authenticator} {user.session_epoch}".encode()).hexdigest()[:24]

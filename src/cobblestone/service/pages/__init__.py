@@ -1,0 +1,1 @@
+"""What the pages of every service share: frame, style and scripts, sessions, forms, errors, words for numbers and times."""

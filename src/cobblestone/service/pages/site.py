@@ -1,0 +1,345 @@
+"""Pages of a service: templates, headers, errors, languages, and the visit that a page answers.
+
+A service derives its own site and visit from these: it adds its templates, filters and values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import jinja2
+import structlog
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.service import languages
+from cobblestone.service.context import ServiceContext
+from cobblestone.service.http.bodies import BodyTooLarge, read_body
+from cobblestone.service.http.rate_limits import client_address
+from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages import wording
+from cobblestone.service.pages.headers import HTTPS_ONLY, SECURITY_HEADERS
+from cobblestone.service.pages.qr_code import qr_code
+from cobblestone.service.pages.sessions import Account, Session, Sessions
+from cobblestone.service.pages.static_files import StaticFiles
+from cobblestone.wire.account import WebRpcFailure, parse_web_query
+
+log = structlog.get_logger(__name__)
+
+MAX_FORM_BYTES = 8000
+MAX_FORM_FIELDS = 60
+MAX_ID = 2**53
+LANGUAGE_SECONDS = 365 * 86400
+
+A = TypeVar("A", bound=Account)
+V = TypeVar("V", bound="Visit[Any]")  # Any: a site fixes it
+
+
+class PageError(CobblestoneError):
+    """A page cannot be shown."""
+
+    def __init__(self, status: int, title: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.title = title
+
+
+def not_found(what: str) -> PageError:
+    """Return the error page for something that does not exist."""
+    return PageError(
+        404,
+        _("Not found"),
+        _("There is no %(what)s here. The address may be mistyped, or its time may be over.")
+        % {"what": what},
+    )
+
+
+class Site(ABC, Generic[A, V]):
+    """Renders the pages of one service."""
+
+    max_page = 400  #: lists end there; what is further back is found by search, not by leafing
+
+    def __init__(
+        self,
+        ctx: ServiceContext,
+        *,
+        package: str,
+        find_account: Callable[[int], Awaitable[A | None]],
+        filters: Mapping[str, Any],  # Any: Jinja's filters and globals have no exact types
+        values: Mapping[str, Any],
+    ) -> None:
+        """``package``: its folder ``templates`` is looked into first.  ``filters`` and ``values`` are there in all templates."""
+        self.sessions = Sessions(ctx, find_account)
+        self.base = urlsplit(ctx.master_url).path or "/"
+        self.headers = {**SECURITY_HEADERS, **(HTTPS_ONLY if self.sessions.secure else {})}
+        self.language_cookie = self.sessions.name + "_language"
+        self.clock = ctx.clock
+        self._static = StaticFiles(self.base)
+        environment: Any = jinja2.Environment(
+            loader=jinja2.ChoiceLoader(
+                [jinja2.PackageLoader(package), jinja2.PackageLoader("cobblestone.service.pages")]
+            ),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=jinja2.StrictUndefined,
+            extensions=["jinja2.ext.i18n"],
+        )
+        environment.policies["ext.i18n.trimmed"] = True
+        environment.install_gettext_callables(languages.gettext, ngettext, newstyle=True)
+        environment.filters.update(
+            count=wording.count,
+            credit=wording.credit,
+            duration=wording.duration,
+            nbytes=wording.nbytes,
+            flops=wording.flops,
+            percent=wording.percent,
+            version=wording.version_number,
+            client_version=wording.client_version,
+            qr_code=qr_code,
+            tidy=wording.tidy_numbers,
+            translate_reason=languages.translate_reason,
+            translate_stored=languages.translate_stored,
+            ago=self._ago,
+            moment=_moment,
+            day=_day,
+        )
+        environment.filters.update(filters)
+        environment.globals.update(
+            base=self.base, static=self._static.address, languages=NAMES, language=current
+        )
+        environment.globals.update(values)
+        self._environment: jinja2.Environment = environment
+
+    @abstractmethod
+    def visit(self, request: Request) -> V:
+        """Begin a visit, with an empty session and no fields yet."""
+
+    def static_route(self) -> Route:
+        """Return the route of the style sheet, script and pictures."""
+        return Route("/static/{name}", self._static_file)
+
+    def html(
+        self, template: str, *, http_status: int = 200, **values: Any
+    ) -> Response:  # whatever a template shows
+        """Return a rendered page with the headers that every page has."""
+        text = self._environment.get_template(template).render(**values)
+        headers = {**self.headers, "Content-Language": current().code}
+        return HTMLResponse(text, http_status, headers=headers)
+
+    def page(self, handler: Callable[[V], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that answers with a page, also when something goes wrong."""
+
+        async def endpoint(request: Request) -> Response:
+            visit = self.visit(request)
+            with use_language(self._language(request)):
+                return await answer(visit)
+
+        async def answer(visit: V) -> Response:
+            request = visit.request
+            try:
+                visit.fields = parse_web_query(request.url.query)
+                visit.session = await self.sessions.of(request)
+                if visit.viewer is not None and self.language_cookie not in request.cookies:
+                    with use_language(chosen(visit.viewer.language, current().code)):
+                        return await handler(visit)
+                return await handler(visit)
+            except PageError as error:
+                return visit.show("error.html", http_status=error.status, title=error.title, text=str(error))
+            except (WebRpcFailure, BodyTooLarge) as error:
+                return visit.show(
+                    "error.html", http_status=400, title=_("That cannot be read"), text=str(error)
+                )
+            except StoreError as error:
+                log.error("page_failed", path=request.url.path, error=str(error))
+                text = _("The project cannot answer at the moment. Try again in a minute.")
+                return visit.show("error.html", http_status=503, title=_("Not now"), text=text)
+            except Exception:  # the last resort: a page, and a line in the log
+                log.exception("page_failed", path=request.url.path)
+                text = _("The project's server made a mistake. It is in its log; try again later.")
+                return visit.show("error.html", http_status=500, title=_("Something went wrong"), text=text)
+
+        return endpoint
+
+    def remember_language(self, response: Response, code: str) -> None:
+        """Have the browser ask for a language from now on."""
+        response.set_cookie(
+            self.language_cookie,
+            code,
+            max_age=LANGUAGE_SECONDS,
+            path=self.base,
+            secure=self.sessions.secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def _language(self, request: Request) -> str:
+        return chosen(
+            request.cookies.get(self.language_cookie, ""), accepted=request.headers.get("accept-language", "")
+        )
+
+    def own_page(
+        self, handler: Callable[[V, A], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint for people who are logged in; others are sent to log in first."""
+
+        async def for_user(visit: V) -> Response:
+            if visit.viewer is None:
+                return visit.user_to_log_in()
+            return await handler(visit, visit.viewer)
+
+        return self.page(for_user)
+
+    async def _static_file(self, request: Request) -> Response:
+        return self._static.answer(request)
+
+    async def nothing_here(self, request: Request) -> Response:
+        """Answer at an address that nothing has: a page for people, a line for programs."""
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("Not Found", 404)
+
+        async def missing(visit: V) -> Response:
+            raise not_found(_("page"))
+
+        return await self.page(missing)(request)
+
+    def _ago(self, time: float | None) -> Markup:
+        if time is None:
+            return Markup("{}").format(_("never"))
+        return _time(time, wording.ago(time, self.clock()))
+
+
+def _time(time: float, text: str) -> Markup:
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        wording.iso(time), wording.moment(time), text
+    )
+
+
+def _moment(time: float) -> Markup:
+    return _time(time, wording.moment(time))
+
+
+def _day(time: float) -> Markup:
+    return _time(time, wording.day(time))
+
+
+class Visit(Generic[A]):
+    """One request for a page: who asks for what."""
+
+    def __init__(self, site: Site[A, Any], request: Request) -> None:  # Any: the kind of visit itself
+        self._site = site
+        self.request = request
+        self.session: Session[A] = Session(nonce="")
+        self.fields: dict[str, str] = {}  #: of the query
+
+    @property
+    def viewer(self) -> A | None:
+        """The account that is logged in."""
+        return self.session.user
+
+    @property
+    def address(self) -> str:
+        """The visitor's address, for rate limits."""
+        return client_address(self.request.scope)
+
+    @property
+    def here(self) -> str:
+        """The address of this page below the project's own."""
+        page = self.request.url.path.removeprefix(self._site.base)
+        return f"{page}?{self.request.url.query}" if self.request.url.query else page
+
+    def show(
+        self, template: str, *, http_status: int = 200, **values: Any
+    ) -> Response:  # whatever a template shows
+        """Return a page for this visitor."""
+        values.setdefault("done", "")
+        return self._site.html(
+            template,
+            http_status=http_status,
+            viewer=self.viewer,
+            form_token=self._site.sessions.form_token(self.session),
+            path=self.request.url.path,
+            here=self.here,
+            now=self._site.clock(),
+            **values,
+        )
+
+    def show_form(self, template: str, *, http_status: int = 200, **values: Any) -> Response:  # as above
+        """Return a page with a form for a visitor who may not have a session yet."""
+        response = self.show(template, http_status=http_status, **values)
+        self._site.sessions.keep(response, self.session)
+        return response
+
+    def go(self, page: str) -> Response:
+        """Send the visitor to another page."""
+        return RedirectResponse(self._site.base + page, 303, headers=self._site.headers)
+
+    def go_on(self, page: str, **fields: str) -> Response:
+        """Send the visitor to another page with fields in its address."""
+        return self.go(f"{page}?{urlencode(fields)}")
+
+    def user_to_log_in(self) -> Response:
+        """Send the visitor to the log-in form, and from there back here."""
+        return self.go_on("login.php", next=self.here)
+
+    def number(self, name: str) -> int | None:
+        """Return an id from the query; None if it is not given.  Raises PageError for what cannot be one."""
+        text = self.fields.get(name, "").strip()
+        if not text:
+            return None
+        if not (text.isascii() and text.isdecimal()) or len(text) > 16 or not 0 < int(text) <= MAX_ID:
+            raise not_found(f"{name} {text[:40]!r}")
+        return int(text)
+
+    def needed_number(self, name: str) -> int:
+        """Return an id from the query.  Raises PageError if it is missing."""
+        number = self.number(name)
+        if number is None:
+            raise PageError(
+                404,
+                _("Something is missing"),
+                _("The address of this page needs a number: ?%(name)s=1") % {"name": name},
+            )
+        return number
+
+    def page_number(self) -> int:
+        """Return which page of a list is asked for, from 0.  Raises PageError beyond the last one that there can be."""
+        number = self.number("page") if self.fields.get("page") not in (None, "0") else 0
+        if (number or 0) > self._site.max_page:
+            raise PageError(
+                404, _("Too far back"), _("Lists end at page %(page)d.") % {"page": self._site.max_page}
+            )
+        return number or 0
+
+    async def form(
+        self,
+        *,
+        max_fields: int = MAX_FORM_FIELDS,
+        max_bytes: int = MAX_FORM_BYTES,
+        long_fields: Collection[str] = (),
+    ) -> dict[str, str]:
+        """Return the fields of a posted form, once it is sure that the form is ours; ``long_fields`` may hold several lines."""
+        body = await read_body(self.request, max_bytes)
+        fields = parse_web_query(
+            body.decode("utf-8", "replace"),
+            max_fields=max_fields,
+            max_length=max_bytes,
+            long_fields=long_fields,
+        )
+        if not self._site.sessions.token_is_right(self.session, fields.get("form_token", "")):
+            raise PageError(
+                403,
+                _("The form is too old"),
+                _(
+                    "It was not sent from a page that this project showed to you, or cookies are off."
+                    " Nothing was changed: allow cookies, go back, reload the page, and send it again."
+                ),
+            )
+        return fields

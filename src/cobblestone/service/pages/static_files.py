@@ -1,0 +1,47 @@
+"""The files that pages are made of in the browser: style sheet, script, pictures."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from importlib.resources import files as package_files
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from cobblestone.service.pages.headers import SECURITY_HEADERS
+
+
+class StaticFiles:
+    """Few and small, so they stay in memory."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._files: dict[str, tuple[bytes, bytes, str, str]] = {}
+        for entry in package_files("cobblestone.service.pages").joinpath("static").iterdir():
+            data = entry.read_bytes()
+            kind = mimetypes.guess_type(entry.name)[0] or "text/plain"
+            digest = hashlib.sha256(data).hexdigest()[:12]
+            self._files[entry.name] = (data, gzip.compress(data, mtime=0), kind, digest)
+
+    def address(self, name: str) -> str:
+        """Return where a file is; it changes with its content, so that browsers may keep it."""
+        return f"{self._base}static/{name}?v={self._files[name][3]}"
+
+    def answer(self, request: Request) -> Response:
+        """Answer with the file that a request asks for."""
+        found = self._files.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("Not Found", 404)
+        data, packed, kind, digest = found
+        current = request.query_params.get("v") == digest
+        headers = {
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": SECURITY_HEADERS["Content-Security-Policy"],
+            "Cache-Control": "public, max-age=31536000, immutable" if current else "no-cache",
+            "Vary": "Accept-Encoding",
+        }
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(packed, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(data, media_type=kind, headers=headers)
