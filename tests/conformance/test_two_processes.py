@@ -15,7 +15,7 @@ from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, Worku
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.engine.process_group import EVERYBODY, SHARDS, Crew
+from cobblestone.store.engine.process_group import ALL, SHARDS, ProcessGroup
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches, lifecycle
 from cobblestone.store.work.batches import NewJob
@@ -188,14 +188,14 @@ def test_schedulers_read_their_own_slice_first(stores: list[Store]):
 # -- who does what -------------------------------------------------------------
 
 
-def join(store: Store, heard: list[set[str]] | None = None) -> Crew:
-    crew = store.crew(ROLES)
-    crew.join(["validator"], ["purger"], (heard if heard is not None else []).append)
-    return crew
+def join(store: Store, heard: list[set[str]] | None = None) -> ProcessGroup:
+    group = store.process_group(ROLES)
+    group.join(["validator"], ["purger"], (heard if heard is not None else []).append)
+    return group
 
 
-def shards(crew: Crew, role: str = "validator") -> set[int]:
-    with crew.working(role) as found:
+def shards(group: ProcessGroup, role: str = "validator") -> set[int]:
+    with group.lease_shards(role) as found:
         assert found is not None
         return set(found)
 
@@ -207,7 +207,7 @@ def test_shards_are_divided_and_taken_over(stores: list[Store]):
     second = join(stores[1])
     eventually(lambda: len(shards(first)) == len(shards(second)) == SHARDS // 2)
     assert shards(first).isdisjoint(shards(second))
-    assert (first.place("validator"), second.place("validator")) == ((0, 2), (1, 2))
+    assert (first.rank("validator"), second.rank("validator")) == ((0, 2), (1, 2))
     assert shards(second, "purger") == set()
     first.close()
     eventually(lambda: shards(second) == set(range(SHARDS)) and shards(second, "purger") == {0})
@@ -216,10 +216,10 @@ def test_shards_are_divided_and_taken_over(stores: list[Store]):
 
 def test_a_shard_stays_with_who_works_on_it(stores: list[Store]):
     first = join(stores[0])
-    with first.working("validator") as mine:
+    with first.lease_shards("validator") as mine:
         assert mine is not None
         second = join(stores[1])
-        eventually(lambda: first.place("validator") == (0, 2))
+        eventually(lambda: first.rank("validator") == (0, 2))
         for _ in range(20):
             assert shards(second) == set()
     eventually(lambda: len(shards(second)) == SHARDS // 2)
@@ -227,36 +227,36 @@ def test_a_shard_stays_with_who_works_on_it(stores: list[Store]):
     first.close()
 
 
-def test_a_call_is_heard_by_the_others_only(stores: list[Store]):
+def test_a_notification_is_heard_by_the_others_only(stores: list[Store]):
     heard: list[list[set[str]]] = [[], []]
-    crews = [join(store, heard[number]) for number, store in enumerate(stores)]
-    eventually(lambda: all({EVERYBODY} in each for each in heard))
-    crews[0].call({"validator"})
-    crews[0].call({"results"})
+    groups = [join(store, heard[number]) for number, store in enumerate(stores)]
+    eventually(lambda: all({ALL} in each for each in heard))
+    groups[0].notify({"validator"})
+    groups[0].notify({"results"})
     eventually(lambda: {"validator", "results"} <= set().union(*heard[1]))
     assert "validator" not in set().union(*heard[0])
-    for crew in crews:
-        crew.close()
+    for group in groups:
+        group.close()
 
 
 def test_a_lost_connection_is_made_again(stores: list[Store], postgres: PostgresServer):
     heard: list[set[str]] = []
-    crew = join(stores[0], heard)
-    assert shards(crew)
+    group = join(stores[0], heard)
+    assert shards(group)
     heard.clear()
     postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cobblestone'"
     )
-    eventually(lambda: {EVERYBODY} in heard)
-    eventually(lambda: shards(crew) == set(range(SHARDS)))
+    eventually(lambda: {ALL} in heard)
+    eventually(lambda: shards(group) == set(range(SHARDS)))
     other = join(stores[1])
 
     def is_heard() -> (
         bool
     ):  # the listening connection may come back later than the other; what is said until then is lost
-        other.call({"purger"})
+        other.notify({"purger"})
         return {"purger"} in heard
 
     eventually(is_heard)
     other.close()
-    crew.close()
+    group.close()

@@ -12,7 +12,7 @@ import structlog
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.service.context import ServiceContext
-from cobblestone.store.engine.process_group import Crew
+from cobblestone.store.engine.process_group import ProcessGroup
 
 log = structlog.get_logger(__name__)
 
@@ -86,11 +86,11 @@ async def run_daemon(ctx: ServiceContext, daemon: Daemon) -> None:
         beat.stopped = True
 
 
-def in_turn(processes: Crew, role: str, step: Step) -> Step:
+def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
     """Return a step that only one process of a group takes at a time; the others have nothing to do."""
 
     async def turn() -> int:
-        with processes.working(role) as shards:
+        with processes.lease_shards(role) as shards:
             return 0 if shards == () else await step()
 
     return turn

@@ -12,7 +12,7 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
-from cobblestone.store.engine.process_group import EVERYBODY, Crew
+from cobblestone.store.engine.process_group import ALL, ProcessGroup
 from cobblestone.store.work.candidates import CandidateQueue
 
 
@@ -25,12 +25,12 @@ class ServerContext(ServiceContext):
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
     limits: RateLimits = field(init=False)
-    processes: Crew = field(init=False)  #: those of this project
+    processes: ProcessGroup = field(init=False)  #: those of this project
 
     def __post_init__(self) -> None:
         self.limits = RateLimits(self.settings.limits)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
-        self.processes = self.store.crew(DIVIDED_ROLES)
+        self.processes = self.store.process_group(DIVIDED_ROLES)
         self.store.set_waker(self._on_commit)
         self.store.on_rollback(self._invalidate_caches)
 
@@ -46,11 +46,11 @@ class ServerContext(ServiceContext):
         # In the writer's thread, after a commit and before the next write: nothing in between sees an old copy.
         self._invalidate(names)
         self.signals.notify_threadsafe(names)
-        self.processes.call(names)
+        self.processes.notify(names)
 
     def _on_notify(self, names: set[str]) -> None:
         # In a thread of the process group.  What the writer's thread keeps is only marked as old.
-        if EVERYBODY in names:
+        if ALL in names:
             self._invalidate_caches()
             self.signals.notify_all_threadsafe()
         else:

@@ -47,7 +47,7 @@ class Assimilator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        with self._ctx.processes.working(self.name) as shards:
+        with self._ctx.processes.lease_shards(self.name) as shards:
             return await self._handle(shards)
 
     async def _handle(self, shards: Shards) -> int:

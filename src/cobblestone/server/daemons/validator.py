@@ -51,7 +51,7 @@ class Validator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        with self._ctx.processes.working(self.name) as shards:
+        with self._ctx.processes.lease_shards(self.name) as shards:
             due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH, shards=shards)
             ids = await self._ctx.store.aread(due)
             if ids:

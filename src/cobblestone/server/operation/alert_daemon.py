@@ -33,7 +33,7 @@ class Watcher:
         state = await self._state.get()
         found = current_warnings(ctx, state.figures, state.endings)
         await self._mail(ctx.health.set_warnings(found, now=ctx.clock()))
-        with ctx.processes.working(WATCHER) as turn:
+        with ctx.processes.lease_shards(WATCHER) as turn:
             if turn != ():
                 await advance_rollouts(ctx)
                 await self._sample(state)

@@ -51,7 +51,7 @@ class WorkSender:
 
     def send(self) -> tuple[DispatchDecision, list[Assignment]]:
         """Choose results and claim them; the last decision, and what was claimed."""
-        self._ctx.candidates.set_slice(*self._ctx.processes.place(Role.SCHEDULER))
+        self._ctx.candidates.set_slice(*self._ctx.processes.rank(Role.SCHEDULER))
         decision = self._choose()
         claimed = self._claim(decision)
         for _ in range(CLAIM_ATTEMPTS - 1):

@@ -23,13 +23,13 @@ import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters, Row
-from cobblestone.store.engine.process_group import Crew
+from cobblestone.store.engine.process_group import ProcessGroup
 from cobblestone.store.engine.select import engine_for
 
 T = TypeVar("T")
 
 MAX_BATCH = 200
-LINGER_SECONDS = 0.0005
+GROUP_COMMIT_DELAY = 0.0005
 """How long the writer waits for company while several write at once.  Each commit costs a flush and changes of threads: with six
 callers this saves a third of them, and a sixth of all CPU time.  For one caller alone nothing is waited for."""
 MAX_ATTEMPTS = 6
@@ -289,7 +289,7 @@ class Writer:
             batch = [job]
             stop = False
             if n_before > 1:
-                time.sleep(LINGER_SECONDS)
+                time.sleep(GROUP_COMMIT_DELAY)
             while len(batch) < MAX_BATCH:
                 try:
                     more = self._queue.get_nowait()
@@ -409,9 +409,9 @@ class Store:
             self._readers.put(connection)
         self._limiter = asyncio.Semaphore(readers)
 
-    def crew(self, roles: Sequence[str]) -> Crew:
+    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
         """The processes that work on this database; ``roles``: all that they divide among them."""
-        return self._engine.crew(roles)
+        return self._engine.process_group(roles)
 
     def on_rollback(self, hook: Callable[[], None]) -> None:
         """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""

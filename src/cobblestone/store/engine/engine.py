@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from cobblestone.store.engine.process_group import Crew
+from cobblestone.store.engine.process_group import ProcessGroup
 
 Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
 Parameters = Sequence[object]
@@ -102,6 +102,6 @@ class Engine(Protocol):
         """What an error means."""
         ...
 
-    def crew(self, roles: Sequence[str]) -> Crew:
+    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
         """The processes that work on this database; ``roles``: all that they divide among them."""
         ...

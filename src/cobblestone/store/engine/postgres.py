@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Fault, Row
 from cobblestone.store.engine.postgres_connection import PostgresConnection, adapt
-from cobblestone.store.engine.process_group import Crew
+from cobblestone.store.engine.process_group import ProcessGroup
 
 OLDEST_VERSION = 14
 CONNECT_SECONDS = 10
@@ -53,11 +53,11 @@ class PostgresEngine:
             return Fault.TRANSACTION
         return Fault.JOB
 
-    def crew(self, roles: Sequence[str]) -> Crew:
+    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
         """Any number of processes."""
-        from cobblestone.store.engine.postgres_process_group import PostgresCrew
+        from cobblestone.store.engine.postgres_process_group import PostgresProcessGroup
 
-        return PostgresCrew(self._address, roles)
+        return PostgresProcessGroup(self._address, roles)
 
 
 def connect(address: str) -> psycopg.Connection[Row]:

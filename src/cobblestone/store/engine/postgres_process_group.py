@@ -1,4 +1,4 @@
-"""The crew on PostgreSQL: advisory locks say who does what, LISTEN and NOTIFY carry the calls.
+"""The process group on PostgreSQL: advisory locks are the leases, LISTEN and NOTIFY carry the notifications.
 
 Advisory locks belong to a connection, so the server takes them away the moment that a process dies, and no clock is involved.
 They are not what keeps the data right (row locks and conditions in the writes do that): they keep two processes from doing the
@@ -20,13 +20,13 @@ import structlog
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.process_group import EVERYBODY, SHARDS, OnCall, Shards
+from cobblestone.store.engine.process_group import ALL, SHARDS, OnNotify, Shards
 
 CHANNEL = "cobblestone"
 REFRESH_SECONDS = 2.0
-"""How soon the others notice that a process came or went."""
-CALL_SECONDS = 0.02
-"""Calls are gathered for so long: a notification makes all commits that carry one wait for each other."""
+"""Seconds until the others notice that a process came or went."""
+NOTIFY_SECONDS = 0.02
+"""Seconds for which notifications are gathered: one makes all commits that carry one wait for each other."""
 RETRY_SECONDS = 1.0
 MAX_PROCESSES = 256
 #: First of two numbers of each advisory lock; each role has two: one for places, one for shards.
@@ -36,54 +36,53 @@ log = structlog.get_logger(__name__)
 
 
 class _Role:
-    """What this process has of one role."""
+    """This process's leases of one role."""
 
     def __init__(self, number: int, shards: int) -> None:
         self.places_key = _KEYS + 2 * number
         self.shards_key = _KEYS + 2 * number + 1
         self.shards = shards
         self.slot: int | None = None
-        self.place: tuple[int, int] = (0, 1)
+        self.rank: tuple[int, int] = (0, 1)
         self.held: set[int] = set()
-        self.busy: set[int] = set()  # shards that somebody works on at this moment
+        self.busy: set[int] = set()  # shards that are worked on at this moment
         self.workers = 0
         self.usable: tuple[int, ...] = ()
 
 
-class PostgresCrew:
-    """Threads of its own: one keeps the places and sends calls, one listens."""
+class PostgresProcessGroup:
+    """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
     def __init__(self, address: str, roles: Sequence[str]) -> None:
-        """``roles``: all that exist, in an order that every process shares."""
+        """Prepare to join; ``roles`` are all that exist, in an order that every process shares."""
         self._address = address
         self._numbers = {role: number for number, role in enumerate(roles)}
         self._roles: dict[str, _Role] = {}
         self._me = secrets.token_hex(6)
         self._lock = threading.Lock()
-        self._calls: set[str] = set()
-        self._wanted = threading.Event()  # somebody calls, or shards became free
+        self._unsent: set[str] = set()
+        self._wanted = threading.Event()  # names are unsent, or shards became free
         self._closed = False
-        self._on_call: OnCall | None = None
+        self._on_notify: OnNotify | None = None
         self._threads: list[threading.Thread] = []
-        self._listening: psycopg.Connection[Row] | None = None
 
-    def join(self, sharded: Sequence[str], single: Sequence[str], on_call: OnCall) -> None:
-        """See `Crew.join`.  Returns when the first places are taken."""
-        self._on_call = on_call
+    def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
+        """See `ProcessGroup.join`.  Return when the first ranks are taken."""
+        self._on_notify = on_notify
         for role in sharded:
             self._roles[role] = _Role(self._numbers[role], SHARDS)
         for role in single:
             self._roles[role] = _Role(self._numbers[role], 1)
         joined = threading.Event()
-        for name, work in (("crew", self._keep), ("listener", self._listen)):
+        for name, work in (("process_group", self._keep), ("listener", self._listen)):
             thread = threading.Thread(target=work, args=(joined,), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
         joined.wait(10)
 
     @contextmanager
-    def working(self, role: str) -> Generator[Shards]:
-        """See `Crew.working`."""
+    def lease_shards(self, role: str) -> Generator[Shards]:
+        """See `ProcessGroup.lease_shards`."""
         known = self._roles.get(role)
         if known is None:  # not joined: a command beside a running server
             yield None
@@ -103,26 +102,26 @@ class PostgresCrew:
             if leave:
                 self._wanted.set()
 
-    def place(self, role: str) -> tuple[int, int]:
-        """See `Crew.place`."""
+    def rank(self, role: str) -> tuple[int, int]:
+        """See `ProcessGroup.rank`."""
         known = self._roles.get(role)
-        return known.place if known else (0, 1)
+        return known.rank if known else (0, 1)
 
-    def call(self, names: set[str]) -> None:
-        """See `Crew.call`."""
+    def notify(self, names: set[str]) -> None:
+        """See `ProcessGroup.notify`."""
         if self._threads:
             with self._lock:
-                self._calls |= names
+                self._unsent |= names
             self._wanted.set()
 
     def close(self) -> None:
-        """See `Crew.close`."""
+        """See `ProcessGroup.close`."""
         self._closed = True
         self._wanted.set()
         for thread in self._threads:
             thread.join(5)
 
-    # ------------------------------------------------------------------ places, shards and calls
+    # ------------------------------------------------------------------ ranks, shards and notifications
 
     def _keep(self, joined: threading.Event) -> None:
         connection: psycopg.Connection[Row] | None = None
@@ -138,14 +137,14 @@ class PostgresCrew:
                     joined.set()
                 self._send(connection)
             except (psycopg.Error, StoreError) as error:
-                log.warning("crew_lost", error=str(error))
+                log.warning("process_group_lost", error=str(error))
                 self._lose()
                 connection = _close(connection)
                 self._wanted.wait(RETRY_SECONDS)
                 continue
             self._wanted.wait(REFRESH_SECONDS)
             self._wanted.clear()
-            time.sleep(CALL_SECONDS)
+            time.sleep(NOTIFY_SECONDS)
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 self._send(connection)
@@ -167,12 +166,12 @@ class PostgresCrew:
             taken = [row[1] for row in rows if row[0] == role.places_key]
             if role.slot not in taken:  # cannot be: we hold it
                 continue
-            role.place = (taken.index(role.slot), len(taken))
+            role.rank = (taken.index(role.slot), len(taken))
             self._share(connection, role)
 
     def _share(self, connection: psycopg.Connection[Row], role: _Role) -> None:
-        """Let go of shards that are another's part, and take ours as soon as they are free."""
-        number, count = role.place
+        """Release shards that are another's part, and lease ours as soon as they are free."""
+        number, count = role.rank
         ours = {shard for shard in range(role.shards) if shard % count == number}
         with self._lock:
             role.usable = tuple(sorted(role.held & ours))
@@ -192,18 +191,18 @@ class PostgresCrew:
             with self._lock:
                 role.held |= {row[0] for row in rows}
                 role.usable = tuple(sorted(role.held & ours))
-            if rows and self._on_call is not None:
-                self._on_call({EVERYBODY})  # work may lie in what is ours now
+            if rows and self._on_notify is not None:
+                self._on_notify({ALL})  # work may lie in what is ours now
 
     def _lose(self) -> None:
-        """The connection is gone, and all locks with it."""
+        """Forget all leases: the connection is gone, and its locks with it."""
         with self._lock:
             for role in self._roles.values():
                 role.slot, role.usable, role.held = None, (), set()
 
     def _send(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
-            names, self._calls = self._calls, set()
+            names, self._unsent = self._unsent, set()
         if names:
             text = f"{self._me} {' '.join(sorted(names))}"
             connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, text))
@@ -217,20 +216,20 @@ class PostgresCrew:
                 if connection is None:
                     connection = connect(self._address)
                     connection.execute(f"LISTEN {CHANNEL}")
-                    self._hear({EVERYBODY})  # something may have been called before
+                    self._deliver({ALL})  # something may have been notified before
                 for notice in connection.notifies(timeout=REFRESH_SECONDS, stop_after=1):
                     sender, *names = notice.payload.split()
                     if sender != self._me:
-                        self._hear(set(names))
+                        self._deliver(set(names))
             except (psycopg.Error, StoreError) as error:
                 log.warning("listener_lost", error=str(error))
                 connection = _close(connection)
                 time.sleep(RETRY_SECONDS)
         _close(connection)
 
-    def _hear(self, names: set[str]) -> None:
-        if self._on_call is not None and not self._closed:
-            self._on_call(names)
+    def _deliver(self, names: set[str]) -> None:
+        if self._on_notify is not None and not self._closed:
+            self._on_notify(names)
 
 
 def _first_free(connection: psycopg.Connection[Row], key: int) -> int:

@@ -19,7 +19,7 @@ import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import Fault, Parameters, Row
-from cobblestone.store.engine.process_group import Alone, Crew
+from cobblestone.store.engine.process_group import ProcessGroup, SingleProcess
 
 BUSY_TIMEOUT_MS = 10_000
 CACHE_KIB = 16_000
@@ -167,6 +167,6 @@ class SqliteEngine:
         ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
         return Fault.TRANSACTION if ours else Fault.JOB
 
-    def crew(self, roles: Sequence[str]) -> Crew:
+    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
         """This process alone: a SQLite project is open in one process at a time."""
-        return Alone()
+        return SingleProcess()
