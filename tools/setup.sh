@@ -69,6 +69,7 @@ collect_packages() {
     test)
         want boinc-client boinc_client
         want libboinc-app-dev boinc_headers
+        want bubblewrap present bwrap
         want gcc present gcc
         want g++ present g++
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
@@ -85,7 +86,7 @@ install_packages() {
     command_line="apt-get install --no-install-recommends$packages"
     present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
         "There is no apt-get here, so install them in your system's way and run make again." \
-        "Fedora: dnf install boinc-client gcc gcc-c++ chromium postgresql-server nginx" \
+        "Fedora: dnf install boinc-client bubblewrap gcc gcc-c++ chromium postgresql-server nginx" \
         "The BOINC client alone is enough for \`make demo\`."
     if [ "$(id -u)" != 0 ]; then
         present sudo || fail "these Debian packages are missing:$packages" \

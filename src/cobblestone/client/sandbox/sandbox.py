@@ -1,0 +1,322 @@
+"""What is in force to keep jobs within bounds on this computer, in words, and how a job's command line is wrapped."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cobblestone.client.sandbox.control_groups import ControlGroups, JobGroup, find_control_groups
+from cobblestone.client.tasks.slot_files import Account
+from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.reasons import Reason, reason
+
+INSIDE = Path("/boinc")
+"""Where the client's data directory seems to be for a job under bubblewrap; its true place says who the volunteer is."""
+CLIENT_PID_INSIDE = 1
+"""The process that stands for the client there: when the client dies the system ends the whole sandbox, this process too."""
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+ACCOUNTS = ("boinc", "nobody")
+_SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "sys")
+_GPU_DEVICES = (
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-modeset",
+    "/dev/dri",
+    "/dev/kfd",
+)
+_TRIAL_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxChoice:
+    """What the volunteer wants."""
+
+    bubblewrap: str = "auto"  #: ``auto``: where present; ``always``: no job without it; ``never``
+    account: str = (
+        ""  #: account for the jobs when the client is root; empty: the first of `ACCOUNTS` that exists
+    )
+    control_groups: bool = True
+    visible: tuple[Path, ...] = ()  #: further folders that jobs may read, for interpreters in unusual places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """One job's surroundings."""
+
+    slot: Path
+    project_dir: Path
+    needs_network: bool = False
+    uses_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapped:
+    """How to start a job, and what it sees."""
+
+    argv: list[str]
+    account: Account | None  #: to be taken on before the command line starts
+    boinc_dir: Path
+    project_dir: Path
+    client_pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What is in force."""
+
+    bubblewrap: str = ""  #: the program; empty: not used
+    account: Account | None = None
+    control_groups: ControlGroups | None = None
+    visible: tuple[Path, ...] = ()
+    report: tuple[Reason, ...] = field(default=())
+
+    def wrap(self, room: Room, argv: Sequence[str]) -> Wrapped:
+        """Wrap a job's command line, whose first word is relative to the slot."""
+        if not self.bubblewrap:
+            return Wrapped(
+                argv=list(argv),
+                account=self.account,
+                boinc_dir=room.slot.parent.parent,
+                project_dir=room.project_dir,
+                client_pid=os.getpid(),
+            )
+        slot, project = INSIDE / "slots" / room.slot.name, INSIDE / "projects" / room.project_dir.name
+        drop = (
+            ["setpriv", f"--reuid={self.account.uid}", f"--regid={self.account.gid}", "--clear-groups"]
+            if self.account
+            else []
+        )
+        command = [
+            *_bubblewrap(self.bubblewrap, self.visible),
+            *_open_folders(INSIDE, slot.parent, project.parent),
+            *([] if room.needs_network else ["--unshare-net"]),
+            *(_gpu_devices() if room.uses_gpu else []),
+            "--ro-bind",
+            str(room.project_dir),
+            str(project),
+            "--bind",
+            str(room.slot),
+            str(slot),
+            "--chdir",
+            str(slot),
+            "--",
+            *([*drop, "--no-new-privs", "--"] if drop else []),
+            *argv,
+        ]
+        return Wrapped(
+            argv=command, account=None, boinc_dir=INSIDE, project_dir=project, client_pid=CLIENT_PID_INSIDE
+        )
+
+    @property
+    def hides_signals(self) -> bool:
+        """Whether the end of a job by signal n is seen as exit code 128 + n."""
+        return bool(self.bubblewrap)
+
+    def open_group(self, slot: int, *, memory_bytes: float, processes: int) -> JobGroup | None:
+        """The control group of a slot; None without control groups."""
+        if self.control_groups is None:
+            return None
+        try:
+            return self.control_groups.open(slot, memory_bytes=memory_bytes, processes=processes)
+        except OSError:
+            return None  # full, or taken away: the client watches the limits instead
+
+
+def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
+    words = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--die-with-parent", "--new-session", "--hostname", "volunteer"]
+    for name in _SYSTEM_FOLDERS:
+        folder = Path("/", name)
+        if folder.is_symlink():
+            words += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            words += ["--ro-bind", str(folder), str(folder)]
+    for folder in visible:
+        words += ["--ro-bind-try", str(folder), str(folder)]
+    return [
+        *words,
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--perms",
+        "1777",
+        "--tmpfs",
+        "/tmp",  # noqa: S108  # inside of the sandbox
+        "--tmpfs",
+        "/run",
+    ]
+
+
+def _open_folders(*folders: Path) -> list[str]:
+    """Folders that the jobs' account can pass; those that bubblewrap makes by itself are closed to it."""
+    return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
+
+
+def _gpu_devices() -> list[str]:
+    devices = [*_GPU_DEVICES, *(str(each) for each in Path("/dev").glob("nvidia[0-9]*"))]
+    return [word for device in devices for word in ("--dev-bind-try", device, device)]
+
+
+def set_priority(pid: int, *, raised: bool) -> None:
+    """Give way to everything else on the computer: nice 19 and the idle class, or nice 10 for jobs that feed a device."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, 10 if raised else 19)
+        if not raised:
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def set_resource_limits(pid: int, *, disk_bytes: float) -> None:
+    """No single file larger than the job's disk bound, no core dumps."""
+    with suppress(OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+        if disk_bytes > 0:
+            bound = min(int(disk_bytes), 2**62)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (bound, bound))
+
+
+def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mapping[str, str]) -> Sandbox:
+    """Find out what can be enforced here, by trying it.  Raises ConfigError when what is demanded is not to be had."""
+    account, account_report = _account(choice)
+    program, bubblewrap_report = _find_bubblewrap(choice, account, environment)
+    if account and not program and not _reachable(data_dir, account):
+        raise ConfigError(
+            f"Jobs run under the account {account.name}, which cannot reach the data directory {data_dir}: one of the folders "
+            "above it is closed to others. Install bubblewrap, or move the data directory (for example to /var/lib/cobblestone)."
+        )
+    groups = find_control_groups(data_dir) if choice.control_groups else None
+    return Sandbox(
+        bubblewrap=program,
+        account=account,
+        control_groups=groups,
+        visible=choice.visible,
+        report=(bubblewrap_report, account_report, *_limits_report(groups)),
+    )
+
+
+def _account(choice: SandboxChoice) -> tuple[Account | None, Reason]:
+    if os.geteuid() != 0:
+        name = pwd.getpwuid(os.geteuid()).pw_name if _has_entry(os.geteuid()) else str(os.geteuid())
+        return None, reason("own_account", "Jobs run under the client's own account, {name}.", name=name)
+    for name in [choice.account] if choice.account else ACCOUNTS:
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            if entry.pw_uid == 0:
+                raise ConfigError(f"Jobs must not run as root: choose another account than {name}.")
+            return Account(name, entry.pw_uid, entry.pw_gid), reason(
+                "unprivileged_account", "Jobs run under the unprivileged account {name}.", name=name
+            )
+    raise ConfigError(
+        f"There is no account {choice.account or ' or '.join(ACCOUNTS)} for the jobs of a client that is root: "
+        "make one (adduser --system boinc), or start the client under an ordinary account."
+    )
+
+
+def _has_entry(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def _find_bubblewrap(
+    choice: SandboxChoice, account: Account | None, environment: Mapping[str, str]
+) -> tuple[str, Reason]:
+    if choice.bubblewrap == "never":
+        return "", reason(
+            "sandbox_off",
+            "Jobs run without a sandbox, as you chose: they can see your files and the network.",
+        )
+    program = shutil.which("bwrap", path=environment.get("PATH", SYSTEM_PATH)) or ""
+    problem = (
+        _trial(program, account, choice.visible) if program else "it is not installed (package bubblewrap)"
+    )
+    if not problem:
+        return program, reason(
+            "sandboxed",
+            "Jobs run under bubblewrap: no network, no sight of home directories, nothing to write to but their slot.",
+        )
+    if choice.bubblewrap == "always":
+        raise ConfigError(f"Jobs are to run under bubblewrap only, but {problem}.")
+    return "", reason(
+        "no_sandbox", "Jobs run without a sandbox: bubblewrap is not used, since {problem}.", problem=problem
+    )
+
+
+def _trial(program: str, account: Account | None, visible: Sequence[Path]) -> str:
+    drop = (
+        ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--"]
+        if account
+        else []
+    )
+    try:
+        subprocess.run(
+            [*_bubblewrap(program, visible), "--unshare-net", "--", *drop, "true"],
+            capture_output=True,
+            check=True,
+            timeout=_TRIAL_SECONDS,
+            env={"PATH": SYSTEM_PATH},
+        )
+    except subprocess.CalledProcessError as error:
+        lines = bytes(error.stderr).decode(errors="replace").strip().splitlines()
+        return f"the system does not let it ({lines[-1] if lines else 'no message'})"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it could not be tried ({error})"
+    return ""
+
+
+def _reachable(folder: Path, account: Account) -> bool:
+    for each in (folder, *folder.parents):
+        try:
+            found = each.stat()
+        except OSError:
+            return False
+        mode = found.st_mode
+        open_to = (
+            mode & 0o100
+            if found.st_uid == account.uid
+            else mode & (0o010 if found.st_gid == account.gid else 0o001)
+        )
+        if not open_to:
+            return False
+    return True
+
+
+def _limits_report(groups: ControlGroups | None) -> tuple[Reason, ...]:
+    enforced = sorted(groups.folders) if groups else []
+    watched = [name for name in ("memory", "pids") if name not in enforced]
+    words = {"memory": "memory", "pids": "number of processes"}
+    found: list[Reason] = []
+    if groups:
+        found.append(
+            reason(
+                "control_groups",
+                "The system enforces limits of {what} (control groups, version {version}).",
+                what=" and ".join(words[each] for each in enforced),
+                version=groups.version,
+            )
+        )
+    if watched:
+        found.append(
+            reason(
+                "watched",
+                "The client itself watches {what} of jobs every ten seconds: control groups cannot be used here.",
+                what=" and ".join(words[each] for each in watched),
+            )
+        )
+    found.append(
+        reason(
+            "files",
+            "The system enforces the size of single files; the client watches the space of slots and the run time.",
+        )
+    )
+    return tuple(found)

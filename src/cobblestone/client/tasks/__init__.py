@@ -1,0 +1,1 @@
+"""Running jobs: slots, the shared segment, processes, and what their ends mean."""

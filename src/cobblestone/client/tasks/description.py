@@ -1,0 +1,175 @@
+"""What is told to the runner of tasks, and what it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+from cobblestone.policy.client.task_exit import Ending
+from cobblestone.wire.init_data import InitData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file of the app or of the job, present in the project's directory."""
+
+    open_name: str  #: the name under which the job opens it; may have sub-directories
+    physical_name: str
+    copy: bool = False
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFile:
+    """A file that the job makes."""
+
+    open_name: str
+    physical_name: str
+    copy: bool = False
+    max_nbytes: float = 0.0  #: 0: no bound
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one task; 0 means none."""
+
+    memory_bytes: float = 0.0  #: resident size of all its processes
+    disk_bytes: float = 0.0  #: slot with outputs
+    elapsed_seconds: float = 0.0
+    processes: int = 0  #: processes and threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One job as it is to be run.  Names of files were checked when they came from the server, and are checked again here."""
+
+    name: str  #: of the result
+    project_url: str
+    project_dir: Path
+    main_program: str  #: physical name
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[InputFile, ...] = ()  #: files of the version and of the job, without the main program
+    outputs: tuple[OutputFile, ...] = ()
+    init: InitData = field(default_factory=InitData)
+    mapped: bool = True  #: the app's API is 6.0 or newer: it has a memory-mapped segment
+    use_symlinks: bool = False
+    needs_network: bool = False
+    uses_gpu: bool = False
+    raised_priority: bool = False  #: GPU jobs, wrappers and jobs of less than one CPU
+    limits: Limits = field(default_factory=Limits)
+
+
+class ProcessState(IntEnum):
+    """States of a task's process, with the numbers that managers know."""
+
+    UNINITIALIZED = 0
+    EXECUTING = 1
+    ABORT_PENDING = 5
+    QUIT_PENDING = 8
+    SUSPENDED = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """A task that is in memory, at this moment; seconds and bytes."""
+
+    name: str
+    slot: int
+    pid: int
+    state: ProcessState
+    suspended: bool
+    listens: bool  #: whether it reads our orders; one that does not is stopped by the system instead
+    cpu_time: float
+    elapsed: float
+    fraction_done: float
+    checkpoint_cpu_time: float
+    checkpoint_elapsed: float
+    checkpoint_fraction: float
+    checkpoint_at: float  #: Unix s; 0: none in this run
+    working_set: float
+    working_set_smoothed: float
+    virtual_size: float
+    disk_usage: float
+    pids: frozenset[int]
+    web_graphics_url: str
+    remote_desktop_addr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedFile:
+    """An output in the project's directory, ready to be uploaded."""
+
+    physical_name: str
+    path: Path
+    nbytes: int
+    md5: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The job's process runs."""
+
+    name: str
+    slot: int
+    pid: int
+    resumed: bool  #: from a checkpoint or in a slot that it had used
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """The job can continue from here; the slot's state file says so already."""
+
+    name: str
+    cpu_time: float
+    elapsed: float
+    fraction_done: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrickleUp:
+    """The job sends its project a message.  ``path`` keeps it safe until whoever takes it removes the file."""
+
+    name: str
+    variety: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class UploadWanted:
+    """The job wants an output uploaded while it runs; the file has been moved to the project's directory."""
+
+    name: str
+    open_name: str
+    file: ProducedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence for the event log; for people too when ``important``."""
+
+    name: str
+    text: str
+    important: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The job's process is gone, with all its descendants."""
+
+    name: str
+    ending: Ending
+    exit_status: int = 0
+    text: str = ""  #: in words
+    stderr: bytes = b""  #: at most the last 63 KB
+    cpu_time: float = 0.0
+    elapsed: float = 0.0
+    fraction_done: float = 0.0
+    peak_working_set: float = 0.0
+    outputs: tuple[ProducedFile, ...] = ()
+    delay_seconds: float = 0.0  #: POSTPONED: how long; RESTART: a short pause
+    as_notice: bool = False
+
+
+TaskEvent = Started | Checkpointed | TrickleUp | UploadWanted | Notice | Ended

@@ -1,0 +1,314 @@
+"""All jobs in memory: started, watched once a second, measured every ten seconds, ended, and cleaned up after a crash.
+
+The runner decides nothing about which job runs: it is told, and tells what has happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cobblestone.client.sandbox.sandbox import Sandbox
+from cobblestone.client.tasks import slot
+from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec, TaskView
+from cobblestone.client.tasks.processes import (
+    NOTHING,
+    marked_processes,
+    read_processes,
+    send,
+    usage_by_root,
+)
+from cobblestone.client.tasks.segment import Segment
+from cobblestone.client.tasks.slot_files import SlotFolder
+from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.ops.clock import Clock
+from cobblestone.policy.client.task_exit import (
+    ERR_NOT_STARTED,
+    Abort,
+    Ending,
+    FinishFile,
+    ProcessEnd,
+    Verdict,
+    judge_exit,
+)
+from cobblestone.policy.client.throttle import FULL, throttle_second
+from cobblestone.wire.init_data import InitData
+from cobblestone.wire.task_messages import SEGMENT_FILE, Control
+
+RESTART_SECONDS = 1.0
+"""Pause before a job that ended too early is started again."""
+LEFTOVER_GRACE_SECONDS = 5.0
+MAX_SLOTS = 100_000
+
+
+class Runner:
+    """The tasks of one client.  All methods are to be called in the loop's thread; ``emit`` must not block."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        sandbox: Sandbox,
+        emit: Callable[[TaskEvent], None],
+        *,
+        environment: Mapping[str, str],
+        clock: Clock = time.time,
+        ticks: Callable[[], float] = time.monotonic,
+        timing: Timing | None = None,
+    ) -> None:
+        self.around = Surroundings(
+            data_dir=data_dir, sandbox=sandbox, clock=clock, ticks=ticks, emit=emit, timing=timing or Timing()
+        )
+        self._environment = dict(environment)
+        self._tasks: dict[str, RunningTask] = {}
+        self._premature_ends: dict[str, int] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
+        self._starting: set[str] = set()
+        self._throttle_percent = FULL
+        self._throttle_level = 0.0
+
+    # -- start
+
+    async def clean_up(self, known: Mapping[int, str]) -> None:
+        """End processes that a killed client left behind, and empty the slots of tasks that are not known."""
+        root = self.around.data_dir / "slots"
+        root.mkdir(parents=True, exist_ok=True)
+        folders = {
+            int(path.name): path for path in root.iterdir() if path.name.isdecimal() and len(path.name) < 7
+        }
+        await asyncio.gather(*(_end_leftovers(path) for path in folders.values()))
+        for number, path in folders.items():
+            if number not in known:
+                await asyncio.to_thread(shutil.rmtree, path, True)
+
+    async def start(self, spec: TaskSpec, number: int) -> None:
+        """Start a job, from its last checkpoint if it has one.  What goes wrong comes as `Ended`."""
+        if spec.name in self._tasks or spec.name in self._starting:
+            raise ValueError(f"the task {spec.name} is in memory already")
+        if not 0 <= number < MAX_SLOTS:
+            raise ValueError(f"there is no slot {number}")
+        self._starting.add(spec.name)
+        folder = SlotFolder(self.around.data_dir / "slots" / str(number), self.around.sandbox.account)
+        try:
+            resumed = slot.is_set_up_for(folder, spec.name)
+            if not resumed:
+                await asyncio.to_thread(slot.set_up, folder, spec)
+            task = RunningTask(spec, number, self.around)
+            finish = slot.read_finish(folder) if resumed else None
+            if finish and finish.status == 0:
+                await self._finish_unwatched(task, finish)
+                return
+            await asyncio.to_thread(_make_executable, spec)
+            task.start(self._environment, resumed=resumed)
+        except (OSError, CobblestoneError) as error:
+            text = f"the job could not be started: {error}"
+            self.around.emit(
+                Ended(name=spec.name, ending=Ending.FAILED, exit_status=ERR_NOT_STARTED, text=text)
+            )
+            return
+        finally:
+            self._starting.discard(spec.name)
+        self._tasks[spec.name] = task
+        asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
+
+    async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
+        """A job that finished just before the client was killed: its outputs are taken, it is not computed again."""
+        await self._close(task, ProcessEnd(finish=finish))
+
+    # -- orders
+
+    def suspend(self, name: str) -> None:
+        """Have a job pause; it stays in memory."""
+        if task := self._tasks.get(name):
+            task.suspended = True
+            task.poll()
+
+    def resume(self, name: str) -> None:
+        """Have a job go on."""
+        if task := self._tasks.get(name):
+            task.suspended = False
+            task.poll()
+
+    def quit(self, name: str, patience: float = 0.0) -> None:
+        """Have a job leave memory, after its next checkpoint if that comes within ``patience`` seconds."""
+        if task := self._tasks.get(name):
+            task.quit(patience)
+
+    def abort(self, name: str, exit_status: int, text: str) -> None:
+        """Have a job end for good."""
+        if task := self._tasks.get(name):
+            task.end_for_good(Abort(exit_status=exit_status, text=text))
+
+    def reread(self, name: str, init: InitData) -> None:
+        """Tell a job that preferences have changed."""
+        if task := self._tasks.get(name):
+            task.reread(init)
+
+    def deliver_trickle(self, name: str, text: str) -> None:
+        """Give a job a message of its project."""
+        if task := self._tasks.get(name):
+            task.announce_trickle(text)
+
+    def upload_done(self, name: str, open_name: str, status: int) -> None:
+        """Tell a job that an upload which it wanted is done; 0 is success."""
+        if task := self._tasks.get(name):
+            task.announce_upload(open_name, status)
+
+    def set_throttle(self, percent: float) -> None:
+        """Have all jobs run for this part of the time."""
+        self._throttle_percent = percent
+
+    def set_network(self, *, suspended: bool) -> None:
+        """Tell jobs whether they may use the network."""
+        self.around.network_suspended = suspended
+
+    def set_allowed_memory(self, ram_bytes: float) -> None:
+        """Tell jobs how much memory all of them may use together."""
+        self.around.ram_allowed = ram_bytes
+
+    async def stop_all(self, patience: float = 0.0) -> None:
+        """Have all jobs leave memory, and wait until the last of them has."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.quit(patience)
+        await asyncio.gather(*(task.ended.wait() for task in tasks))
+
+    async def discard(self, number: int) -> None:
+        """Empty the slot of a task that is done with."""
+        folder = self.around.data_dir / "slots" / str(number)
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+
+    # -- watching
+
+    def views(self) -> dict[str, TaskView]:
+        """All tasks in memory."""
+        return {name: task.view() for name, task in self._tasks.items()}
+
+    async def run(self) -> None:
+        """Watch all jobs until cancelled."""
+        loop = asyncio.get_running_loop()
+        timing = self.around.timing
+        next_measure = loop.time() + timing.poll
+        while True:
+            began = loop.time()
+            runs, self._throttle_level = throttle_second(
+                self._throttle_level, limit_percent=self._throttle_percent
+            )
+            self.around.throttled = not runs
+            for task in list(self._tasks.values()):
+                task.poll()
+            if began >= next_measure:
+                next_measure = began + timing.measure
+                await self.measure()
+            await asyncio.sleep(max(0.01, timing.poll - (loop.time() - began)))
+
+    async def measure(self) -> None:
+        """Measure memory, CPU time and disk space of all jobs, and end those over their limits."""
+        tasks = list(self._tasks.values())
+        if not tasks:
+            return
+        usage = usage_by_root(read_processes(), [task.process.pid for task in tasks])
+        for task in tasks:
+            disk = await asyncio.to_thread(task.folder.disk_usage)
+            if task.spec.name in self._tasks:
+                task.measured(usage.get(task.process.pid, NOTHING), disk)
+
+    def _process_ended(self, task: RunningTask) -> None:
+        asyncio.get_running_loop().remove_reader(task.process.pidfd)
+        end = task.bury()
+        closing = asyncio.create_task(self._close(task, end))
+        self._finishing.add(closing)
+        closing.add_done_callback(self._finishing.discard)
+
+    async def _close(self, task: RunningTask, end: ProcessEnd) -> None:
+        name = task.spec.name
+        if task.checkpoint_at:
+            self._premature_ends.pop(name, None)
+        before = self._premature_ends.get(name, 0)
+        verdict = judge_exit(end, premature_ends=before)
+        if verdict.counts_as_premature:
+            self._premature_ends[name] = before + 1
+        else:
+            self._premature_ends.pop(name, None)
+        outputs: tuple[ProducedFile, ...] = ()
+        stderr = b""
+        try:
+            if verdict.ending is Ending.FINISHED:
+                outputs = await asyncio.to_thread(slot.collect_outputs, task.folder, task.spec)
+        except slot.OutputProblem as problem:
+            verdict = Verdict(ending=Ending.FAILED, exit_status=problem.exit_status, text=str(problem))
+        except OSError as error:  # the finish file stays: it is tried again at the next start
+            text = f"its outputs could not be moved: {error}"
+            verdict = Verdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
+        if verdict.ending in (Ending.FINISHED, Ending.FAILED, Ending.ABORTED):
+            stderr = await asyncio.to_thread(slot.read_stderr, task.folder)
+        self._tasks.pop(name, None)
+        task.ended.set()
+        self.around.emit(
+            Ended(
+                name=name,
+                ending=verdict.ending,
+                exit_status=verdict.exit_status,
+                text=verdict.text,
+                stderr=stderr,
+                cpu_time=task.cpu_time,
+                elapsed=task.elapsed,
+                fraction_done=1.0 if verdict.ending is Ending.FINISHED else task.fraction_done,
+                peak_working_set=task.peak_working_set,
+                outputs=outputs,
+                delay_seconds=verdict.delay_seconds
+                or (RESTART_SECONDS if verdict.ending is Ending.RESTART else 0.0),
+                as_notice=verdict.as_notice,
+            )
+        )
+
+    async def close(self) -> None:
+        """Stop everything at once; for a client that ends with jobs still in memory."""
+        for task in list(self._tasks.values()):
+            task.quit(0.0)
+            task.kill()
+        await asyncio.gather(*(task.ended.wait() for task in list(self._tasks.values())))
+        if self.around.sandbox.control_groups:
+            self.around.sandbox.control_groups.remove()
+
+
+def _make_executable(spec: TaskSpec) -> None:
+    main = spec.project_dir / spec.main_program
+    if not main.is_file():
+        raise FileNotFoundError(f"the main program {spec.main_program} is missing")
+    mode = main.stat().st_mode
+    if mode & 0o555 != 0o555:
+        main.chmod(mode | 0o555)
+
+
+async def _end_leftovers(path: Path) -> None:
+    """End what still runs for a slot: by the order to quit, so that it may save its work, then by force."""
+    if not marked_processes(path):
+        return
+    try:
+        segment = Segment(
+            os.open(path / SEGMENT_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        )
+    except OSError:
+        segment = None
+    pids = marked_processes(path)
+    send(pids, signal.SIGCONT)
+    deadline = time.monotonic() + LEFTOVER_GRACE_SECONDS
+    if segment:
+        segment.order(Control.QUIT)
+    while (pids := marked_processes(path)) and time.monotonic() < deadline:
+        if segment:
+            segment.deliver(time.monotonic())
+        await asyncio.sleep(0.1)
+    if segment:
+        segment.close()
+    for _ in range(50):
+        if not (pids := marked_processes(path)):
+            return
+        send(pids, signal.SIGKILL)
+        await asyncio.sleep(0.1)

@@ -1,0 +1,265 @@
+"""A slot's life: set up for a job, started again, its outputs handed over, emptied."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+
+from cobblestone.client.tasks.description import OutputFile, ProducedFile, TaskSpec
+from cobblestone.client.tasks.slot_files import SlotFolder, checked_open_name, checked_physical_name
+from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.policy.client.task_exit import (
+    DEFAULT_DEFERRAL,
+    ERR_FILE_MISSING,
+    ERR_FILE_TOO_BIG,
+    FinishFile,
+    TemporaryExit,
+)
+from cobblestone.wire.init_data import StartData, read_result_name, write_init_data
+from cobblestone.wire.task_messages import (
+    SEGMENT_BYTES,
+    SEGMENT_FILE,
+    TaskState,
+    read_soft_link,
+    read_task_state,
+    read_variety,
+    write_soft_link,
+    write_task_state,
+    write_upload_status,
+)
+
+INIT_FILE = "init_data.xml"
+STATE_FILE = "boinc_task_state.xml"
+FINISH_FILE = "boinc_finish_called"
+TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
+STDERR_FILE = "stderr.txt"
+TRICKLE_UP_FILE = "trickle_up.xml"
+READY_FILE = "boinc_setup_complete"
+UPLOAD_REQUEST = "boinc_ufr_"
+UPLOAD_STATUS = "boinc_ufs_"
+OUTPUTS = "outputs"
+"""Where outputs lie that the job opens through a link: in the slot, so that it need not write anywhere else."""
+RESERVED = frozenset(
+    {
+        INIT_FILE,
+        STATE_FILE,
+        FINISH_FILE,
+        TEMPORARY_EXIT_FILE,
+        STDERR_FILE,
+        READY_FILE,
+        SEGMENT_FILE,
+        OUTPUTS,
+        "boinc_lockfile",
+    }
+)
+STDERR_BYTES = 63 * 1024
+MAX_TEXT_FILE = 1 << 20
+
+
+class OutputProblem(CobblestoneError):
+    """An output of a finished job cannot be used."""
+
+    def __init__(self, exit_status: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+def is_set_up_for(folder: SlotFolder, name: str) -> bool:
+    """Whether the slot holds this task, complete, from an earlier start."""
+    mark = folder.read(READY_FILE, 300)
+    if mark is None:
+        return False
+    # The family's client leaves the mark empty.
+    written_for = mark.decode(errors="replace").strip() or read_result_name(_text(folder, INIT_FILE))
+    return written_for == name
+
+
+def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
+    """Put links and copies of a job's files into an empty slot; the last step marks it as complete.
+
+    Raises JobError for names that lead out of the slot, OSError when the disk is full or a file is missing.
+    """
+    folder.empty()
+    folder.make()
+    project = f"../../projects/{spec.project_dir.name}"
+    for file in spec.inputs:
+        name = _free_name(file.open_name)
+        source = checked_physical_name(file.physical_name)
+        if file.copy:
+            folder.copy_in(spec.project_dir / source, name, executable=file.executable)
+        else:
+            _link(folder, f"{project}/{source}", name, symbolic=spec.use_symlinks)
+    main = checked_physical_name(spec.main_program)
+    _link(folder, f"{project}/{main}", main, symbolic=False)
+    for output in spec.outputs:
+        checked_physical_name(output.physical_name)
+        if not output.copy:
+            _link(
+                folder,
+                f"{OUTPUTS}/{output.physical_name}",
+                _free_name(output.open_name),
+                symbolic=spec.use_symlinks,
+            )
+    folder.write(f"{OUTPUTS}/.keep", b"")
+    folder.write(READY_FILE, f"{spec.name}\n".encode())
+
+
+def _free_name(open_name: str) -> str:
+    name = str(checked_open_name(open_name))
+    if name.partition("/")[0] in RESERVED:
+        raise JobError(
+            f"A file of the job is called {name!r}, a name that the client itself uses in the slot."
+        )
+    return name
+
+
+def _link(folder: SlotFolder, target: str, name: str, *, symbolic: bool) -> None:
+    if symbolic:
+        folder.link_in(target, name)
+    else:
+        folder.write(name, write_soft_link(target).encode())
+
+
+def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int | None:
+    """Write what each start needs afresh; the descriptor of the segment, None for an app without one."""
+    for name in (FINISH_FILE, TEMPORARY_EXIT_FILE):
+        folder.remove(name)
+    write_init(folder, spec, start)
+    return folder.open_for_exchange(SEGMENT_FILE, SEGMENT_BYTES) if spec.mapped else None
+
+
+def write_init(folder: SlotFolder, spec: TaskSpec, start: StartData) -> None:
+    """Write ``init_data.xml``; only the job and we may read it, since it holds the user's key."""
+    folder.write(INIT_FILE, write_init_data(spec.init, start).encode(), mode=0o640)
+
+
+def _text(folder: SlotFolder, name: str) -> str:
+    data = folder.read(name, MAX_TEXT_FILE)
+    return data.decode(errors="replace") if data else ""
+
+
+def read_state(folder: SlotFolder, name: str) -> TaskState | None:
+    """The task's last checkpoint; None without one."""
+    state = read_task_state(_text(folder, STATE_FILE))
+    return state if state and state.result_name == name else None
+
+
+def write_state(folder: SlotFolder, state: TaskState) -> None:
+    """Remember a checkpoint."""
+    folder.write(STATE_FILE, write_task_state(state).encode())
+
+
+def read_finish(folder: SlotFolder) -> FinishFile | None:
+    """What the job says at its end; None if it has not said that it is at its end."""
+    if not folder.exists(FINISH_FILE):
+        return None
+    lines = [*_text(folder, FINISH_FILE).splitlines(), "", "", ""]
+    status = _number(lines[0], 0.0)
+    return FinishFile(
+        status=int(status), message=lines[1].strip()[:1000], as_notice=lines[2].strip() == "notice"
+    )
+
+
+def read_temporary_exit(folder: SlotFolder) -> TemporaryExit | None:
+    """The pause that the job asks for; None if it does not."""
+    if not folder.exists(TEMPORARY_EXIT_FILE):
+        return None
+    lines = [*_text(folder, TEMPORARY_EXIT_FILE).splitlines(), "", "", ""]
+    seconds = _number(lines[0], DEFAULT_DEFERRAL)
+    return TemporaryExit(
+        seconds=seconds, reason=lines[1].strip()[:1000], as_notice=lines[2].strip() == "notice"
+    )
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        return default
+    return number if -1e9 < number < 1e9 else default
+
+
+def read_stderr(folder: SlotFolder) -> bytes:
+    """The end of the job's error output."""
+    return folder.read_tail(STDERR_FILE, STDERR_BYTES)
+
+
+def collect_outputs(folder: SlotFolder, spec: TaskSpec) -> tuple[ProducedFile, ...]:
+    """Move a finished job's outputs to the project's directory, and hash them.
+
+    May be repeated after an interruption: what has been moved already is found there.  Raises OutputProblem.
+    """
+    produced: list[ProducedFile] = []
+    for output in spec.outputs:
+        file = hand_over(folder, spec, output)
+        if file is not None:
+            produced.append(file)
+        elif not output.optional and not folder.exists(f"{UPLOAD_STATUS}{output.open_name}"):
+            raise OutputProblem(
+                ERR_FILE_MISSING, f"the job finished without its output file {output.open_name}"
+            )
+    for file, output in (
+        (f, o) for f in produced for o in spec.outputs if o.physical_name == f.physical_name
+    ):
+        if 0 < output.max_nbytes < file.nbytes:
+            raise OutputProblem(
+                ERR_FILE_TOO_BIG,
+                f"the output file {output.open_name} has {file.nbytes} bytes, the project allows {output.max_nbytes:.0f}",
+            )
+    return tuple(produced)
+
+
+def hand_over(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> ProducedFile | None:
+    """Move one output to the project's directory; None when there is none."""
+    target = spec.project_dir / checked_physical_name(output.physical_name)
+    places = [f"{OUTPUTS}/{output.physical_name}", str(checked_open_name(output.open_name))]
+    for place in reversed(places) if output.copy else places:
+        if place == places[0] or not read_soft_link(_head(folder, place)):
+            size = folder.move_out(place, target)
+            if size is not None:
+                break
+    else:
+        if target.is_symlink() or not target.is_file():
+            return None
+        size = target.stat().st_size
+    return ProducedFile(physical_name=output.physical_name, path=target, nbytes=size, md5=_md5(target))
+
+
+def _head(folder: SlotFolder, name: str) -> str:
+    return (folder.read(name, 5000) or b"").decode(errors="replace")
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[OutputFile]:
+    """Outputs that the job wants uploaded now."""
+    asked = {name.removeprefix(UPLOAD_REQUEST) for name in folder.names(UPLOAD_REQUEST)}
+    return [output for output in spec.outputs if output.open_name in asked]
+
+
+def note_upload(folder: SlotFolder, open_name: str, status: int) -> None:
+    """Tell the job that an upload is done."""
+    folder.write(f"{UPLOAD_STATUS}{open_name}", write_upload_status(status).encode())
+    folder.remove(f"{UPLOAD_REQUEST}{open_name}")
+
+
+def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
+    """Move the job's message to where the job cannot change it, under the name that the family's client gives it."""
+    target = spec.project_dir / f"trickle_up_{checked_physical_name(spec.name)}_{now:.0f}.xml"
+    while target.exists():
+        now += 1
+        target = spec.project_dir / f"trickle_up_{spec.name}_{now:.0f}.xml"
+    with suppress(FileNotFoundError):
+        if folder.move_out(TRICKLE_UP_FILE, target) is not None:
+            return target
+    return None
+
+
+def trickle_variety(path: Path) -> str:
+    """The variety that a message taken from a job names."""
+    with path.open("rb") as file:
+        return read_variety(file.read(2048).decode(errors="replace"))

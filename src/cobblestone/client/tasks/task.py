@@ -1,0 +1,474 @@
+"""One job in memory: its orders, its reports, its limits, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cobblestone.client.sandbox.control_groups import JobGroup
+from cobblestone.client.sandbox.sandbox import (
+    SYSTEM_PATH,
+    Room,
+    Sandbox,
+    Wrapped,
+    set_priority,
+    set_resource_limits,
+)
+from cobblestone.client.tasks import slot
+from cobblestone.client.tasks.description import (
+    Checkpointed,
+    Notice,
+    ProcessState,
+    Started,
+    TaskEvent,
+    TaskSpec,
+    TaskView,
+    TrickleUp,
+    UploadWanted,
+)
+from cobblestone.client.tasks.processes import (
+    NOTHING,
+    JobProcess,
+    TreeUsage,
+    marked_processes,
+    read_processes,
+    send,
+)
+from cobblestone.client.tasks.segment import Segment
+from cobblestone.client.tasks.slot_files import SlotFolder, checked_physical_name
+from cobblestone.ops.clock import Clock
+from cobblestone.policy.client.task_exit import (
+    EXIT_ABORTED_BY_CLIENT,
+    EXIT_DISK_LIMIT,
+    EXIT_MEMORY_LIMIT,
+    EXIT_TIME_LIMIT,
+    Abort,
+    ProcessEnd,
+)
+from cobblestone.wire.init_data import InitData, StartData
+from cobblestone.wire.task_messages import (
+    HAVE_TRICKLE_DOWN,
+    NEW_TRICKLE_UP,
+    NEW_UPLOAD_FILE,
+    UPLOAD_FILE_STATUS,
+    Channel,
+    Control,
+    TaskState,
+    read_graphics,
+    read_status,
+    write_heartbeat,
+)
+
+MAX_KILL_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds."""
+
+    poll: float = 1.0  #: between two looks at each job
+    measure: float = 10.0  #: between two measurements of memory, processes and disk
+    grace: float = 60.0  #: to obey an order to quit or abort
+    linger: float = (
+        30.0  #: a process that stays so long after its finish file is ended; its work counts all the same
+    )
+    deaf: float = (
+        10.0  #: a job that has not read an order for so long is stopped and continued by the system instead
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What all tasks share and the runner changes."""
+
+    data_dir: Path
+    sandbox: Sandbox
+    clock: Clock  #: Unix s
+    ticks: Callable[[], float]  #: seconds that pass while the computer is awake
+    emit: Callable[[TaskEvent], None]
+    timing: Timing
+    throttled: bool = False
+    network_suspended: bool = False
+    ram_allowed: float = 0.0
+
+
+class RunningTask:
+    """A job whose process has been started.  ``poll`` is to be called once a second, ``measured`` every ten seconds."""
+
+    def __init__(self, spec: TaskSpec, number: int, surroundings: Surroundings) -> None:
+        self.spec = spec
+        self.number = number
+        self.around = surroundings
+        self.folder = SlotFolder(surroundings.data_dir / "slots" / str(number), surroundings.sandbox.account)
+        self.process: JobProcess
+        self.segment: Segment | None = None
+        self.group: JobGroup | None = None
+        self.ended = asyncio.Event()
+        state = slot.read_state(self.folder, spec.name)
+        self.cpu_time = self.checkpoint_cpu_time = self.start_cpu_time = state.cpu_time if state else 0.0
+        self.elapsed = self.checkpoint_elapsed = state.elapsed if state else 0.0
+        self.fraction_done = self.checkpoint_fraction = state.fraction_done if state else 0.0
+        self.peak_working_set = state.peak_working_set if state else 0.0
+        self.reported_checkpoint: float | None = None
+        self.checkpoint_at = 0.0
+        self.usage: TreeUsage = NOTHING
+        self.working_set_smoothed = 0.0
+        self.disk_usage = 0.0
+        self.suspended = False
+        self.paused = False  #: told to pause, for whatever reason
+        self.frozen = False  #: stopped by the system, since it does not listen
+        self.abort: Abort | None = None
+        self.quit_ordered = False
+        self.quit_after_checkpoint: float | None = None  #: until when to wait for one
+        self.kill_at: float | None = None
+        self.lingers_since: float | None = None
+        self.killed_while_lingering = False
+        self.out_of_memory_before = 0
+        self.graphics = ("", "")
+        self.last_poll = surroundings.ticks()
+
+    # -- start
+
+    def start(self, environment: Mapping[str, str], *, resumed: bool) -> None:
+        """Start the process in a slot that is set up.  Raises OSError."""
+        spec, around = self.spec, self.around
+        room = Room(
+            slot=self.folder.path,
+            project_dir=spec.project_dir,
+            needs_network=spec.needs_network,
+            uses_gpu=spec.uses_gpu,
+        )
+        main = checked_physical_name(spec.main_program)
+        words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
+        wrapped = around.sandbox.wrap(room, words)
+        self.wrapped = wrapped
+        segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
+        self.segment = None if segment is None else Segment(segment)
+        self.group = around.sandbox.open_group(
+            self.number, memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes
+        )
+        self.out_of_memory_before = self.group.out_of_memory_kills() if self.group else 0
+        stderr = self.folder.open_append(slot.STDERR_FILE)
+        try:
+            self.process = JobProcess(
+                wrapped.argv,
+                slot=self.folder.path,
+                stderr=stderr,
+                environment=_job_environment(spec, environment),
+                account=wrapped.account,
+                prepare=self._set_limits,
+            )
+        finally:
+            os.close(stderr)
+        around.emit(Started(spec.name, self.number, self.process.pid, resumed))
+
+    def _start_data(self, wrapped: Wrapped) -> StartData:
+        return StartData(
+            result_name=self.spec.name,
+            slot=self.number,
+            project_dir=str(wrapped.project_dir),
+            boinc_dir=str(wrapped.boinc_dir),
+            client_pid=wrapped.client_pid,
+            mapped=self.spec.mapped,
+            cpu_time=self.checkpoint_cpu_time,
+            elapsed=self.checkpoint_elapsed,
+            using_sandbox=bool(self.around.sandbox.bubblewrap),
+        )
+
+    def _set_limits(self, pid: int) -> None:
+        if self.group:
+            self.group.add(pid)
+        set_priority(pid, raised=self.spec.raised_priority)
+        set_resource_limits(pid, disk_bytes=self.spec.limits.disk_bytes)
+
+    # -- each second
+
+    def poll(self) -> None:
+        """Look what the job says, and tell it what is to be told."""
+        now = self.around.ticks()
+        if not self.paused and not self.frozen:
+            self.elapsed += now - self.last_poll
+        self.last_poll = now
+        self._hear()
+        self._set_pause(self.suspended or self.around.throttled)
+        self._tell(now)
+        self._watch_end(now)
+        limit = self.spec.limits.elapsed_seconds
+        if 0 < limit < self.elapsed:
+            self.end_for_good(
+                Abort(exit_status=EXIT_TIME_LIMIT, text=f"exceeded its run time of {limit:.0f} s")
+            )
+
+    def _hear(self) -> None:
+        if self.segment is None:
+            return
+        if text := self.segment.receive(Channel.STATUS):
+            self._take_status(text)
+        if text := self.segment.receive(Channel.GRAPHICS_REPLY):
+            self.graphics = read_graphics(text)
+        text = self.segment.receive(Channel.TRICKLE_UP)
+        if NEW_TRICKLE_UP in text:
+            path = slot.take_trickle(self.folder, self.spec, self.around.clock())
+            if path:
+                self.around.emit(TrickleUp(self.spec.name, slot.trickle_variety(path), path))
+        if NEW_UPLOAD_FILE in text:
+            self.hand_over_early()
+
+    def _take_status(self, text: str) -> None:
+        status = read_status(text)
+        self.cpu_time = max(status.cpu_time, 0.0)
+        if status.fraction_done is not None:
+            self.fraction_done = status.fraction_done
+        before, self.reported_checkpoint = self.reported_checkpoint, status.checkpoint_cpu_time
+        known = self.checkpoint_cpu_time if before is None else before
+        if status.checkpoint_cpu_time != known and status.checkpoint_cpu_time > 0:
+            self._note_checkpoint(status.checkpoint_cpu_time)
+
+    def _note_checkpoint(self, cpu_time: float) -> None:
+        self.checkpoint_cpu_time, self.checkpoint_elapsed = cpu_time, self.elapsed
+        self.checkpoint_fraction, self.checkpoint_at = self.fraction_done, self.around.clock()
+        try:
+            slot.write_state(self.folder, self._state())
+        except OSError as error:
+            self.around.emit(
+                Notice(
+                    self.spec.name, f"The checkpoint could not be noted in the slot: {error}.", important=True
+                )
+            )
+        self.around.emit(Checkpointed(self.spec.name, cpu_time, self.elapsed, self.fraction_done))
+        if self.quit_after_checkpoint is not None:
+            self._quit_now()
+
+    def _state(self) -> TaskState:
+        return TaskState(
+            project_url=self.spec.project_url,
+            result_name=self.spec.name,
+            cpu_time=self.checkpoint_cpu_time,
+            elapsed=self.checkpoint_elapsed,
+            fraction_done=self.checkpoint_fraction,
+            peak_working_set=self.peak_working_set,
+        )
+
+    def hand_over_early(self) -> None:
+        """Move the outputs that the job wants uploaded while it runs."""
+        for output in slot.upload_requests(self.folder, self.spec):
+            file = slot.hand_over(self.folder, self.spec, output)
+            if file:
+                self.around.emit(UploadWanted(self.spec.name, output.open_name, file))
+
+    def _tell(self, now: float) -> None:
+        if self.segment is None:
+            return
+        self.segment.deliver(now)
+        beat = write_heartbeat(
+            working_set=self.working_set_smoothed,
+            allowed=self.around.ram_allowed,
+            network_suspended=self.around.network_suspended,
+        )
+        self.segment.send(Channel.HEARTBEAT, beat)
+
+    # -- pausing
+
+    def _set_pause(self, wanted: bool) -> None:
+        if self.abort or self.quit_ordered:
+            wanted = False
+        if wanted != self.paused:
+            self.paused = wanted
+            if self.segment:
+                self.segment.order(Control.SUSPEND if wanted else Control.RESUME)
+        if self.frozen != (self.paused and not self.listens):
+            self.frozen = not self.frozen
+            send(self._living(), signal.SIGSTOP if self.frozen else signal.SIGCONT)
+
+    @property
+    def listens(self) -> bool:
+        """Whether the job reads its orders, as far as is known."""
+        if self.segment is None:
+            return False
+        since = self.segment.order_unread_since
+        return since is None or self.segment.listens or self.around.ticks() - since < self.around.timing.deaf
+
+    def _living(self) -> set[int]:
+        """All processes of the job but the keeper of its sandbox: what is stopped must still be killable as a whole."""
+        found = self.process.tree()
+        return found - {self.process.pid} if self.around.sandbox.bubblewrap else found
+
+    # -- ending
+
+    def quit(self, patience: float) -> None:
+        """Have the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
+        if self.abort or self.quit_ordered:
+            return
+        if patience > 0 and not self.paused and self.segment is not None:
+            self.quit_after_checkpoint = self.around.ticks() + patience
+        else:
+            self._quit_now()
+
+    def _quit_now(self) -> None:
+        self.quit_after_checkpoint = None
+        if not self.quit_ordered:
+            self.quit_ordered = True
+            self._order_end(Control.QUIT)
+
+    def end_for_good(self, abort: Abort) -> None:
+        """Have the job end, never to continue.  The first reason counts."""
+        if self.abort is None:
+            self.abort = abort
+            self.quit_after_checkpoint = None
+            self._order_end(Control.ABORT)
+
+    def _order_end(self, order: Control) -> None:
+        self._set_pause(False)
+        grace = self.around.timing.grace
+        if self.segment is None:  # it can hear nothing but signals
+            send(self._living(), signal.SIGTERM)
+            grace = self.around.timing.deaf
+        else:
+            self.segment.orders.clear()
+            self.segment.order(order)
+            self.segment.deliver(self.around.ticks())
+        self.kill_at = self.around.ticks() + grace
+
+    def _watch_end(self, now: float) -> None:
+        if self.quit_after_checkpoint is not None and now >= self.quit_after_checkpoint:
+            self._quit_now()
+        unheard = self.segment is not None and self.kill_at is not None and not self.listens
+        if self.kill_at is not None and (now >= self.kill_at or unheard):
+            self.kill()
+        elif self.folder.exists(slot.FINISH_FILE):
+            self.lingers_since = now if self.lingers_since is None else self.lingers_since
+            if now - self.lingers_since >= self.around.timing.linger:
+                self.killed_while_lingering = True
+                self.kill()
+        else:
+            self.lingers_since = None
+
+    def kill(self) -> None:
+        """End every process of the job at once."""
+        for _ in range(MAX_KILL_ROUNDS):
+            processes = read_processes()
+            living = self.process.tree(processes) | (marked_processes(self.folder.path) & processes.keys())
+            living = {pid for pid in living if not processes[pid].is_zombie}
+            if self.group:
+                self.group.kill()
+            if not living:
+                return
+            send(living, signal.SIGKILL)
+
+    def bury(self) -> ProcessEnd:
+        """Take the status of the ended process, end what it left behind, and say all that is known of the end."""
+        code, number = self.process.reap()
+        self.kill()
+        self._hear()
+        if self.segment:
+            self.segment.close()
+            self.segment = None
+        # What the system counted is right when the job said less: it says nothing, or its last message came too late.
+        self.cpu_time = max(self.cpu_time, self.start_cpu_time + self.process.cpu_seconds)
+        oom = self.group is not None and self.group.out_of_memory_kills() > self.out_of_memory_before
+        if self.group:
+            self.group.close()
+        return ProcessEnd(
+            exit_code=code,
+            signal=number,
+            codes_hide_signals=self.around.sandbox.hides_signals,
+            finish=slot.read_finish(self.folder),
+            temporary=slot.read_temporary_exit(self.folder),
+            quit_ordered=self.quit_ordered,
+            abort=self.abort,
+            killed_while_lingering=self.killed_while_lingering,
+            out_of_memory=oom,
+        )
+
+    # -- measuring
+
+    def measured(self, usage: TreeUsage, disk_usage: float) -> None:
+        """Take what the system measures of the job, and end it when it is over its limits."""
+        self.usage = usage
+        self.disk_usage = disk_usage
+        smoothed = self.working_set_smoothed
+        self.working_set_smoothed = (smoothed + usage.resident) / 2 if smoothed else usage.resident
+        self.peak_working_set = max(self.peak_working_set, usage.resident)
+        if self.segment is None or self.reported_checkpoint is None:
+            self.cpu_time = max(self.cpu_time, self.start_cpu_time + usage.cpu_seconds)
+        limits = self.spec.limits
+        if 0 < limits.memory_bytes < min(self.working_set_smoothed, usage.resident):
+            text = f"uses {usage.resident / 1e6:.1f} MB of memory, allowed are {limits.memory_bytes / 1e6:.1f} MB"
+            self.end_for_good(Abort(exit_status=EXIT_MEMORY_LIMIT, text=text))
+        if 0 < limits.disk_bytes < disk_usage:
+            text = f"uses {disk_usage / 1e6:.1f} MB of disk, allowed are {limits.disk_bytes / 1e6:.1f} MB"
+            self.end_for_good(Abort(exit_status=EXIT_DISK_LIMIT, text=text))
+        if 0 < limits.processes < len(usage.pids):
+            text = f"has {len(usage.pids)} processes, allowed are {limits.processes}"
+            self.end_for_good(Abort(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
+
+    def reread(self, init: InitData) -> None:
+        """Tell the job that preferences have changed."""
+        self.spec = replace(self.spec, init=init)
+        slot.write_init(self.folder, self.spec, self._start_data(self.wrapped))
+        if self.segment:
+            self.segment.order(Control.REREAD)
+
+    def announce_trickle(self, text: str) -> None:
+        """Put a project's message into the slot."""
+        self.folder.write(f"trickle_down_{self.around.clock():.6f}", text.encode())
+        if self.segment:
+            self.segment.announce(HAVE_TRICKLE_DOWN)
+
+    def announce_upload(self, open_name: str, status: int) -> None:
+        """Tell the job that an upload that it asked for is done."""
+        slot.note_upload(self.folder, open_name, status)
+        if self.segment:
+            self.segment.announce(UPLOAD_FILE_STATUS)
+
+    def view(self) -> TaskView:
+        """The task at this moment."""
+        state = ProcessState.EXECUTING
+        if self.abort:
+            state = ProcessState.ABORT_PENDING
+        elif self.quit_ordered:
+            state = ProcessState.QUIT_PENDING
+        elif self.paused and not self.around.throttled:
+            state = ProcessState.SUSPENDED
+        return TaskView(
+            name=self.spec.name,
+            slot=self.number,
+            pid=self.process.pid,
+            state=state,
+            suspended=self.suspended,
+            listens=self.listens,
+            cpu_time=self.cpu_time,
+            elapsed=self.elapsed,
+            fraction_done=self.fraction_done,
+            checkpoint_cpu_time=self.checkpoint_cpu_time,
+            checkpoint_elapsed=self.checkpoint_elapsed,
+            checkpoint_fraction=self.checkpoint_fraction,
+            checkpoint_at=self.checkpoint_at,
+            working_set=self.usage.resident,
+            working_set_smoothed=self.working_set_smoothed,
+            virtual_size=self.usage.virtual,
+            disk_usage=self.disk_usage,
+            pids=self.usage.pids,
+            web_graphics_url=self.graphics[0],
+            remote_desktop_addr=self.graphics[1],
+        )
+
+
+def _job_environment(spec: TaskSpec, environment: Mapping[str, str]) -> dict[str, str]:
+    """What a job finds in its environment: nothing of the volunteer's but time zone and language."""
+    libraries = [
+        f"../../projects/{spec.project_dir.name}",
+        ".",
+        "../..",
+        environment.get("LD_LIBRARY_PATH", ""),
+    ]
+    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
+    return {
+        **kept,
+        "PATH": environment.get("PATH", SYSTEM_PATH),
+        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
+    }

@@ -1,0 +1,171 @@
+"""What a job under bubblewrap can see and do; what is in force is said in words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.helpers.client_tasks import ENVIRONMENT, open_to_other_accounts, open_world
+
+from cobblestone.client.sandbox.control_groups import find_control_groups
+from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
+from cobblestone.client.tasks.description import OutputFile
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.task_exit import Ending
+
+pytestmark = pytest.mark.anyio
+
+LOOK = """
+    import json, socket
+    seen = {}
+    def attempt(name, act):
+        try:
+            seen[name] = act()
+        except OSError as error:
+            seen[name] = "refused"
+    attempt("home", lambda: os.listdir("/home"))
+    attempt("root", lambda: os.listdir("/root"))
+    attempt("true place", lambda: os.listdir(PLACE))
+    attempt("other project", lambda: os.listdir("../../projects"))
+    attempt("other slots", lambda: os.listdir(".."))
+    attempt("write to the project", lambda: open("../../projects/example.invalid_project/x", "w").write("x"))
+    attempt("network", lambda: socket.create_connection(("127.0.0.1", PORT), 2).close())
+    seen["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()])
+    seen["user"] = os.getuid()
+    seen["variables"] = sorted(os.environ)
+    seen["init"] = open("init_data.xml").read()
+    open(resolve("out"), "w").write(json.dumps(seen))
+    finish()
+    """
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_job_sees_neither_home_nor_network_nor_other_jobs(tmp_path: Path) -> None:
+    import asyncio
+    import json
+
+    listening = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    data_dir = tmp_path / "volunteer's data"
+    async with open_world(data_dir) as world:
+        (data_dir / "projects" / "other").mkdir()
+        (data_dir / "slots" / "9").mkdir(parents=True)
+        program = LOOK.replace("PLACE", repr(str(data_dir))).replace("PORT", str(port))
+        ended = await world.run(world.spec(program))
+        assert ended.ending is Ending.FINISHED, ended.stderr.decode()
+        seen = json.loads(ended.outputs[0].path.read_text())
+    listening.close()
+    await listening.wait_closed()
+    assert seen["home"] == "refused"
+    assert seen["root"] == "refused"
+    assert seen["true place"] == "refused"
+    assert seen["other project"] == ["example.invalid_project"]
+    assert seen["other slots"] == ["0"]
+    assert seen["write to the project"] == "refused"
+    assert seen["network"] == "refused"
+    assert seen["processes"] <= 3
+    assert seen["user"] == (world.sandbox.account.uid if world.sandbox.account else os.getuid())
+    assert seen["user"] != 0
+    assert set(seen["variables"]) <= {
+        "COBBLESTONE_SLOT",
+        "LANG",
+        "LC_CTYPE",
+        "LD_LIBRARY_PATH",
+        "PATH",
+        "PWD",
+        "TZ",
+    }
+    assert str(data_dir) not in seen["init"]
+    assert "<client_pid>1</client_pid>" in seen["init"]
+
+
+async def test_a_job_that_needs_the_network_gets_it(tmp_path: Path) -> None:
+    import asyncio
+
+    listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with open_world(tmp_path) as world:
+        spec = world.spec(
+            f"""
+            import socket
+            socket.create_connection(("127.0.0.1", {port}), 5).close()
+            finish()
+            """,
+            outputs=(OutputFile(open_name="out", physical_name="r0", optional=True),),
+            needs_network=True,
+        )
+        assert (await world.run(spec)).ending is Ending.FINISHED
+    listening.close()
+    await listening.wait_closed()
+
+
+def test_what_is_in_force_is_said_in_words(tmp_path: Path) -> None:
+    words = [
+        each.text() for each in detect_sandbox(SandboxChoice(), tmp_path, environment=ENVIRONMENT).report
+    ]
+    assert words[0].startswith("Jobs run under bubblewrap")
+    assert any("account" in each for each in words)
+    assert any("enforces" in each for each in words)
+    without = detect_sandbox(SandboxChoice(control_groups=False), tmp_path, environment=ENVIRONMENT).report
+    assert any("The client itself watches memory and number of processes" in each.text() for each in without)
+
+
+def test_without_bubblewrap_the_reason_is_said_and_a_demand_for_it_is_an_error(tmp_path: Path) -> None:
+    nowhere = {"PATH": str(tmp_path)}
+    open_to_other_accounts(tmp_path)
+    report = detect_sandbox(SandboxChoice(), tmp_path, environment=nowhere).report
+    assert "it is not installed (package bubblewrap)" in report[0].text()
+    with pytest.raises(ConfigError, match="under bubblewrap only, but it is not installed"):
+        detect_sandbox(SandboxChoice(bubblewrap="always"), tmp_path, environment=nowhere)
+
+
+def test_a_client_that_is_root_demands_an_account_that_can_reach_its_data(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        assert detect_sandbox(SandboxChoice(), tmp_path, environment=ENVIRONMENT).account is None
+        return
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(ConfigError, match="cannot reach the data directory"):
+        detect_sandbox(SandboxChoice(bubblewrap="never"), closed, environment=ENVIRONMENT)
+    with pytest.raises(ConfigError, match="must not run as root"):
+        detect_sandbox(SandboxChoice(account="root"), tmp_path, environment=ENVIRONMENT)
+    with pytest.raises(ConfigError, match="There is no account nobody-of-this-name"):
+        detect_sandbox(SandboxChoice(account="nobody-of-this-name"), tmp_path, environment=ENVIRONMENT)
+
+
+def version_2_tree(root: Path, controllers: str) -> None:
+    root.mkdir()
+    (root / "cgroup.controllers").write_text(controllers)
+    (root / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (root / "cgroup.subtree_control").write_text("")
+
+
+def test_version_2_groups_hold_the_client_beside_the_jobs(tmp_path: Path) -> None:
+    """The tree is of ordinary files: this machine's kernel offers version 1 only."""
+    root = tmp_path / "unified"
+    version_2_tree(root, "cpu memory pids")
+    groups = find_control_groups(tmp_path, root=root, own="0::/\n")
+    assert groups is not None
+    assert groups.version == 2
+    assert set(groups.folders) == {"memory", "pids"}
+    ours = groups.folders["memory"]
+    assert (ours / "client" / "cgroup.procs").read_text() == str(os.getpid())
+    job = groups.open(4, memory_bytes=1e9, processes=50)
+    assert (ours / "slot-4" / "memory.max").read_text() == "1000000000"
+    assert (ours / "slot-4" / "memory.swap.max").read_text() == "0"
+    assert (ours / "slot-4" / "pids.max").read_text() == "50"
+    assert job.enforces_memory
+    (ours / "slot-4" / "memory.events").write_text("low 0\noom 1\noom_kill 3\n")
+    assert job.out_of_memory_kills() == 3
+
+
+def test_no_controllers_means_no_groups(tmp_path: Path) -> None:
+    root = tmp_path / "unified"
+    version_2_tree(root, "cpuset")
+    assert find_control_groups(tmp_path, root=root, own="0::/\n") is None
+    assert find_control_groups(tmp_path, root=tmp_path / "absent", own="9:memory:/x\n0::/\n") is None
