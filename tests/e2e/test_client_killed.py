@@ -32,7 +32,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path, rng: random.Random
     folder = tmp_path / "home of Jürgen"
     folder.mkdir()
     command = [sys.executable, "-m", "tests.helpers.client_daemon", str(folder), bubblewrap]
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     for _ in range(KILLS):
         with (folder / "log").open("ab") as log:
             daemon = subprocess.Popen(command, cwd=root, stderr=log)
