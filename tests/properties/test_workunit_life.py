@@ -30,12 +30,12 @@ from cobblestone.policy.lifecycle.purge import why_not_purge
 from cobblestone.policy.lifecycle.states import Cause, check_invariants, is_over, is_settled, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
-    LookedAt,
+    OutputCheck,
     ValidationReport,
     apply_decision,
     judge,
     pairs_to_compare,
-    results_to_look_at,
+    results_to_check,
 )
 
 DELAY_BOUND = 1000.0
@@ -199,21 +199,23 @@ class WorkunitLife(RuleBasedStateMachine):
         self.validate(lambda: "usable")
 
     def validate(self, state_of: Callable[[], str]) -> None:
-        states = {each: state_of() for each in results_to_look_at(self.view)}
+        states = {each: state_of() for each in results_to_check(self.view)}
         files = {r.id: r.file_delete_state for r in self.view.results}
         assert all(files[each] is FileDeleteState.INIT for each in states), "outputs are gone too early"
         note(f"validator finds {states}")
-        looked_at = tuple(
-            LookedAt(result_id=each, usable=state == "usable", problem=state, transient=state == "postponed")
+        checked = tuple(
+            OutputCheck(
+                result_id=each, usable=state == "usable", problem=state, transient=state == "postponed"
+            )
             for each, state in states.items()
             if state != "unseen"
         )
         same = (
             pair
-            for pair in pairs_to_compare(self.view, results_to_look_at(self.view))
+            for pair in pairs_to_compare(self.view, results_to_check(self.view))
             if self.answers[pair[0]] == self.answers[pair[1]]
         )
-        facts = ValidationReport(looked_at=looked_at, matches=frozenset(same))
+        facts = ValidationReport(checked=checked, matches=frozenset(same))
         decision = judge(self.view, facts, now=self.now)
         self.canonical_choices += sum(isinstance(effect, SetCanonical) for effect in decision.effects)
         credited = {*decision.newly_valid}

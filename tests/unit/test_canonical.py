@@ -38,7 +38,7 @@ from cobblestone.policy.lifecycle.effects import (
 from cobblestone.policy.lifecycle.states import check_invariants
 from cobblestone.policy.validation.canonical import (
     RETRY_SECONDS,
-    LookedAt,
+    OutputCheck,
     Pair,
     ValidationDecision,
     ValidationReport,
@@ -47,7 +47,7 @@ from cobblestone.policy.validation.canonical import (
     choose_canonical,
     judge,
     pairs_to_compare,
-    results_to_look_at,
+    results_to_check,
 )
 
 VALID, INVALID, INCONCLUSIVE = ValidateState.VALID, ValidateState.INVALID, ValidateState.INCONCLUSIVE
@@ -62,16 +62,16 @@ def pairs(*numbers: tuple[int, int]) -> frozenset[Pair]:
     return frozenset((ResultId(100 + one), ResultId(100 + other)) for one, other in numbers)
 
 
-def fine(*numbers: int) -> tuple[LookedAt, ...]:
-    return tuple(LookedAt(result_id=each, usable=True) for each in ids(*numbers))
+def fine(*numbers: int) -> tuple[OutputCheck, ...]:
+    return tuple(OutputCheck(result_id=each, usable=True) for each in ids(*numbers))
 
 
-def bad(number: int, problem: str = "no output", *, transient: bool = False) -> LookedAt:
-    return LookedAt(result_id=ids(number)[0], usable=False, problem=problem, transient=transient)
+def bad(number: int, problem: str = "no output", *, transient: bool = False) -> OutputCheck:
+    return OutputCheck(result_id=ids(number)[0], usable=False, problem=problem, transient=transient)
 
 
-def report(*looked_at: LookedAt, matches: Iterable[tuple[int, int]] = ()) -> ValidationReport:
-    return ValidationReport(looked_at=looked_at, matches=pairs(*matches))
+def report(*checked: OutputCheck, matches: Iterable[tuple[int, int]] = ()) -> ValidationReport:
+    return ValidationReport(checked=checked, matches=pairs(*matches))
 
 
 def a_validation(*results: Result, **workunit: object) -> WorkunitView:
@@ -137,7 +137,7 @@ def test_a_straggler_is_compared_with_the_canonical_result_only():
 
 
 @pytest.mark.parametrize(
-    ("view", "looked_at", "compared"),
+    ("view", "checked", "compared"),
     [
         (a_view(success(0), in_progress(1)), (), ()),
         (a_view(success(0), success(1, INCONCLUSIVE), client_error(2)), ids(0, 1), (ids(0, 1),)),
@@ -153,10 +153,10 @@ def test_a_straggler_is_compared_with_the_canonical_result_only():
     ],
 )
 def test_the_validator_looks_at_what_may_become_valid(
-    view: WorkunitView, looked_at: tuple[ResultId, ...], compared: tuple[Pair, ...]
+    view: WorkunitView, checked: tuple[ResultId, ...], compared: tuple[Pair, ...]
 ):
-    assert results_to_look_at(view) == looked_at
-    assert pairs_to_compare(view, looked_at) == compared
+    assert results_to_check(view) == checked
+    assert pairs_to_compare(view, checked) == compared
 
 
 # ------------------------------------------------------------------------------ judge: no canonical result

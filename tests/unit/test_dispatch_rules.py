@@ -35,9 +35,9 @@ from cobblestone.policy.dispatch.decision import DispatchDecision
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
 from cobblestone.policy.dispatch.homogeneous import hr_class
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.missing_runtime import RETRY_SECONDS, missing_runtime_after_report
 from cobblestone.policy.dispatch.quota import quota_day
 from cobblestone.policy.dispatch.reliability import RetryRules
-from cobblestone.policy.dispatch.trouble import RETRY_SECONDS, trouble_after_report
 
 TODAY = quota_day(HostId(1), NOW)
 LONG = 99 * HOUR
@@ -107,7 +107,7 @@ def test_the_first_host_decides_about_the_version_if_the_app_asks_for_it():
 
 def test_a_host_without_python_gets_no_app_that_needs_it_until_something_changes():
     everywhere = catalogue(version(platform=ANY_PLATFORM))
-    found = trouble_after_report(host(), 195, now=NOW)
+    found = missing_runtime_after_report(host(), 195, now=NOW)
     assert found is not None
     troubled = host(trouble=found[0], trouble_time=found[1])
     decision = choose(request(host=troubled), candidates(1), everywhere)
@@ -121,7 +121,7 @@ def test_a_host_without_python_gets_no_app_that_needs_it_until_something_changes
 
 @pytest.mark.parametrize("status", [0, 1, 194, 196, None])
 def test_other_exit_statuses_are_no_trouble_of_the_platform(status: int | None):
-    assert trouble_after_report(host(), status, now=NOW) is None
+    assert missing_runtime_after_report(host(), status, now=NOW) is None
 
 
 # Classes of hosts

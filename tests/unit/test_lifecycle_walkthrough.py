@@ -23,12 +23,12 @@ from cobblestone.policy.lifecycle.purge import why_not_purge
 from cobblestone.policy.lifecycle.states import Cause, check_invariants
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
-    LookedAt,
+    OutputCheck,
     ValidationReport,
     apply_decision,
     judge,
     pairs_to_compare,
-    results_to_look_at,
+    results_to_check,
 )
 
 
@@ -66,13 +66,13 @@ class Life:
 
     def validate(self) -> None:
         assert self.view.workunit.need_validate
-        looked_at = tuple(LookedAt(result_id=each, usable=True) for each in results_to_look_at(self.view))
+        checked = tuple(OutputCheck(result_id=each, usable=True) for each in results_to_check(self.view))
         matches = frozenset(
             p
-            for p in pairs_to_compare(self.view, results_to_look_at(self.view))
+            for p in pairs_to_compare(self.view, results_to_check(self.view))
             if self.answers[p[0]] == self.answers[p[1]]
         )
-        decision = judge(self.view, ValidationReport(looked_at=looked_at, matches=matches), now=self.now)
+        decision = judge(self.view, ValidationReport(checked=checked, matches=matches), now=self.now)
         self.view = apply_decision(self.view, decision, self.now)
         assert check_invariants(self.view) == []
 

@@ -32,12 +32,12 @@ from cobblestone.policy.lifecycle.effects import TimeOutResult, WorkunitView
 from cobblestone.policy.lifecycle.states import Cause, is_over, is_unsent
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.policy.validation.canonical import (
-    LookedAt,
+    OutputCheck,
     ValidationReport,
     apply_decision,
     judge,
     pairs_to_compare,
-    results_to_look_at,
+    results_to_check,
 )
 from cobblestone.simulator.scenario import ProjectModel, pick_weighted
 from cobblestone.simulator.streams import Streams
@@ -247,13 +247,13 @@ class SharedProject:
                 self.tally.timed_out += was.outcome is not Outcome.NO_REPLY
 
     def _validate(self, job: Job, now: float) -> None:
-        ids = results_to_look_at(job.view)
-        looked_at = tuple(LookedAt(result_id=r, usable=True) for r in ids)
+        ids = results_to_check(job.view)
+        checked = tuple(OutputCheck(result_id=r, usable=True) for r in ids)
         pairs = pairs_to_compare(job.view, ids)
         agree = frozenset(p for p in pairs if p[0] not in job.wrong and p[1] not in job.wrong)
         had = job.view.workunit.canonical_result_id
         before = job.view
-        decision = judge(before, ValidationReport(looked_at=looked_at, matches=agree), now=now)
+        decision = judge(before, ValidationReport(checked=checked, matches=agree), now=now)
         self._rate_hosts(before, decision.newly_valid, after_valid)
         self._rate_hosts(before, (*decision.newly_invalid, *decision.unusable), after_failure)
         job.view = apply_decision(before, decision, now)

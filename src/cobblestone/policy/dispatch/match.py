@@ -18,11 +18,11 @@ from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import ResourceUsage
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.missing_runtime import lacks_interpreter, needs_interpreter
 from cobblestone.policy.dispatch.own_versions import own_app_version, own_usage
 from cobblestone.policy.dispatch.plan_class import plan_class_usage, sequential_usage
 from cobblestone.policy.dispatch.quota import jobs_per_day
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, WorkRequest
-from cobblestone.policy.dispatch.trouble import lacks_interpreter, needs_interpreter
 from cobblestone.policy.estimate.speed import availability, cpu_speed, projected_flops
 from cobblestone.policy.rollout import in_rollout
 

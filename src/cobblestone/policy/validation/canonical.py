@@ -56,7 +56,7 @@ _OPEN = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
 
 
 @value(kw_only=True)
-class LookedAt:
+class OutputCheck:
     """What the validator found when it read one result's outputs."""
 
     result_id: ResultId
@@ -72,7 +72,7 @@ class LookedAt:
 class ValidationReport:
     """The facts that a validator process delivers about one workunit."""
 
-    looked_at: tuple[LookedAt, ...]
+    checked: tuple[OutputCheck, ...]
     matches: frozenset[Pair] = frozenset()  #: compared pairs that agree, in either order
     differences: Mapping[Pair, str] = field(default_factory=dict[Pair, str])  #: the others: where they differ
 
@@ -120,7 +120,7 @@ def check_straggler(result: ResultId, canonical: ResultId, *, matches: Matches) 
     return ValidateState.VALID if matches(canonical, result) else ValidateState.INVALID
 
 
-def results_to_look_at(view: WorkunitView) -> tuple[ResultId, ...]:
+def results_to_check(view: WorkunitView) -> tuple[ResultId, ...]:
     """Results whose outputs a validator must read for this workunit; empty when there is nothing to do.
 
     Without a canonical result: all that may become it, if they are enough for a quorum.  With one: that one
@@ -135,11 +135,11 @@ def results_to_look_at(view: WorkunitView) -> tuple[ResultId, ...]:
     return viable if len(viable) >= view.workunit.rules.min_quorum else ()
 
 
-def pairs_to_compare(view: WorkunitView, looked_at: tuple[ResultId, ...]) -> tuple[Pair, ...]:
+def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple[Pair, ...]:
     """Pairs of results whose outputs a validator must compare, of those to look at, if both are usable."""
-    if looked_at and view.workunit.canonical_result_id is not None:
-        return tuple((looked_at[0], straggler) for straggler in looked_at[1:])
-    return tuple(combinations(looked_at, 2))
+    if checked and view.workunit.canonical_result_id is not None:
+        return tuple((checked[0], straggler) for straggler in checked[1:])
+    return tuple(combinations(checked, 2))
 
 
 def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
@@ -148,14 +148,14 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
     Facts about results that are not open any more are ignored; a workunit that failed meanwhile only loses
     its ``need_validate``.
     """
-    docket = _Docket(view=view, report=report)
+    builder = _DecisionBuilder(view=view, report=report)
     if view.workunit.need_validate:
-        docket.effects.append(ClearNeedValidate())
+        builder.effects.append(ClearNeedValidate())
     if view.workunit.error_mask:
-        return docket.decision(next_check=view.workunit.transition_time)
+        return builder.decision(next_check=view.workunit.transition_time)
     if view.workunit.canonical_result_id is not None:
-        return _judge_stragglers(docket, view.workunit.canonical_result_id, now)
-    return _judge_set(docket, now)
+        return _judge_stragglers(builder, view.workunit.canonical_result_id, now)
+    return _judge_set(builder, now)
 
 
 def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float) -> WorkunitView:
@@ -169,7 +169,7 @@ def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float)
 
 
 @dataclass(slots=True)
-class _Docket:
+class _DecisionBuilder:
     """A decision in the making."""
 
     view: WorkunitView
@@ -194,7 +194,7 @@ class _Docket:
         self.effects.append(effect)
         self.reasons.append(reason(code, sentence, **values))
 
-    def put_aside(self, found: LookedAt) -> None:
+    def exclude(self, found: OutputCheck) -> None:
         """Close or postpone a result whose outputs cannot be compared."""
         name = self.name(found.result_id)
         problem = found.problem or "its outputs cannot be used"
@@ -256,11 +256,11 @@ def _is_viable(result: Result) -> bool:
     return is_success(result) and result.validate_state in _OPEN
 
 
-def _judge_set(docket: _Docket, now: float) -> ValidationDecision:
+def _judge_set(builder: _DecisionBuilder, now: float) -> ValidationDecision:
     """Look for a canonical result."""
-    view = docket.view
+    view = builder.view
     rules = view.workunit.rules
-    found = {each.result_id: each for each in docket.report.looked_at}
+    found = {each.result_id: each for each in builder.report.checked}
     viable = [result for result in view.results if _is_viable(result)]
     unseen = [result for result in viable if result.id not in found]
     usable: list[ResultId] = []
@@ -269,52 +269,52 @@ def _judge_set(docket: _Docket, now: float) -> ValidationDecision:
             if found[result.id].usable:
                 usable.append(result.id)
             else:
-                docket.put_aside(found[result.id])
-    verdict = choose_canonical(usable, matches=docket.matches, min_quorum=rules.min_quorum)
+                builder.exclude(found[result.id])
+    verdict = choose_canonical(usable, matches=builder.matches, min_quorum=rules.min_quorum)
     if verdict.canonical_id is not None:
-        _crown(docket, verdict, verdict.canonical_id)
-        return docket.decision(next_check=now if unseen or docket.postponed else None)
+        _set_canonical(builder, verdict, verdict.canonical_id)
+        return builder.decision(next_check=now if unseen or builder.postponed else None)
     if (
         unseen
     ):  # the facts are incomplete: have the validator look at all of them, which new results make it do
-        return docket.decision(next_check=now)
+        return builder.decision(next_check=now)
     for result in viable:
         if result.id in usable and result.validate_state is not ValidateState.INCONCLUSIVE:
             effect = MarkInconclusive(result_id=result.id)
-            docket.add(effect, "inconclusive", "{result} has no quorum yet", result=result.name)
-    if docket.postponed:
-        return docket.decision(next_check=now if docket.unusable else _retry(view, now))
-    if _want_more(docket, len(usable)) or docket.unusable:
-        return docket.decision(next_check=now)
-    return docket.decision(next_check=_keep(view, now))
+            builder.add(effect, "inconclusive", "{result} has no quorum yet", result=result.name)
+    if builder.postponed:
+        return builder.decision(next_check=now if builder.unusable else _retry(view, now))
+    if _want_more(builder, len(usable)) or builder.unusable:
+        return builder.decision(next_check=now)
+    return builder.decision(next_check=_keep(view, now))
 
 
-def _crown(docket: _Docket, verdict: Verdict, canonical_id: ResultId) -> None:
+def _set_canonical(builder: _DecisionBuilder, verdict: Verdict, canonical_id: ResultId) -> None:
     """Set the canonical result: mark all results, hand the answer over, drop what was not sent."""
-    docket.canonical_id, docket.newly_canonical = canonical_id, True
+    builder.canonical_id, builder.newly_canonical = canonical_id, True
     for result_id, state in verdict.states.items():
-        docket.settle(result_id, state, canonical_id)
-    docket.add(
+        builder.settle(result_id, state, canonical_id)
+    builder.add(
         SetCanonical(result_id=canonical_id),
         "canonical",
-        "{result} is the canonical result: {matching} of {looked_at} agree",
-        result=docket.name(canonical_id),
-        matching=len(docket.valid),
-        looked_at=len(verdict.states),
+        "{result} is the canonical result: {matching} of {checked} agree",
+        result=builder.name(canonical_id),
+        matching=len(builder.valid),
+        checked=len(verdict.states),
     )
-    if docket.view.workunit.assimilate_state is AssimilateState.INIT:
-        docket.add(ReadyToAssimilate(), "answer_known", "the answer is known")
-    for result in docket.view.results:
+    if builder.view.workunit.assimilate_state is AssimilateState.INIT:
+        builder.add(ReadyToAssimilate(), "answer_known", "the answer is known")
+    for result in builder.view.results:
         if is_unsent(result):
             effect = DropResult(result_id=result.id)
-            docket.add(effect, "canonical_known", "{result} is not needed any more", result=result.name)
+            builder.add(effect, "canonical_known", "{result} is not needed any more", result=result.name)
 
 
-def _want_more(docket: _Docket, n_usable: int) -> bool:
+def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
     """Without a quorum: give up, or raise the target; says whether one of these happened."""
-    rules = docket.view.workunit.rules
+    rules = builder.view.workunit.rules
     if n_usable > rules.max_success_results:
-        docket.add(
+        builder.add(
             FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
             "too_many_successes",
             "{n} results came without a quorum; {max_success_results} may",
@@ -323,7 +323,7 @@ def _want_more(docket: _Docket, n_usable: int) -> bool:
         )
         return True
     if n_usable >= rules.target_nresults:
-        docket.add(
+        builder.add(
             RaiseTarget(target_nresults=n_usable + 1),
             "target_raised",
             "{n} results are not enough for a quorum: one more is asked for",
@@ -344,33 +344,33 @@ def _retry(view: WorkunitView, now: float) -> float:
     return now + RETRY_SECONDS if planned is None else min(planned, now + RETRY_SECONDS)
 
 
-def _judge_stragglers(docket: _Docket, canonical_id: ResultId, now: float) -> ValidationDecision:
+def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: float) -> ValidationDecision:
     """Compare results that came after the canonical one was chosen with that one."""
-    docket.canonical_id = canonical_id
-    found = {each.result_id: each for each in docket.report.looked_at}
+    builder.canonical_id = canonical_id
+    found = {each.result_id: each for each in builder.report.checked}
     canonical = found.get(canonical_id)
-    stragglers = [result for result in docket.view.results if _is_viable(result)]
+    stragglers = [result for result in builder.view.results if _is_viable(result)]
     for result in stragglers:
         if result.id not in found:
             continue
         if not found[result.id].usable:
-            docket.put_aside(found[result.id])
+            builder.exclude(found[result.id])
         elif canonical is None:
             continue  # the report is older than the choice: have the validator look again
         elif canonical.usable:
-            state = check_straggler(result.id, canonical_id, matches=docket.matches)
-            docket.settle(result.id, state, canonical_id)
+            state = check_straggler(result.id, canonical_id, matches=builder.matches)
+            builder.settle(result.id, state, canonical_id)
         elif canonical.transient:
-            docket.put_aside(
-                LookedAt(result_id=result.id, usable=False, problem=canonical.problem, transient=True)
+            builder.exclude(
+                OutputCheck(result_id=result.id, usable=False, problem=canonical.problem, transient=True)
             )
         else:
-            docket.add(
+            builder.add(
                 MarkTooLate(result_id=result.id),
                 "too_late",
                 "{result} cannot be compared with the canonical result: {problem}",
                 result=result.name,
                 problem=canonical.problem,
             )
-    only_postponed = bool(docket.postponed) and len(docket.postponed) == len(stragglers)
-    return docket.decision(next_check=_retry(docket.view, now) if only_postponed else now)
+    only_postponed = bool(builder.postponed) and len(builder.postponed) == len(stragglers)
+    return builder.decision(next_check=_retry(builder.view, now) if only_postponed else now)

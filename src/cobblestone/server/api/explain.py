@@ -7,7 +7,7 @@ from typing import Any
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.reasons import Reason
-from cobblestone.policy.dispatch.standing import VersionStanding
+from cobblestone.policy.dispatch.host_status import VersionStatus
 from cobblestone.server.api.routing import Call, Endpoint, Nothing, Reply
 from cobblestone.server.operation import explain
 from cobblestone.store.engine.database import Transaction
@@ -78,7 +78,7 @@ def _reason(each: Reason) -> ReasonReply:
     return ReasonReply(code=each.code, text=each.text(), values=dict(each.values))
 
 
-def _standing(each: VersionStanding) -> StandingReply:
+def _standing(each: VersionStatus) -> StandingReply:
     return StandingReply(**{name: getattr(each, name) for name in StandingReply.__struct_fields__})
 
 

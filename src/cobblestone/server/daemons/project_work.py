@@ -25,7 +25,7 @@ from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.validation.agreement import compare, usable
-from cobblestone.policy.validation.canonical import LookedAt, Pair, ValidationReport
+from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
 from cobblestone.store.work.uploads import StoredOutput, output_content
 
 MAX_COMPARED_BYTES = 256_000_000
@@ -154,8 +154,8 @@ def validate(task: ValidationTask) -> ValidationReport:
     """Look at outputs and compare them in pairs."""
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
         comparison = _Comparison(task, Path(folder))
-        looked_at = tuple(comparison.look(result) for result in task.results)
-        usable_ids = {each.result_id for each in looked_at if each.usable}
+        checked = tuple(comparison.look(result) for result in task.results)
+        usable_ids = {each.result_id for each in checked if each.usable}
         matches: set[Pair] = set()
         differences: dict[Pair, str] = {}
         for one, other in task.pairs:
@@ -166,11 +166,11 @@ def validate(task: ValidationTask) -> ValidationReport:
                 else:
                     differences[one, other] = problem
         if task.credit_function:
-            looked_at = tuple(
+            checked = tuple(
                 replace(found, assigned_credit=comparison.credit(result)) if found.usable else found
-                for found, result in zip(looked_at, task.results, strict=True)
+                for found, result in zip(checked, task.results, strict=True)
             )
-        return ValidationReport(looked_at=looked_at, matches=frozenset(matches), differences=differences)
+        return ValidationReport(checked=checked, matches=frozenset(matches), differences=differences)
 
 
 class _Comparison:
@@ -181,13 +181,13 @@ class _Comparison:
         self._folder = folder
         self._files: dict[ResultId, dict[str, bytes]] = {}
 
-    def look(self, result: ResultOutputs) -> LookedAt:
+    def look(self, result: ResultOutputs) -> OutputCheck:
         task = self._task
         try:
             present = {output.index for output in result.outputs}
             for index, spec in enumerate(task.specs):
                 if index not in present and not spec.optional:
-                    return LookedAt(
+                    return OutputCheck(
                         result_id=result.result_id,
                         usable=False,
                         problem=f"The output {spec.open_name} is missing.",
@@ -200,14 +200,14 @@ class _Comparison:
                 if output.index < len(task.specs)
             }
         except CobblestoneError as error:
-            return LookedAt(result_id=result.result_id, usable=False, problem=str(error))
+            return OutputCheck(result_id=result.result_id, usable=False, problem=str(error))
         except OSError as error:  # the disk is away: that is not the volunteer's fault
-            return LookedAt(result_id=result.result_id, usable=False, transient=True, problem=str(error))
+            return OutputCheck(result_id=result.result_id, usable=False, transient=True, problem=str(error))
         problem = None if task.rule.kind == "python" else usable(task.rule, files, task.specs)
         if problem is not None:
-            return LookedAt(result_id=result.result_id, usable=False, problem=problem.text())
+            return OutputCheck(result_id=result.result_id, usable=False, problem=problem.text())
         self._files[result.result_id] = files
-        return LookedAt(result_id=result.result_id, usable=True)
+        return OutputCheck(result_id=result.result_id, usable=True)
 
     def difference(self, one: ResultId, other: ResultId) -> str | None:
         """Where two results differ, or None."""

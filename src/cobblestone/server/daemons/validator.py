@@ -15,11 +15,11 @@ from cobblestone.domain.errors import JobError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import (
-    LookedAt,
+    OutputCheck,
     ValidationReport,
     judge,
     pairs_to_compare,
-    results_to_look_at,
+    results_to_check,
 )
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBook
@@ -55,11 +55,11 @@ class Validator:
             due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH, shards=shards)
             ids = await self._ctx.store.aread(due)
             if ids:
-                slow = await self._ctx.store.awrite(partial(self._at_once, ids=ids))
-                await self._look_closer(slow)
+                slow = await self._ctx.store.awrite(partial(self._validate_by_checksum, ids=ids))
+                await self._validate_in_workers(slow)
         return len(ids)
 
-    def _at_once(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
+    def _validate_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
         """Decide workunits whose checksums say enough, within one write; those that somebody must look closer at."""
         reports: list[tuple[WorkunitView, ValidationReport]] = []
         slow: list[WorkunitId] = []
@@ -74,7 +74,7 @@ class Validator:
         self._apply(tx, reports)
         return slow
 
-    async def _look_closer(self, ids: list[WorkunitId]) -> None:
+    async def _validate_in_workers(self, ids: list[WorkunitId]) -> None:
         """Read and compare outputs in workers, then decide."""
         if not ids:
             return
@@ -89,7 +89,7 @@ class Validator:
 
     async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport:
         if not outputs:
-            return ValidationReport(looked_at=())
+            return ValidationReport(checked=())
         ids = tuple(outputs)
         by_id = {result.id: result for result in view.results}
         task = ValidationTask(
@@ -136,7 +136,7 @@ class Validator:
         assigned = {
             found.result_id: found.assigned_credit
             for _, report in reports
-            for found in report.looked_at
+            for found in report.checked
             if found.assigned_credit is not None
         }
         lifecycle.apply_decisions(tx, decided, now=now)
@@ -164,27 +164,24 @@ class Validator:
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:
     """Workunits to look at, with the outputs of their results."""
-    views = [(view, results_to_look_at(view)) for view in lifecycle.views(db, ids)]
-    outputs = outputs_of_results(
-        db, [id_ for _, looked_at in views for id_ in looked_at], with_data=with_data
-    )
+    views = [(view, results_to_check(view)) for view in lifecycle.views(db, ids)]
+    outputs = outputs_of_results(db, [id_ for _, checked in views for id_ in checked], with_data=with_data)
     found = {app.id: app for app in apps.list_apps(db)}
     return [
-        (found[view.workunit.app_id], view, {id_: outputs[id_] for id_ in looked_at})
-        for view, looked_at in views
+        (found[view.workunit.app_id], view, {id_: outputs[id_] for id_ in checked}) for view, checked in views
     ]
 
 
 def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
     """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
     if not outputs:
-        return ValidationReport(looked_at=())
+        return ValidationReport(checked=())
     if app.comparison.kind not in ("bitwise", "trivial") or app.credit_function:
         return None
     if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None
     specs = view.workunit.output_specs
-    looked_at: list[LookedAt] = []
+    checked: list[OutputCheck] = []
     sums: dict[ResultId, list[tuple[int, int, str]]] = {}
     for id_, of_result in outputs.items():
         present = {output.index for output in of_result}
@@ -192,10 +189,10 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
             spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
         ]
         problem = f"The output {missing[0]} is missing." if missing else ""
-        looked_at.append(LookedAt(result_id=id_, usable=not missing, problem=problem))
+        checked.append(OutputCheck(result_id=id_, usable=not missing, problem=problem))
         sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
-    usable = {each.result_id for each in looked_at if each.usable}
+    usable = {each.result_id for each in checked if each.usable}
     comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
     if app.comparison.kind == "bitwise" and any(sums[one] != sums[other] for one, other in comparable):
         return None  # the worker says where they differ, and looks into packed files
-    return ValidationReport(looked_at=tuple(looked_at), matches=frozenset(comparable))
+    return ValidationReport(checked=tuple(checked), matches=frozenset(comparable))

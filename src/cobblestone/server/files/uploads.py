@@ -54,7 +54,7 @@ class UploadRefused(CobblestoneError):
     """The upload cannot be accepted; the client shall give up."""
 
 
-class UploadPutOff(CobblestoneError):
+class UploadDeferred(CobblestoneError):
     """The upload cannot be accepted now; the client shall try again."""
 
 
@@ -72,7 +72,7 @@ class UploadHandler:
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
             body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
-        except (UploadPutOff, StoreError) as error:
+        except (UploadDeferred, StoreError) as error:
             log.info("upload_put_off", reason=str(error))
             body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, str(error))
         except RemoteProtocolError as error:
@@ -139,7 +139,7 @@ class UploadHandler:
 
     def _check_disk(self) -> None:
         if disk_is_full(self._ctx):
-            raise UploadPutOff("The server's disk is nearly full. The file will be accepted later.")
+            raise UploadDeferred("The server's disk is nearly full. The file will be accepted later.")
 
     # ------------------------------------------------------------------ bytes
 
@@ -151,7 +151,7 @@ class UploadHandler:
             if len(data) > upload.nbytes:
                 raise UploadRefused("More bytes came than the file has.")
         if len(data) < upload.nbytes:
-            raise UploadPutOff("The file did not come completely.")
+            raise UploadDeferred("The file did not come completely.")
         md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
         self._check_sum(upload, md5)
         await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
@@ -164,7 +164,7 @@ class UploadHandler:
         if expected is None or expected.stored_nbytes is not None:
             return  # it is here already: a repetition
         if upload.offset >= upload.nbytes and upload.nbytes > 0:
-            raise UploadPutOff("Send the whole file again.")
+            raise UploadDeferred("Send the whole file again.")
         receiving = asyncio.create_task(self._receive(upload, chunks))
         self._active[upload.name] = receiving
         try:
@@ -174,7 +174,7 @@ class UploadHandler:
             if self._active.get(upload.name) is receiving:
                 del self._active[upload.name]
         if receiving.cancelled():
-            raise UploadPutOff("The client came back on another connection.")
+            raise UploadDeferred("The client came back on another connection.")
         receiving.result()
 
     async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
@@ -188,11 +188,11 @@ class UploadHandler:
                     raise UploadRefused("More bytes came than the file has.")
                 await asyncio.to_thread(handle.write, chunk)
             if position < upload.nbytes:
-                raise UploadPutOff("The file did not come completely.")
+                raise UploadDeferred("The file did not come completely.")
             md5, head = await asyncio.to_thread(_finish, handle)
             try:
                 self._check_sum(upload, md5)
-            except UploadPutOff:
+            except UploadDeferred:
                 path.unlink(missing_ok=True)  # resuming it would never help
                 raise
             expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
@@ -206,7 +206,7 @@ class UploadHandler:
 
     def _check_sum(self, upload: FileUpload, md5: str) -> None:
         if upload.md5_cksum and upload.md5_cksum.lower() != md5:
-            raise UploadPutOff("The checksum does not match: the file was damaged on its way.")
+            raise UploadDeferred("The checksum does not match: the file was damaged on its way.")
 
     async def _record(self, upload: FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
         """Note a complete file, whose first bytes are ``head``, unless it may not be noted."""
@@ -257,7 +257,7 @@ async def _bytes_from(first: bytes, stream: BodyStream) -> AsyncIterator[bytes]:
             async with asyncio.timeout(STALL_SECONDS):
                 chunk = await anext(stream, None)
         except TimeoutError as error:
-            raise UploadPutOff(f"Nothing came for {STALL_SECONDS:g} seconds.") from error
+            raise UploadDeferred(f"Nothing came for {STALL_SECONDS:g} seconds.") from error
         if chunk:
             yield chunk
 
@@ -274,14 +274,14 @@ def _open_at(path: Path, offset: int) -> BufferedRandom:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         opened = os.fstat(handle.fileno())
         if not opened.st_nlink or not path.exists() or not os.path.samestat(opened, path.stat()):
-            raise UploadPutOff("Another connection has just brought the whole file.")
+            raise UploadDeferred("Another connection has just brought the whole file.")
         if opened.st_size < offset:
-            raise UploadPutOff(f"Only {opened.st_size} bytes of the file are here.")
+            raise UploadDeferred(f"Only {opened.st_size} bytes of the file are here.")
         handle.truncate(offset)
         handle.seek(offset)
     except BlockingIOError as error:
         handle.close()
-        raise UploadPutOff("Another connection is still bringing this file.") from error
+        raise UploadDeferred("Another connection is still bringing this file.") from error
     except BaseException:
         handle.close()
         raise

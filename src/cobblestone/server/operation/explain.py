@@ -20,8 +20,8 @@ from cobblestone.domain.work import Result
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import DispatchDecision
+from cobblestone.policy.dispatch.host_status import HostStatus, host_status
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
-from cobblestone.policy.dispatch.standing import HostStanding, host_standing
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.server.core.context import ServerContext
@@ -43,7 +43,7 @@ class HostExplanation:
     """What a host would get if it asked now, and why not more."""
 
     host: Host
-    standing: HostStanding
+    standing: HostStatus
     in_progress: int
     would_get: str  #: name of a result; empty: nothing
     reasons: tuple[Reason, ...]  #: why nothing, or not more, most important first
@@ -81,7 +81,7 @@ def explain_host(
         raise NotFound(f"There is no host {host_id}.")
     request = _request_of(db, offer, host)
     catalogue = offer.catalogue
-    standing = host_standing(
+    standing = host_status(
         host,
         request.records.values(),
         chain.from_iterable(catalogue.versions.values()),

@@ -20,9 +20,9 @@ from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, h
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
+from cobblestone.policy.dispatch.missing_runtime import missing_runtime_after_report
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.dispatch.trouble import trouble_after_report
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.host_quality import record_after_report
@@ -237,7 +237,7 @@ class Exchange:
                     records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
                 )
             if decision.accepted is not None:
-                host = self._note_trouble(host, decision.accepted.exit_status)
+                host = self._note_missing_runtime(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
                 dispatch.record_report(
                     self.tx,
@@ -258,9 +258,9 @@ class Exchange:
         self.reply.result_acks = acks
         return host, twice
 
-    def _note_trouble(self, host: Host, exit_status: int) -> Host:
+    def _note_missing_runtime(self, host: Host, exit_status: int) -> Host:
         """Remember what a job lacked there that others will lack too."""
-        found = trouble_after_report(host, exit_status, now=self.now)
+        found = missing_runtime_after_report(host, exit_status, now=self.now)
         if found is None:
             return host
         trouble, since = found

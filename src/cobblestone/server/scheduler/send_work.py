@@ -11,10 +11,10 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.decision import Assignment, DispatchDecision
+from cobblestone.policy.dispatch.host_status import host_status
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.quota import is_throttled
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.dispatch.standing import host_standing
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.core.roles import Role
@@ -73,7 +73,7 @@ class WorkSender:
             return ()
         versions = chain.from_iterable(catalogue.versions.values())
         host = self._request.host
-        return host_standing(host, records, versions, catalogue.apps, limits=limits, now=self._now).problems
+        return host_status(host, records, versions, catalogue.apps, limits=limits, now=self._now).problems
 
     def _choose(self) -> DispatchDecision:
         tx, request, queue = self._tx, self._request, self._ctx.candidates

@@ -18,24 +18,26 @@ RETRY_SECONDS = 7 * 86400.0
 NO_PYTHON = "no_python"
 
 
-def surroundings(description: HostDescription) -> str:
+def environment_fingerprint(description: HostDescription) -> str:
     """What would change if somebody reinstalled the system or the client, as a short text."""
     text = f"{description.os_name}\0{description.os_version}\0{description.client_version}"
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:12]
 
 
-def trouble_after_report(host: Host, exit_status: int | None, *, now: float) -> tuple[str, float] | None:
+def missing_runtime_after_report(
+    host: Host, exit_status: int | None, *, now: float
+) -> tuple[str, float] | None:
     """What to store as the host's trouble after one of its results ended so; None: nothing."""
     if exit_status != ExitStatus.NO_PYTHON:
         return None
-    return f"{NO_PYTHON}:{surroundings(host.description)}", now
+    return f"{NO_PYTHON}:{environment_fingerprint(host.description)}", now
 
 
 def lacks_interpreter(host: Host, *, now: float) -> bool:
     """Whether apps of every platform are not worth sending to this host now."""
     if not host.trouble:
         return False
-    still_same = host.trouble == f"{NO_PYTHON}:{surroundings(host.description)}"
+    still_same = host.trouble == f"{NO_PYTHON}:{environment_fingerprint(host.description)}"
     return still_same and now < host.trouble_time + RETRY_SECONDS
 
 

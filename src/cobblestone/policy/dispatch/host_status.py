@@ -15,13 +15,13 @@ from cobblestone.domain.reasons import Reason, reason
 from cobblestone.policy.dispatch import quota
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits
+from cobblestone.policy.dispatch.missing_runtime import lacks_interpreter
 from cobblestone.policy.dispatch.reliability import is_reliable
-from cobblestone.policy.dispatch.trouble import lacks_interpreter
 from cobblestone.policy.validation.adaptive_replication import spot_check_probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionStanding:
+class VersionStatus:
     """How a host stands with one app version."""
 
     app: str  #: what volunteers call it
@@ -39,10 +39,10 @@ class VersionStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostStanding:
+class HostStatus:
     """How a host stands with the project."""
 
-    versions: tuple[VersionStanding, ...] = ()
+    versions: tuple[VersionStatus, ...] = ()
     problems: tuple[Reason, ...] = ()  #: what its owner should know, most important first; empty: all is well
 
     @property
@@ -51,7 +51,7 @@ class HostStanding:
         return not self.problems
 
 
-def host_standing(
+def host_status(
     host: Host,
     records: Iterable[HostAppVersion],
     versions: Iterable[AppVersion],
@@ -59,10 +59,10 @@ def host_standing(
     *,
     limits: DispatchLimits,
     now: float,
-) -> HostStanding:
+) -> HostStatus:
     """How a host stands, from its records; versions that are not in use any more are left out."""
     known = {version.id: version for version in versions}
-    found: list[VersionStanding] = []
+    found: list[VersionStatus] = []
     problems: list[Reason] = []
     if host.blocked_reason:
         problems.append(explain(Code.BLOCKED, why=host.blocked_reason))
@@ -80,7 +80,7 @@ def host_standing(
         app = None if version is None else apps.get(version.app_id)
         if version is None or app is None or app.deprecated or version.deprecated:
             continue
-        standing = _version_standing(record, version, app, limits, now)
+        standing = _version_status(record, version, app, limits, now)
         found.append(standing)
         if standing.throttled:
             problems.append(
@@ -92,16 +92,16 @@ def host_standing(
                     bad=record.bad_results,
                 )
             )
-    return HostStanding(versions=tuple(found), problems=tuple(problems))
+    return HostStatus(versions=tuple(found), problems=tuple(problems))
 
 
-def _version_standing(
+def _version_status(
     record: HostAppVersion, version: AppVersion, app: App, limits: DispatchLimits, now: float
-) -> VersionStanding:
+) -> VersionStatus:
     full = limits.daily_quota
     initial = app.dispatch.max_jobs_per_day_init or limits.daily_quota_init
     today = quota.for_today(record, daily_quota=full, initial=initial, now=now)
-    return VersionStanding(
+    return VersionStatus(
         app=app.title,
         version_num=version.version_num,
         plan_class=version.plan_class,

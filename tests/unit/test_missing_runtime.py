@@ -1,4 +1,4 @@
-"""Tests run in surroundings that are the same everywhere, and stay on this machine."""
+"""Tests run in environment_fingerprint that are the same everywhere, and stay on this machine."""
 
 from __future__ import annotations
 
