@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
-from cobblestone.simulator.paper.reproduce import reproduce
+from cobblestone.simulator.paper.reproduce import PRECISION, reproduce
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,13 @@ def paper_command(
             metavar="OUT", help="Folder for pictures, tables and report; an interrupted run goes on there."
         ),
     ],
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Replicates per point.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Replicates per point, at most.")] = 10,
+    precision: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="A point has runs enough when its 95 % intervals are no wider than ± this."
+        ),
+    ] = PRECISION,
     scheduler: Scheduler = "",
     workers: Workers = None,
     literal: Annotated[
@@ -33,6 +39,12 @@ def paper_command(
     """Reproduce Tables 1-4 and Figures 1-6 of Kondo, Anderson, McLeod (2007)."""
     with sweeping("cells", folder) as progress:
         report = reproduce(
-            folder, seeds=seeds, scheduler=scheduler, workers=workers, literal=literal, progress=progress
+            folder,
+            seeds=seeds,
+            precision=precision,
+            scheduler=scheduler,
+            workers=workers,
+            literal=literal,
+            progress=progress,
         )
     typer.echo(f"report: {report}")

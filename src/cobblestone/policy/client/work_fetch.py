@@ -326,5 +326,5 @@ def next_queue_check(
         fair = p.share / total_share if total_share > 0 else 1.0
         surplus = p.queued_seconds - prefs.ncpus * (prefs.buffer_min + prefs.buffer_additional) * fair
         if busy:
-            wait = min(wait, 0.5 * surplus / busy)
+            wait = min(wait, 0.9 * surplus / busy)
     return max(FETCH_PERIOD, wait)

@@ -13,6 +13,7 @@ from cobblestone.simulator import presets
 from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import Compatibility, Scenario
+from cobblestone.simulator.statistics import estimate
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import run_grid
 
@@ -22,6 +23,10 @@ Mode = Literal["corrected", "compatible", "literal", "relative"]
 the server's check compares deadlines with times from now on.
 """
 
+#: The paper's figures of merit.
+METRICS = ("waste", "idleness", "share_violation", "monotony")
+#: Runs of a cell, at least, before its intervals may be found narrow enough.
+FEWEST = 3
 #: Modes that follow the C library's random numbers.
 ONE_SEED = ("literal", "relative")
 
@@ -73,14 +78,25 @@ class Cell:
 
 
 def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
-    """Run a cell for all its seeds; returns the metrics of each run."""
+    """Run a cell for one seed after the other, until all its figures are known precisely enough or the seeds are
+    used up; returns the metrics of each run.
+    """
     from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
 
     cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
     scenario = cell.scenario()
     policy = PolicyChoice.parse(cell.policy)
     fluid = load_compiled()
-    return [asdict(simulate(scenario, policy, seed=seed, fluid=fluid).metrics) for seed in task["seeds"]]
+    runs: list[dict[str, float]] = []
+    for seed in task["seeds"]:
+        runs.append(asdict(simulate(scenario, policy, seed=seed, fluid=fluid).metrics))
+        if len(runs) >= FEWEST and _widest(runs) <= task["precision"]:
+            break
+    return runs
+
+
+def _widest(runs: list[dict[str, float]]) -> float:
+    return max(estimate([run[metric] for run in runs]).half_width for metric in METRICS)
 
 
 def run_cells(
@@ -101,8 +117,11 @@ def run_cells(
         backend.close()
 
 
-def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
-    """Return the argument of :func:`run_cell`; the literal modes have one seed, that of the C library."""
+def as_task(cell: Cell, seeds: int, precision: float = 0.0) -> dict[str, Any]:
+    """Return the argument of :func:`run_cell`; the literal modes have one seed, that of the C library.
+
+    ``precision``: half width of the widest 95 % interval with which a cell is left before it has had all its seeds.
+    """
     numbers = [1] if cell.mode in ONE_SEED else list(range(1, seeds + 1))
     return {
         "preset": cell.preset,
@@ -110,6 +129,7 @@ def as_task(cell: Cell, seeds: int) -> dict[str, Any]:
         "policy": cell.policy,
         "mode": cell.mode,
         "seeds": numbers,
+        "precision": precision,
     }
 
 
@@ -178,13 +198,12 @@ def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
         return Curve(policy, tuple((float(m), mix_cell(m, policy, mode, tight=tight)) for m in mixes))
 
     preset = "base slack 5" if tight else "printed base bound, 9 days"
-    all_metrics = ("waste", "idleness", "share_violation", "monotony")
     return (
         Figure(
             1,
             f"CPU scheduling, {preset}",
             "number of projects",
-            all_metrics,
+            METRICS,
             (over_mix("CS1_WF2_WS2_JC2"), over_mix(BASE)),
         ),
         Figure(
@@ -192,10 +211,7 @@ def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
             "Deadline slack",
             "slack",
             ("waste",),
-            tuple(
-                Curve(policy, tuple((s, slack_cell(s, policy, mode)) for s in SLACKS))
-                for policy in (BASE, "CS2_WF2_WS1_JC2")
-            ),
+            (Curve(BASE, tuple((s, slack_cell(s, BASE, mode)) for s in SLACKS)),),
             log_x=True,
         ),
         Figure(
@@ -212,14 +228,14 @@ def figures(mode: Mode, *, tight: bool = True) -> tuple[Figure, ...]:
             4,
             f"Work fetch, {preset}",
             "number of projects",
-            all_metrics,
+            METRICS,
             (over_mix("CS2_WF1_WS2_JC2"), over_mix(BASE)),
         ),
         Figure(
             5,
             "Work send",
             "standard deviation of job size / mean",
-            all_metrics,
+            METRICS,
             tuple(
                 Curve(policy, tuple((s, variance_cell(s, policy, mode)) for s in STDEVS))
                 for policy in ("CS2_WF2_WS1_JC2", BASE)

@@ -9,12 +9,13 @@ from html import escape
 from pathlib import Path
 
 from cobblestone.simulator.paper.cells import (
+    FEWEST,
     Cell,
     Figure,
     other_mode,
 )
 from cobblestone.simulator.paper.conclusions import conclusions
-from cobblestone.simulator.paper.draw import Results, point
+from cobblestone.simulator.paper.draw import LABELS, Results, point
 from cobblestone.simulator.paper.golden import Golden
 
 TABLES = """
@@ -41,30 +42,56 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}td.off{background:#fde2d
 
 
 def write_report(
-    path: Path, results: Results, golden: Sequence[Golden], shown: Sequence[tuple[Figure, str]], *, seeds: int
+    path: Path,
+    results: Results,
+    golden: Sequence[Golden],
+    shown: Sequence[tuple[Figure, str]],
+    *,
+    seeds: int,
+    precision: float = 0.0,
 ) -> None:
-    """Write the HTML page; ``shown`` are the figures with the names of their pictures."""
+    """Write the HTML page; ``shown`` are the figures with the names of their pictures.  Without figures of the code of 2007
+    there is no comparison with it.
+    """
+    runs = f"{min(seeds, FEWEST)} to {seeds} runs, until all intervals are within ±{precision:g},"
+    if precision <= 0.0 or seeds <= FEWEST:
+        runs = f"{seeds} runs"
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>The 2007 scheduling paper, reproduced</title>",
         f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style>",
         "<h1>Scheduling policies for volunteer computing (2007), reproduced</h1>",
-        f"<p>{seeds} seeds per point; intervals are 95 %. <em>Compatibility mode</em>: the polling and the faults of",
+        f"<p>{runs} per point; intervals are 95 %. <em>Compatibility mode</em>: the polling and the faults of",
         "2007, in the figures with our random numbers, in the comparison also with those of the 2007 simulator, draw by",
         "draw. <em>Corrected</em>: exact events and no known fault.</p>",
         conclusions(results),
         TABLES,
         "<h2>Figures</h2>",
         *(
-            f"<p><img src='{escape(name)}' alt='Figure {figure.number}: {escape(figure.title)}'></p>"
+            f"<p><img src='{escape(name)}' alt='{escape(described(figure, results))}'></p>"
             for figure, name in shown
         ),
-        comparison(results, golden),
+        comparison(results, golden) if golden else "",
         "</html>",
     ]
     text = "\n".join(parts)
     temporary = path.with_suffix(".part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
+
+
+def described(figure: Figure, results: Results) -> str:
+    """Say in words what a figure shows: where each curve begins and ends, for each panel."""
+    panels: list[str] = []
+    for metric in figure.metrics:
+        curves: list[str] = []
+        for curve in figure.curves:
+            (first, a), (last, b) = curve.points[0], curve.points[-1]
+            start, end = (point(results, cell.key, metric).mean for cell in (a, b))
+            top, at = max((point(results, cell.key, metric).mean, x) for x, cell in curve.points)
+            most = f", {top:.2f} at most, at {at:g}" if top > max(start, end) + 0.01 else ""
+            curves.append(f"{curve.label} from {start:.2f} at {first:g} to {end:.2f} at {last:g}{most}")
+        panels.append(f"{LABELS[metric]}: {'; '.join(curves)}")
+    return f"Figure {figure.number}, {figure.title}, by {figure.x_label}. {'. '.join(panels)}."
 
 
 def comparison(results: Results, golden: Sequence[Golden]) -> str:

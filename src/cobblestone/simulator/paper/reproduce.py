@@ -15,11 +15,14 @@ from cobblestone.simulator.paper.cells import (
     other_mode,
     run_cells,
 )
+from cobblestone.simulator.paper.conclusions import needed_cells
 from cobblestone.simulator.paper.draw import draw_figure, write_csv
 from cobblestone.simulator.paper.golden import golden
 from cobblestone.simulator.paper.report import write_report
 from cobblestone.simulator.picture import load_matplotlib
 
+#: Half width of the intervals with which a cell has runs enough.
+PRECISION = 0.02
 #: Replicates of cells that no figure shows; they stand in the comparison only.
 SEEDS_BESIDE_FIGURES = 2
 NAMES = {"corrected": "corrected", "compatible": "compatibility mode"}
@@ -42,6 +45,7 @@ def reproduce(
     folder: Path,
     *,
     seeds: int = 10,
+    precision: float = PRECISION,
     scheduler: str = "",
     workers: int | None = None,
     literal: bool = True,
@@ -50,6 +54,7 @@ def reproduce(
     """Write ``report.html``, a PNG and a CSV per figure; what an interrupted run of the same code has left in
     ``folder`` is used.
 
+    A cell has up to ``seeds`` runs, fewer if the intervals of all figures of merit are no wider than ``precision`` before.
     ``literal`` also follows the 2007 simulator draw by draw for the comparison (slow).
     """
     load_matplotlib()  # if it is missing, that is said before the work
@@ -58,6 +63,7 @@ def reproduce(
     for figure, _, _ in shown:
         for curve in figure.curves:
             cells.update((cell.key, cell) for _, cell in curve.points)
+    cells.update(needed_cells())
     known = golden() if literal else ()
     replicates = dict.fromkeys(cells, seeds)
     for item in known:
@@ -68,7 +74,10 @@ def reproduce(
         replicates.setdefault(right.key, min(seeds, SEEDS_BESIDE_FIGURES))
     # long runs first, so that no core waits at the end
     order = sorted(cells, key=lambda k: -_cost(cells[k], replicates[k]))
-    tasks = {f"{key} x{replicates[key]}": as_task(cells[key], replicates[key]) for key in order}
+    tasks = {
+        f"{key} x{replicates[key]} ±{precision:g}": as_task(cells[key], replicates[key], precision)
+        for key in order
+    }
     kept = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)
     results = {key.rpartition(" x")[0]: runs for key, runs in kept.items()}
     pictures: list[tuple[Figure, str]] = []
@@ -77,7 +86,7 @@ def reproduce(
         draw_figure(figure, results, folder / f"{name}.png", subtitle=NAMES[mode])
         pictures.append((figure, f"{name}.png"))
     report = folder / "report.html"
-    write_report(report, results, known, pictures, seeds=seeds)
+    write_report(report, results, known, pictures, seeds=seeds, precision=precision)
     return report
 
 
