@@ -11,6 +11,7 @@ from cobblestone.domain.people import User
 from cobblestone.server.accounts.service import Accounts, refuse_after
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
@@ -62,6 +63,7 @@ class AccountRpc:
                     min_passwd_length=settings.accounts.min_password_length,
                     account_creation_disabled=settings.accounts.creation == "closed",
                     invite_code_required=settings.accounts.creation == "invitation",
+                    terms_of_use=self._ctx.texts.text("terms", ENGLISH) or "",
                     platforms=tuple(PlatformEntry(platform_name=name) for name in platforms),
                 )
             )

@@ -88,6 +88,10 @@ class Accounts:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
     def _check_wanted(self, wish: AccountCreation, address: str) -> None:
+        if wish.consent_flag is False and "terms" in self._ctx.texts.present():
+            raise WebRpcFailure(
+                WebRpcError.GENERIC, "An account needs consent to the project's terms of use."
+            )
         settings, creations, now = self._ctx.settings.accounts, self._ctx.limits.creations, self._ctx.clock()
         if settings.creation == "closed":
             raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)

@@ -9,6 +9,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.core.project_texts import ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
@@ -25,10 +26,12 @@ class ServerContext(ServiceContext):
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
     limits: RateLimits = field(init=False)
+    texts: ProjectTexts = field(init=False)
     processes: ProcessGroup = field(init=False)  #: those of this project
 
     def __post_init__(self) -> None:
         self.limits = RateLimits(self.settings.limits)
+        self.texts = ProjectTexts(self.folder.root)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.processes = self.store.process_group(DIVIDED_ROLES)
         self.store.set_waker(self._on_commit)

@@ -19,6 +19,7 @@ from cobblestone.server.web.credit_pages import CreditPages
 from cobblestone.server.web.operator import OperatorPages
 from cobblestone.server.web.operator_news import NewsDesk
 from cobblestone.server.web.preferences import PreferencePages
+from cobblestone.server.web.project_texts import ProjectTextPages
 from cobblestone.server.web.public import PublicPages
 from cobblestone.server.web.rankings import RankingPages
 from cobblestone.server.web.site import Site
@@ -33,6 +34,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
     security = AccountSecurity(ctx, accounts)
     return [
         *PublicPages(site, status).routes(),
+        *ProjectTextPages(site).routes(),
         *AppPages(site, status).routes(),
         *AccountPages(site, accounts, security).routes(),
         *AccountSettingsPages(site, security).routes(),
@@ -45,5 +47,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *OperatorPages(site, security).routes(),
         *NewsDesk(site).routes(),
         site.static_route(),
+        Route("/favicon.ico", site.favicon),
+        Route("/robots.txt", site.robots),
         Route("/{path:path}", site.nothing_here),
     ]

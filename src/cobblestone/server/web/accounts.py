@@ -68,6 +68,7 @@ class AccountPages:
                         passwd_hash=passwd_hash(form["passwd"], form["email_addr"].strip()),
                         user_name=form["user_name"].strip(),
                         invite_code=form.get("invite_code", "").strip(),
+                        consent_flag=form.get("consent") == "1" or None,
                         source="web",
                     ),
                     address=visit.address,
@@ -244,6 +245,8 @@ class AccountPages:
                 form.get("passwd", ""), self._site.ctx.settings.accounts.min_password_length
             ),
         }
+        if "terms" in self._site.ctx.texts.present() and form.get("consent") != "1":
+            found["consent"] = _("An account needs your consent.")
         return {name: problem for name, problem in found.items() if problem}
 
 

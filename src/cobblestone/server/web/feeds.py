@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.pages.markdown import markdown
 from cobblestone.store.people import users
 from cobblestone.wire.rss import RssChannel, RssItem, write_rss
 
@@ -32,7 +31,7 @@ class Feeds:
                     guid=ctx.url(f"news.php?id={item.id}"),
                     link=ctx.url(f"news.php?id={item.id}"),
                     published=item.time,
-                    description=escape(item.text).replace("\n", "<br>"),
+                    description=markdown(item.text, base=ctx.master_url),
                 )
                 for item in items
             ),

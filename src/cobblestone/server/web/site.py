@@ -6,6 +6,7 @@ import re
 
 from markupsafe import Markup
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
@@ -24,6 +25,19 @@ from cobblestone.store.operation.page_queries import MAX_PAGE
 from cobblestone.store.people import users
 from cobblestone.wire.project_pages import scheduler_link_tags
 
+_NOT_FOR_ROBOTS = (
+    "api/",
+    "cgi-bin/",
+    "download/",
+    "home.php",
+    "language.php",
+    "login.php",
+    "ops",
+    "results.php",
+    "result.php",
+    "show_host_detail.php",
+    "workunit.php",
+)
 _OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
 
 
@@ -63,11 +77,21 @@ class Site(pages.Site[User, "Visit"]):
                 "project": ctx.settings.project,
                 "scheduler_tags": Markup(scheduler_link_tags(ctx.url("cgi-bin/cgi"))),  # noqa: S704  # escaped by its writer
                 "accounts": ctx.settings.accounts,
+                "own_texts": ctx.texts.present,
                 "task_status": self._task_status,
                 "workunit_status": wording.workunit_status,
                 "changes": operator_wording.changes,
             },
         )
+
+    async def favicon(self, request: Request) -> Response:
+        """Lead browsers that ask at the usual place to the picture."""
+        return RedirectResponse(self.static_address("stones.svg"), 308)
+
+    async def robots(self, request: Request) -> Response:
+        """Tell search engines what is not for them: what has no end, and what belongs to somebody."""
+        lines = "".join(f"Disallow: {self.base}{path}\n" for path in _NOT_FOR_ROBOTS)
+        return PlainTextResponse(f"User-agent: *\n{lines}")
 
     def visit(self, request: Request) -> Visit:
         """Begin a visit."""

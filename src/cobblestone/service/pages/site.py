@@ -26,6 +26,7 @@ from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
 from cobblestone.service.pages.headers import HTTPS_ONLY, SECURITY_HEADERS
+from cobblestone.service.pages.markdown import excerpt, markdown
 from cobblestone.service.pages.qr_code import qr_code
 from cobblestone.service.pages.sessions import Account, Session, Sessions
 from cobblestone.service.pages.static_files import StaticFiles
@@ -104,6 +105,8 @@ class Site(ABC, Generic[A, V]):
             version=wording.version_number,
             client_version=wording.client_version,
             qr_code=qr_code,
+            markdown=markdown,
+            excerpt=excerpt,
             tidy=wording.tidy_numbers,
             translate_reason=languages.translate_reason,
             translate_stored=languages.translate_stored,
@@ -121,6 +124,10 @@ class Site(ABC, Generic[A, V]):
     @abstractmethod
     def visit(self, request: Request) -> V:
         """Begin a visit, with an empty session and no fields yet."""
+
+    def static_address(self, name: str) -> str:
+        """Return where one of the files of the pages is."""
+        return self._static.address(name)
 
     def static_route(self) -> Route:
         """Return the route of the style sheet, script and pictures."""

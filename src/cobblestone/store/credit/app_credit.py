@@ -85,7 +85,12 @@ def _add(tx: Transaction, key: tuple[str, int, int], changes: list[tuple[float, 
         key,
     )
     n_results = 0 if row is None else int(row[0])
-    statement = CreditStatement() if row is None else CreditStatement(row[1], RecentAverage(row[2], row[3]))
+    # The average begins at 0 when the first work began, as that of a host does at its first contact: the rule for a first
+    # sample would take the minutes of one short task for a whole day.
+    first = RecentAverage(0.0, min((start or time for time, _, start, _ in changes), default=0.0))
+    statement = (
+        CreditStatement(0.0, first) if row is None else CreditStatement(row[1], RecentAverage(row[2], row[3]))
+    )
     for time, granted, work_start, is_grant in changes:
         if granted >= 0:
             statement = credited(statement, credit=granted, work_start=work_start, now=time)

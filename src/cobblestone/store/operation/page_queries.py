@@ -324,10 +324,12 @@ class ProjectCounts:
     oldest_transition: float | None  #: Unix seconds, of the workunit that is due first
     users: int
     users_recent: int
+    users_active: int  #: with a computer that called within the last day
     users_credited: int
     users_new: int  #: in the last day
     hosts: int
     hosts_recent: int
+    hosts_active: int  #: that called within the last day
     hosts_credited: int
     hosts_new: int
     credit_per_day: float  #: recent average credit of all app versions together
@@ -357,10 +359,17 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
         ),
         users=count("user_account"),
         users_recent=count("user_account", "expavg_credit >= ?", RECENT_CREDIT),
+        users_active=int(
+            db.value(
+                "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
+                (day_ago,),
+            )
+        ),
         users_credited=count("user_account", "expavg_credit > 0"),  # decay never reaches 0
         users_new=_count_since(db, "user_account", day_ago),
         hosts=count("host"),
         hosts_recent=count("host", "expavg_credit >= ?", RECENT_CREDIT),
+        hosts_active=count("host", "merged_into IS NULL AND rpc_time > ?", day_ago),
         hosts_credited=count("host", "expavg_credit > 0"),
         hosts_new=_count_since(db, "host", day_ago),
         credit_per_day=sum(

@@ -131,9 +131,7 @@ host = _table(
     _text("external_ip_addr"),
     _text("description", "{}"),
     _text("blocked_reason"),
-    _text(
-        "trouble"
-    ),  # what apps of every platform lack there: a code and a fingerprint of the environment
+    _text("trouble"),  # what apps of every platform lack there: a code and a fingerprint of the environment
     _real("trouble_time"),
     _maybe_int("merged_into"),
     *_credit(),
