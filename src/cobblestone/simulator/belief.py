@@ -31,4 +31,4 @@ def fixed_belief(host: HostModel) -> float | None:
     belief = host.believed_availability
     if isinstance(belief, float | int):
         return float(belief)
-    return host.availability.fraction if belief == "true" else None
+    return host.availability.part_on if belief == "true" else None

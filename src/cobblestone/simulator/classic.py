@@ -135,7 +135,7 @@ class ClassicClient:
                     task.remaining = remaining_2007(
                         estimate=task.raw * dcf,
                         used=task.done,
-                        fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
+                        fraction_done=task.fraction_done or 0.0,
                     )
                 else:
                     task.remaining = task.raw * dcf

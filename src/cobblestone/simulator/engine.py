@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.simulator.metrics import Books
-from cobblestone.simulator.scenario import HostModel, OnOff, Scenario
+from cobblestone.simulator.scenario import DAY, HostModel, OnOff, Scenario
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
 
@@ -90,6 +91,60 @@ class Availability:
         self.until = self._offset + trace[self._position][0]
 
 
+class WithinHours(Availability):
+    """An on-off process that is on in some hours of the day only."""
+
+    def __init__(self, model: OnOff, rng: random.Random, *, start_on: bool) -> None:
+        always = replace(model, day_start=0.0, day_end=0.0, weekdays_only=False)
+        hours = (model.day_start, model.day_end)
+        days = 5 if model.weekdays_only else 1
+        week = tuple((day * DAY + hours[0], day * DAY + hours[1]) for day in range(days))
+        daily = OnOff(trace=_joined(week), trace_length=(7 if model.weekdays_only else 1) * DAY)
+        self._parts = (
+            Availability(always, rng, start_on=start_on),
+            Availability(daily, rng, start_on=start_on),
+        )
+        self.on = all(part.on for part in self._parts)
+        self._look_ahead()
+
+    def toggle(self) -> None:
+        """Go to the next period."""
+        self.on = not self.on
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Find the next time at which it is on and was off, or the other way round."""
+        while True:
+            self.until = min(part.until for part in self._parts)
+            if self.until == NEVER:
+                return
+            for part in self._parts:
+                if part.until == self.until:
+                    part.toggle()
+            if all(part.on for part in self._parts) != self.on:
+                return
+
+
+def _joined(periods: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    """Return the periods with those that touch made one."""
+    joined = [periods[0]]
+    for start, end in periods[1:]:
+        if start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def make_availability(
+    model: OnOff, rng: random.Random, *, start_on: bool, quantum: float = 0.0
+) -> Availability:
+    """Return the process that a model describes."""
+    if model.has_hours:
+        return WithinHours(model, rng, start_on=start_on)
+    return Availability(model, rng, start_on=start_on, quantum=quantum)
+
+
 class Recorder(Protocol):
     """Somebody who wants to see what runs when (pictures, logs)."""
 
@@ -117,7 +172,7 @@ class HostRun:
         self.running: list[Task] = []
         self.books = Books(scenario)
         rng = shared if shared is not None else streams.stream("availability")
-        self.availability = Availability(
+        self.availability = make_availability(
             host.availability, rng, start_on=shared is not None, quantum=self.quantum
         )
         self.on_since = -self.quantum

@@ -126,7 +126,7 @@ class ModernClient:
                 task.remaining = remaining_elapsed(
                     estimate=task.raw * self.dcf[task.project],
                     elapsed=task.done,
-                    fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
+                    fraction_done=task.fraction_done,
                 )
             fraction = self.fraction()
             self.outlook = simulate_devices(

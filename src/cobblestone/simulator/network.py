@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.simulator.engine import NEVER, TINY, Availability, HostRun
+from cobblestone.simulator.engine import NEVER, TINY, HostRun, make_availability
 from cobblestone.simulator.scenario import ProjectModel
 from cobblestone.simulator.streams import Streams
 from cobblestone.simulator.task import Task
@@ -64,7 +64,7 @@ class Network:
         self._downloads: list[tuple[float, Task]] = []
         self._uploads: dict[int, float] = {}  #: by task, the clock at which its output files have gone
         self._up = [
-            Availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False)
+            make_availability(s.model.downtime, streams.stream("downtime", s.model.name), start_on=False)
             for s in servers
         ]
 

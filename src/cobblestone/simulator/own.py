@@ -109,7 +109,7 @@ class OwnClient(ClassicClient):
                 task.remaining = remaining_by_progress(
                     estimate=task.raw * self.dcf[i],
                     used=task.done,
-                    fraction_done=task.done / task.size if task.size > 0.0 else 1.0,
+                    fraction_done=task.fraction_done or 0.0,
                 )
             hopeful = [t for t in tasks if t.serial not in self._hopeless] if self._hopeless else tasks
             self._prepared[i] = ProjectQueue(

@@ -52,7 +52,7 @@ class HostDoor:
         description = HostDescription(
             p_ncpus=host.ncpus,
             p_fpops=host.flops,
-            on_frac=host.availability.fraction,
+            on_frac=host.availability.part_on,
             os_name="Linux",
         )
         self._row = Host(id=HostId(number), user_id=UserId(number), description=description)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,10 +22,13 @@ from cobblestone.simulator.scenario import (
     JobSizes,
     OnOff,
     Preferences,
+    Progress,
     ProjectModel,
     Scenario,
     ServerModel,
+    require,
 )
+from cobblestone.simulator.server import job_speed
 from cobblestone.simulator.traces import read_trace
 
 Value = TypeVar("Value")
@@ -36,7 +39,7 @@ _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": HOUR, "d": DAY}
 #: keys whose values are times: a number of seconds, or a text such as "9 d", "8.4 h", "10 min"
 _TIMES = {
     "duration", "mean_on", "trace_length", "latency_bound", "checkpoint_period", "connection_interval", "slice_seconds",
-    "buffer_min", "buffer_additional", "rec_half_life", "quantum",
+    "buffer_min", "day_start", "day_end", "buffer_additional", "rec_half_life", "quantum",
 }  # fmt: skip
 
 
@@ -62,6 +65,7 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
     if isinstance(table.get("hosts"), str):
         table["hosts"] = str(folder / table["hosts"])
     host = _host(dict(_table(table.pop("host", {}), "host")), folder)
+    host.check()
     preferences = _make(Preferences, _table(table.pop("preferences", {}), "preferences"), "preferences")
     compat = dict(_table(table.pop("compatibility", {}), "compatibility"))
     faults = _make(
@@ -71,7 +75,7 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
     projects: list[ProjectModel] = []
     for number, item in enumerate(_list(table.pop("project", []), "project")):
         projects.append(
-            _project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder)
+            _project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder, host)
         )
     if not projects:
         raise ConfigError("project: a scenario needs at least one [[project]]")
@@ -104,17 +108,17 @@ def _host(table: dict[str, Any], folder: Path) -> HostModel:
     return _make(HostModel, table, "host", availability=availability, gpus=gpus)
 
 
-def _project(table: dict[str, Any], where: str, folder: Path) -> ProjectModel:
+def _project(table: dict[str, Any], where: str, folder: Path, host: HostModel) -> ProjectModel:
     downtime = _on_off(table.pop("downtime", {}), f"{where}.downtime", folder)
     server = _make(ServerModel, _table(table.pop("server", {}), f"{where}.server"), f"{where}.server")
     apps = [
-        _app(dict(_table(item, f"{where}.app")), f"{where}.app")
+        _app(dict(_table(item, f"{where}.app")), f"{where}.app", host)
         for item in _list(table.pop("app", [{}]), f"{where}.app")
     ]
     return _make(ProjectModel, table, where, downtime=downtime, server=server, apps=tuple(apps))
 
 
-def _app(table: dict[str, Any], where: str) -> AppModel:
+def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
     sizes = {
         key.removeprefix("flops_"): table.pop(key)
         for key in list(table)
@@ -127,7 +131,19 @@ def _app(table: dict[str, Any], where: str) -> AppModel:
         if key not in allowed:
             names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
             raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
-    return _make(AppModel, table, where, sizes=_make(JobSizes, sizes, where, prefix="flops_"))
+    progress = _make(Progress, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress")
+    slack = _number(table.pop("slack"), f"{where}.slack") if "slack" in table else None
+    if slack is not None and "latency_bound" in table:
+        raise ConfigError(f"{where}.slack = {slack:g}: slack and latency_bound say the same; leave one out")
+    app = _make(
+        AppModel, table, where, progress=progress, sizes=_make(JobSizes, sizes, where, prefix="flops_")
+    )
+    if slack is None:
+        return app
+    require(0.01 <= slack <= 1e6, where, "slack", slack, "0.01 to 1e+06")
+    app.check(where)
+    speed = job_speed(app, host)  # 0 if it needs a GPU that the host lacks, which is said later
+    return replace(app, latency_bound=slack * app.flops_estimate / speed) if speed > 0.0 else app
 
 
 def _on_off(value: Any, where: str, folder: Path) -> OnOff:

@@ -4,126 +4,17 @@ they are made.
 
 from __future__ import annotations
 
-import math
-import random
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import Faults2007
-from cobblestone.simulator.streams import exponential
+from cobblestone.simulator.distributions import DAY, HOUR, JobSizes, OnOff, Progress, finite, require
 
-DAY = 86400.0
-HOUR = 3600.0
-
-
-def require(condition: bool, where: str, key: str, value: object, allowed: str) -> None:
-    """Raise :class:`ConfigError` naming place, key, value and the allowed range unless ``condition`` holds."""
-    if not condition:
-        raise ConfigError(f"{where}: {key} = {value!r} is not possible; allowed: {allowed}")
-
-
-def _finite(where: str, key: str, value: float, low: float, high: float) -> None:
-    require(math.isfinite(value) and low <= value <= high, where, key, value, f"{low:g} to {high:g}")
-
-
-PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnOff:
-    """An on-off process: the host's availability, or a project's.
-
-    ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs
-    of start and end of on-periods, in seconds) replaces both and is repeated when it ends.
-    """
-
-    fraction: float = 1.0
-    mean_on: float = 3600.0
-    kind: PeriodKind = "exponential"
-    shape: float = 1.0  #: gamma and Weibull: shape; lognormal: sigma of the logarithm
-    trace: tuple[tuple[float, float], ...] = ()
-    trace_length: float = 0.0  #: seconds after which the trace repeats; 0 = its last end
-
-    def check(self, where: str) -> None:
-        """Raise :class:`ConfigError` if a value is impossible."""
-        require(0.0 < self.fraction <= 1.0, where, "fraction", self.fraction, "above 0, up to 1")
-        _finite(where, "mean_on", self.mean_on, 1.0, 1e10)
-        require(self.kind in ("exponential", "gamma", "weibull", "lognormal"), where, "kind", self.kind,
-                "exponential, gamma, weibull, lognormal")  # fmt: skip
-        _finite(where, "shape", self.shape, 0.05, 100.0)
-        last = 0.0
-        for start, end in self.trace:
-            require(
-                last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
-            )
-            last = end
-
-    def period(self, rng: random.Random, *, on: bool) -> float:
-        """Draw the length of one on- or off-period."""
-        mean = self.mean_on if on else self.mean_on * (1.0 - self.fraction) / self.fraction
-        if self.kind == "exponential":
-            return exponential(rng, mean)
-        if self.kind == "gamma":
-            return rng.gammavariate(self.shape, mean / self.shape)
-        if self.kind == "weibull":
-            return rng.weibullvariate(mean / math.gamma(1.0 + 1.0 / self.shape), self.shape)
-        return rng.lognormvariate(math.log(mean) - self.shape * self.shape / 2.0, self.shape)
-
-
-SizeKind = Literal["normal", "lognormal", "empirical"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSizes:
-    """Distribution of the true FLOPs of a job: normal cut at 0, log-normal (same mean and standard
-    deviation), or given values.
-    """
-
-    mean: float = 1.3e13
-    stdev: float = 0.0
-    kind: SizeKind = "normal"
-    values: tuple[float, ...] = ()  #: empirical: drawn with equal probability
-
-    def check(self, where: str) -> None:
-        """Raise :class:`ConfigError` if a value is impossible."""
-        _finite(where, "flops_mean", self.mean, 1.0, 1e24)
-        _finite(where, "flops_stdev", self.stdev, 0.0, 1e27)
-        require(
-            self.kind in ("normal", "lognormal", "empirical"),
-            where,
-            "flops_kind",
-            self.kind,
-            "normal, lognormal, empirical",
-        )
-        require(
-            self.kind != "empirical" or bool(self.values),
-            where,
-            "flops_values",
-            self.values,
-            "at least one value",
-        )
-        for value in self.values:
-            _finite(where, "flops_values", value, 0.0, 1e24)
-
-    @property
-    def average(self) -> float:
-        """Mean FLOPs (of the normal distribution: before it is cut at 0)."""
-        if self.kind == "empirical":
-            return math.fsum(self.values) / len(self.values)
-        return self.mean
-
-    def draw(self, rng: random.Random) -> float:
-        """Draw one size in FLOPs, never negative."""
-        if self.kind == "empirical":
-            return self.values[int(rng.random() * len(self.values)) % len(self.values)]
-        if self.stdev == 0.0:
-            return self.mean
-        if self.kind == "normal":
-            return max(0.0, rng.gauss(self.mean, self.stdev))
-        spread = math.log1p((self.stdev / self.mean) ** 2)
-        return rng.lognormvariate(math.log(self.mean) - spread / 2.0, math.sqrt(spread))
+__all__ = [
+    "DAY", "HOUR", "AppModel", "Compatibility", "Gpus", "HostModel", "JobSizes", "OnOff", "Preferences", "Progress",
+    "ProjectModel", "Scenario", "ServerModel", "pick_weighted", "require",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +31,7 @@ class AppModel:
     gpus: float = 0.0  #: instances used, may be a fraction
     efficiency: float = 1.0  #: part of the devices' peak speed that a job achieves
     checkpoint_period: float = 0.0  #: seconds between checkpoints; 0 = all the time
+    progress: Progress = field(default_factory=Progress)  #: what it says of how far it is
     input_bytes: float = 0.0
     output_bytes: float = 0.0
     error_rate: float = 0.0  #: part of the jobs that fail, at a uniformly distributed point
@@ -151,26 +43,27 @@ class AppModel:
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        _finite(where, "latency_bound", self.latency_bound, 1.0, 1e10)
-        _finite(where, "flops_estimate", self.flops_estimate, 1.0, 1e24)
-        _finite(where, "weight", self.weight, 0.0, 1e9)
-        _finite(where, "cpus", self.cpus, 0.0, 1024)
-        _finite(where, "gpus", self.gpus, 0.0, 64)
-        _finite(where, "efficiency", self.efficiency, 0.001, 1.0)
+        finite(where, "latency_bound", self.latency_bound, 1.0, 1e10)
+        finite(where, "flops_estimate", self.flops_estimate, 1.0, 1e24)
+        finite(where, "weight", self.weight, 0.0, 1e9)
+        finite(where, "cpus", self.cpus, 0.0, 1024)
+        finite(where, "gpus", self.gpus, 0.0, 64)
+        finite(where, "efficiency", self.efficiency, 0.001, 1.0)
         require(
             bool(self.gpu) == (self.gpus > 0), where, "gpus", self.gpus, "above 0 exactly if gpu names a type"
         )
         require(self.cpus > 0 or self.gpus > 0, where, "cpus", self.cpus, "above 0 unless a GPU is used")
-        _finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
-        _finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
-        _finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
-        _finite(where, "working_set", self.working_set, 0.0, 1e15)
-        _finite(where, "error_rate", self.error_rate, 0.0, 1.0)
-        _finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
+        finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
+        finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
+        finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
+        finite(where, "working_set", self.working_set, 0.0, 1e15)
+        finite(where, "error_rate", self.error_rate, 0.0, 1.0)
+        finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
         require(
             0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
         )
         self.sizes.check(where)
+        self.progress.check(f"{where}, progress")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +90,7 @@ class ServerModel:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"{where}, server"
         require(0 <= self.workunits <= 10**9, where, "workunits", self.workunits, "0 to 1e9")
-        _finite(where, "workunits_per_day", self.workunits_per_day, 0.0, 1e9)
+        finite(where, "workunits_per_day", self.workunits_per_day, 0.0, 1e9)
         for key in ("min_quorum", "target_results", "max_total_results", "max_success_results"):
             value = int(getattr(self, key))
             require(1 <= value <= 100, where, key, value, "1 to 100")
@@ -211,7 +104,7 @@ class ServerModel:
             self.min_quorum,
             f"up to max_total_results and max_success_results ({self.max_total_results}, {self.max_success_results})",
         )
-        _finite(where, "wrong_rate", self.wrong_rate, 0.0, 1.0)
+        finite(where, "wrong_rate", self.wrong_rate, 0.0, 1.0)
         require(1 <= self.daily_quota <= 10**6, where, "daily_quota", self.daily_quota, "1 to 1000000")
         require(
             0 <= self.max_jobs_per_rpc <= 10**4,
@@ -241,7 +134,7 @@ class ProjectModel:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"project {self.name!r}"
         require(0 < len(self.name) <= 200, where, "name", self.name, "1 to 200 characters")
-        _finite(where, "share", self.share, 0.0, 1e9)
+        finite(where, "share", self.share, 0.0, 1e9)
         require(0 < len(self.apps) <= 100, where, "apps", len(self.apps), "1 to 100 apps")
         require(0 <= self.max_infeasible <= 1000, where, "max_infeasible", self.max_infeasible, "0 to 1000")
         require(
@@ -276,7 +169,7 @@ class Gpus:
         """Raise :class:`ConfigError` if a value is impossible."""
         require(bool(self.type), "host, gpu", "type", self.type, "a name such as NVIDIA")
         require(1 <= self.count <= 64, f"host, gpu {self.type}", "count", self.count, "1 to 64")
-        _finite(f"host, gpu {self.type}", "flops", self.flops, 1.0, 1e18)
+        finite(f"host, gpu {self.type}", "flops", self.flops, 1.0, 1e18)
 
 
 Belief = Literal["efficiency", "statistics", "true"]
@@ -303,18 +196,18 @@ class HostModel:
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         require(1 <= self.ncpus <= 1024, "host", "ncpus", self.ncpus, "1 to 1024")
-        _finite("host", "flops", self.flops, 1.0, 1e18)
-        _finite("host", "connection_interval", self.connection_interval, 0.0, 1e8)
-        _finite("host", "ram_bytes", self.ram_bytes, 0.0, 1e18)
-        _finite("host", "download_rate", self.download_rate, 0.0, 1e12)
-        _finite("host", "upload_rate", self.upload_rate, 0.0, 1e12)
+        finite("host", "flops", self.flops, 1.0, 1e18)
+        finite("host", "connection_interval", self.connection_interval, 0.0, 1e8)
+        finite("host", "ram_bytes", self.ram_bytes, 0.0, 1e18)
+        finite("host", "download_rate", self.download_rate, 0.0, 1e12)
+        finite("host", "upload_rate", self.upload_rate, 0.0, 1e12)
         self.availability.check("host, availability")
         belief = self.believed_availability
         if isinstance(belief, str):
             require(belief in ("efficiency", "statistics", "true"), "host", "believed_availability", belief,
                     "efficiency, statistics, true or a number")  # fmt: skip
         else:
-            _finite("host", "believed_availability", belief, 0.01, 1.0)
+            finite("host", "believed_availability", belief, 0.01, 1.0)
         for gpu in self.gpus:
             gpu.check()
         require(
@@ -337,10 +230,10 @@ class Preferences:
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        _finite("preferences", "slice_seconds", self.slice_seconds, 60.0, 1e7)
-        _finite("preferences", "buffer_min", self.buffer_min, 0.0, 1e8)
-        _finite("preferences", "buffer_additional", self.buffer_additional, 0.0, 1e8)
-        _finite("preferences", "rec_half_life", self.rec_half_life, 60.0, 1e9)
+        finite("preferences", "slice_seconds", self.slice_seconds, 60.0, 1e7)
+        finite("preferences", "buffer_min", self.buffer_min, 0.0, 1e8)
+        finite("preferences", "buffer_additional", self.buffer_additional, 0.0, 1e8)
+        finite("preferences", "rec_half_life", self.rec_half_life, 60.0, 1e9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +275,7 @@ class Scenario:
 
     def check(self) -> Scenario:
         """Return self.  Raises :class:`ConfigError` naming what is impossible."""
-        _finite("scenario", "duration", self.duration, 60.0, 1e10)
+        finite("scenario", "duration", self.duration, 60.0, 1e10)
         require(
             0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
         )
@@ -403,6 +296,22 @@ class Scenario:
             "every_poll",
             True,
             "with a quantum above 0 only",
+        )
+        hours = [o.has_hours for o in (self.host.availability, *(p.downtime for p in self.projects))]
+        require(
+            not (self.compatibility.quantum and any(hours)),
+            "compatibility",
+            "quantum",
+            self.compatibility.quantum,
+            "0 where something is on in some hours of the day only",
+        )
+        exact = all(a.progress.kind == "exact" for p in self.projects for a in p.apps)
+        require(
+            exact or not self.compatibility.every_poll,
+            "compatibility",
+            "every_poll",
+            True,
+            "only with exact progress of all apps",
         )
         require(
             isinstance(self.hosts, str) or self.hosts >= 0,

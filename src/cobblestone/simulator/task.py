@@ -88,6 +88,12 @@ class Task:
         self.slot = 0
 
     @property
+    def fraction_done(self) -> float | None:
+        """What its app reports of its progress, 0 to 1; None if nothing."""
+        part = self.done / self.size if self.size > 0.0 else 1.0
+        return self.app.progress.reported(part)
+
+    @property
     def app_name(self) -> str:
         """Name of its app, to which limits on concurrent jobs refer."""
         return self.app.name
