@@ -1,4 +1,4 @@
-"""Version scales, probation, partial credit, and adding increments up."""
+"""Version scales, probation and partial credit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import pytest
 from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import (
-    AppIncrement,
     HostVersionIncrement,
     HostVersionStatistics,
-    StatisticIncrements,
-    VersionIncrement,
-    VersionStatistics,
 )
 from cobblestone.policy.credit.cobblestone import DESIGNED
 from cobblestone.policy.credit.deployed import inherited_version
 from cobblestone.policy.credit.host_quality import after_failure, after_invalid, after_sending, after_valid
-from cobblestone.policy.credit.increments import host_version_after, merge, version_after
+from cobblestone.policy.credit.increments import host_version_after
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
 from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules, grant_trickle
 
@@ -139,47 +135,6 @@ def test_suspicion_brings_error_rate_and_probation_back_to_the_beginning() -> No
     increment = HostVersionIncrement(host_id=HostId(1), app_version_id=AppVersionId(1), on_probation=True)
     suspected = host_version_after(proven, increment)
     assert (suspected.scale_probation, suspected.error_rate) == (True, 0.1)
-
-
-# ------------------------------------------------------------------------------------------ increments
-
-
-def host_samples(number: int, *pfc: float, on_probation: bool = False) -> StatisticIncrements:
-    record = HostVersionIncrement(
-        host_id=HostId(number),
-        app_version_id=AppVersionId(1),
-        pfc=pfc,
-        elapsed=pfc,
-        on_probation=on_probation,
-    )
-    return StatisticIncrements(
-        host_versions=(record,),
-        versions=(VersionIncrement(app_version_id=AppVersionId(1), pfc=pfc),),
-        app=AppIncrement(counted_credit=sum(pfc), jobs=1),
-    )
-
-
-def test_increments_of_a_batch_become_one_per_row() -> None:
-    merged = merge([host_samples(1, 1.0), host_samples(2, 3.0), host_samples(1, 5.0, on_probation=True)])
-    assert [(record.host_id, record.pfc, record.on_probation) for record in merged.host_versions] == [
-        (1, (1.0, 5.0), True),
-        (2, (3.0,), False),
-    ]
-    assert [record.pfc for record in merged.versions] == [(1.0, 3.0, 5.0)]
-    assert merged.app == AppIncrement(counted_credit=9.0, jobs=3)
-
-
-def test_merged_increments_lead_to_the_same_row_as_single_ones() -> None:
-    batch = [host_samples(1, 1.0), host_samples(1, 5.0), host_samples(1, 3.0)]
-    one_by_one = HostVersionStatistics()
-    for increment in batch:
-        one_by_one = host_version_after(one_by_one, increment.host_versions[0])
-    assert host_version_after(HostVersionStatistics(), merge(batch).host_versions[0]) == one_by_one
-    assert version_after(VersionStatistics(), merge(batch).versions[0]).pfc.mean == pytest.approx(3.0)
-
-
-def test_nothing_merges_into_nothing() -> None:
-    assert merge([]) == StatisticIncrements()
 
 
 # -------------------------------------------------------------------------------------- partial credit

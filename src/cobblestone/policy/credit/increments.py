@@ -1,21 +1,16 @@
 """Adding what was learned to what is known.
 
-Increments of several validators, in any order, lose nothing: `merge` puts those of a batch together, one per row, and
-``…_after`` applies them to whatever the row holds by then.
+Increments are applied to whatever a row holds by then, so those of several validators, in any order, lose nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.values import changed
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
     HostVersionIncrement,
     HostVersionStatistics,
-    StatisticIncrements,
     VersionIncrement,
     VersionStatistics,
 )
@@ -60,35 +55,4 @@ def _sum(one: AppIncrement, other: AppIncrement) -> AppIncrement:
         counted_credit=one.counted_credit + other.counted_credit,
         cpu_seconds=one.cpu_seconds + other.cpu_seconds,
         jobs=one.jobs + other.jobs,
-    )
-
-
-def merge(increments: Iterable[StatisticIncrements]) -> StatisticIncrements:
-    """One increment per row from those of many workunits of one app, samples in their order."""
-    hosts: dict[tuple[HostId, AppVersionId], HostVersionIncrement] = {}
-    versions: dict[AppVersionId, VersionIncrement] = {}
-    app: AppIncrement | None = None
-    for increment in increments:
-        for host in increment.host_versions:
-            key = (host.host_id, host.app_version_id)
-            hosts[key] = _joined(hosts[key], host) if key in hosts else host
-        for version in increment.versions:
-            before = versions.get(version.app_version_id)
-            versions[version.app_version_id] = (
-                version if before is None else changed(before, pfc=before.pfc + version.pfc)
-            )
-        if increment.app is not None:
-            app = increment.app if app is None else _sum(app, increment.app)
-    return StatisticIncrements(
-        host_versions=tuple(hosts.values()), versions=tuple(versions.values()), app=app
-    )
-
-
-def _joined(one: HostVersionIncrement, other: HostVersionIncrement) -> HostVersionIncrement:
-    return changed(
-        one,
-        pfc=one.pfc + other.pfc,
-        elapsed=one.elapsed + other.elapsed,
-        turnaround=one.turnaround + other.turnaround,
-        on_probation=one.on_probation or other.on_probation,
     )

@@ -13,18 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.ids import AppId, ResultId, WorkunitId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.policy.credit.claims import Statistics
+from cobblestone.policy.credit.book import (
+    CreditBook,
+    Entry,
+    GrantFacts,
+    GrantTerms,
+    MessageReceived,
+    ResultsJudged,
+)
 from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.rac import corrected, credited, idle_decayed
-from cobblestone.policy.credit.system import GrantOutcome, grant_straggler, grant_workunit
-from cobblestone.policy.credit.trickle import grant_trickle
+from cobblestone.policy.credit.totals import OWNERS, CreditTotals
 from cobblestone.server.credit.audit_report import Difference, Proof
 from cobblestone.server.credit.statistics_audit import StatisticsChain
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.credit import ledger
-from cobblestone.store.credit.credit_facts import GrantFacts, read_facts, read_trickle_facts
-from cobblestone.store.credit.ledger import DecayPass, LedgerLine
+from cobblestone.store.credit.credit_facts import read_facts, read_message_facts
+from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
 
 
@@ -39,19 +45,21 @@ class _Recomputation:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._proof = Proof()
-        self._stored = {table: ledger.all_statements(db, table) for table in ledger.OWNERS}
-        self._computed = {
+        self._stored = {table: ledger.all_statements(db, table) for table in OWNERS}
+        self._totals = CreditTotals()
+        self._totals.rows = {
             table: {id_: CreditStatement(0.0, RecentAverage(0.0, made)) for id_, (made, _) in rows.items()}
             for table, rows in self._stored.items()
         }
         self._of_result: dict[int, float] = {}
-        self._learned = StatisticsChain(db, self._proof)
+        self._book = CreditBook()
+        self._statistics = StatisticsChain(db, self._book, self._proof)
 
     def run(self) -> Proof:
         passes = iter(ledger.decay_passes(self._db))
         next_pass = next(passes, None)
         for group in grouped(ledger.ledger(self._db)):
-            self._learned.inherit_until(group[0].id)
+            self._statistics.follow_until(group[0].id)
             self._check_amounts(group)
             for line in group:
                 while next_pass is not None and next_pass.last_entry_id < line.id:
@@ -67,27 +75,14 @@ class _Recomputation:
     def _add(self, line: LedgerLine) -> None:
         self._proof.entries += 1
         self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
-        for table, row_id in line.owners():
-            rows = self._computed[table]
-            if row_id is None or row_id not in rows:
-                continue
-            if line.kind == ledger.CORRECTION:
-                granted_time = float(line.facts["granted_time"])
-                rows[row_id] = corrected(
-                    rows[row_id], credit=line.granted, granted_time=granted_time, now=line.time
-                )
-            else:
-                rows[row_id] = credited(
-                    rows[row_id], credit=line.granted, work_start=line.work_start, now=line.time
-                )
+        if line.kind == ledger.CORRECTION:
+            granted_time = float(line.facts["granted_time"])
+            self._totals.correct(line.owners(), credit=line.granted, granted_time=granted_time, now=line.time)
+        else:
+            self._totals.credit([(line.owners(), line.granted, line.work_start)], now=line.time)
 
-    def _decay(self, done: DecayPass) -> None:
-        rows = self._computed[done.table]
-        for row_id, statement in rows.items():
-            if done.first_id <= row_id <= done.last_id:
-                recent = idle_decayed(statement.recent, now=done.time)
-                if recent is not None:
-                    rows[row_id] = CreditStatement(statement.total, recent)
+    def _decay(self, done: ledger.DecayPass) -> None:
+        self._totals.decay(done.table, range(done.first_id, done.last_id + 1), now=done.time)
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]
@@ -95,30 +90,61 @@ class _Recomputation:
             self._proof.corrections += 1
             return
         try:
-            amounts = _trickle_amount(first) if first.kind == ledger.TRICKLE else self._grant_amounts(group)
+            entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             note = f"cannot be computed again: {error}"
             self._proof.note(Difference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
-                self._learned.skip(group)
+                self._statistics.skip(group)
             return
-        for line, (claimed, granted) in zip(group, amounts, strict=True):
+        for line, entry in zip(group, entries, strict=True):
             self._proof.grants += 1
-            self._proof.compare("credit_entry", line.id, "claimed", line.claimed, claimed)
-            self._proof.compare("credit_entry", line.id, "granted", line.granted, granted)
+            self._proof.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
+            self._proof.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
-    def _grant_amounts(self, group: list[LedgerLine]) -> list[tuple[float, float]]:
-        outcome, facts = computed_again(group)
-        self._learned.learn(group, facts, outcome.increments)
-        return [(share.claimed, share.granted) for share in outcome.results]
+    def _grant_again(self, group: list[LedgerLine]) -> list[Entry]:
+        """Grant a group anew from the facts in its entries.
+
+        Raises:
+            ConfigError: its credit system is not installed any more.
+        """
+        first = group[0]
+        facts = [
+            read_facts(
+                line.facts,
+                result_id=line.result_id,
+                host_id=line.host_id,
+                app_version_id=line.app_version_id,
+            )
+            for line in group
+        ]
+        terms = GrantTerms(
+            system=find_system(first.system),
+            unit=CreditUnit(first.unit),
+            max_granted=facts[0].max_granted,
+        )
+        app_id = self._statistics.adopt(group, facts)
+        return self._book.apply(_judged_again(first, facts, terms, app_id, self._book))
+
+    def _message_again(self, line: LedgerLine) -> list[Entry]:
+        result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
+        self._book.message_seconds[result_id] = facts.message.credited_run_time
+        event = MessageReceived(
+            result_id=result_id,
+            facts=facts.message,
+            rules=facts.rules,
+            unit=CreditUnit(line.unit),
+            now=line.time,
+        )
+        return self._book.apply(event)
 
     def _compare(self) -> None:
-        self._learned.compare()
+        self._statistics.compare()
         proof = self._proof
         for table, rows in self._stored.items():
             proof.rows[table] = len(rows)
             for row_id, (_, stored) in rows.items():
-                computed = self._computed[table][row_id]
+                computed = self._totals.rows[table][row_id]
                 proof.compare(table, row_id, "total", stored.total, computed.total)
                 proof.compare(table, row_id, "average", stored.recent.value, computed.recent.value)
                 if computed.recent.value:
@@ -146,51 +172,18 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
         yield group
 
 
-def computed_again(group: list[LedgerLine]) -> tuple[GrantOutcome, list[GrantFacts]]:
-    """Grant a group anew from the facts in its entries.
-
-    Raises:
-        ConfigError: its credit system is not installed any more.
-    """
-    first = group[0]
-    facts = [
-        read_facts(
-            line.facts,
-            result_id=line.result_id,
-            host_id=line.host_id,
-            app_version_id=line.app_version_id,
-        )
-        for line in group
-    ]
-    statistics = Statistics(
-        app=facts[0].app, versions={each.result.app_version_id: each.version for each in facts}
+def _judged_again(
+    line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
+) -> ResultsJudged:
+    """The event behind a group of entries; what its hosts had done before stands in the facts."""
+    workunit_id = WorkunitId(line.workunit_id)
+    book.canonical_credit = {workunit_id: facts[0].canonical_credit}
+    return ResultsJudged(
+        terms=terms,
+        app_id=app_id,
+        workunit_id=workunit_id,
+        workunit=facts[0].workunit,
+        valid=[each.result for each in facts],
+        straggler=facts[0].straggler,
+        now=line.time,
     )
-    system, unit = find_system(first.system), CreditUnit(first.unit)
-    if facts[0].straggler:
-        outcome = grant_straggler(
-            system,
-            facts[0].workunit,
-            facts[0].result,
-            statistics,
-            canonical_credit=facts[0].canonical_credit,
-            unit=unit,
-            max_granted=facts[0].max_granted,
-            now=first.time,
-        )
-    else:
-        outcome = grant_workunit(
-            system,
-            facts[0].workunit,
-            [each.result for each in facts],
-            statistics,
-            unit=unit,
-            max_granted=facts[0].max_granted,
-            now=first.time,
-        )
-    return outcome, facts
-
-
-def _trickle_amount(line: LedgerLine) -> list[tuple[float, float]]:
-    facts, rules = read_trickle_facts(line.facts)
-    grant = grant_trickle(facts, rules, unit=CreditUnit(line.unit), now=line.time)
-    return [(grant.amount, grant.amount)]

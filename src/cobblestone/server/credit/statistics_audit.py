@@ -13,67 +13,51 @@ from collections.abc import Iterator, Sequence
 from cobblestone.domain.apps import GENERALISED
 from cobblestone.domain.ids import AppId, AppVersionId, HostId
 from cobblestone.domain.statistics import RunningAverage
+from cobblestone.policy.credit.book import CreditBook, GrantFacts, RecordTaken
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
     HostVersionStatistics,
-    StatisticIncrements,
     VersionStatistics,
 )
-from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
 from cobblestone.server.credit.audit_report import Difference, Proof
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics, ledger
-from cobblestone.store.credit.credit_facts import GrantFacts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
 
 Figure = tuple[str, float, float]  # name, stored, computed
-HostKey = tuple[HostId, AppVersionId]
 
 
 class StatisticsChain:
-    """State of one replay of what was learned."""
+    """The rows of a book, held against what the entries say that they started from."""
 
-    def __init__(self, db: Database, proof: Proof) -> None:
+    def __init__(self, db: Database, book: CreditBook, proof: Proof) -> None:
         self._db = db
         self._proof = proof
-        self._hosts: dict[HostKey, HostVersionStatistics] = {}
-        self._versions: dict[AppVersionId, VersionStatistics] = {}
-        self._apps: dict[AppId, AppStatistics] = {}
+        self._book = book
         self._unknown: set[object] = set()  # what an entry taught that cannot be computed again
         self._app_of = credit_statistics.apps_of_versions(db)
         self._inheritances = iter(ledger.inheritances(db))
         self._next = next(self._inheritances, None)
 
-    def inherit_until(self, entry_id: int) -> None:
+    def follow_until(self, entry_id: int) -> None:
         """Let new versions take over the records that they took over before this entry."""
         while self._next is not None and self._next.last_entry_id < entry_id:
             host_id = HostId(self._next.host_id)
             earlier = host_id, AppVersionId(self._next.from_version_id)
             later = host_id, AppVersionId(self._next.to_version_id)
-            self._hosts[later] = self._hosts.pop(earlier, HostVersionStatistics())
+            self._book.apply(RecordTaken(earlier=earlier, later=later))
             if earlier in self._unknown:
                 self._unknown.add(later)
             self._next = next(self._inheritances, None)
 
-    def learn(
-        self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts], learned: StatisticIncrements
-    ) -> None:
-        """Compare what entries that were granted together started from, and take what they taught."""
+    def adopt(self, group: Sequence[LedgerLine], facts: Sequence[GrantFacts]) -> AppId:
+        """Compare what entries started from with what the ones before left, and go on from their figures; their app."""
         for line, fact in zip(group, facts, strict=True):
             self._find(line, fact)
-        for host in learned.host_versions:
-            key = host.host_id, host.app_version_id
-            self._hosts[key] = host_version_after(self._hosts[key], host)
-        for version in learned.versions:
-            before = self._versions.get(version.app_version_id)
-            if before is not None and version.app_version_id in self._app_of:
-                self._versions[version.app_version_id] = version_after(before, version)
-        app_id = self._app(AppVersionId(group[0].app_version_id or 0))
-        if learned.app is not None and app_id in self._apps:
-            self._apps[app_id] = app_after(self._apps[app_id], learned.app)
+        return self._app(AppVersionId(group[0].app_version_id or 0))
 
     def skip(self, group: Sequence[LedgerLine]) -> None:
         """An entry that cannot be computed again: what it taught is taken from the entries that follow."""
@@ -85,22 +69,22 @@ class StatisticsChain:
         return self._app_of.get(version_id, AppId(version_id // GENERALISED))
 
     def _find(self, line: LedgerLine, fact: GrantFacts) -> None:
-        """Compare what an entry started from with what the ones before it left, and go on from the entry's figures."""
-        host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
+        book = self._book
+        key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
         where = f"host {host_id}, app version {version_id}"
-        found = fact.result.host_version or HostVersionStatistics()
-        left = self._hosts.get((host_id, version_id), HostVersionStatistics())
-        self._compare(line.id, (host_id, version_id), where, _of_host(found, left))
-        self._hosts[host_id, version_id] = found
+        fresh = HostVersionStatistics()
+        found = fact.result.host_version or fresh
+        self._compare(line.id, key, where, _of_host(found, book.hosts.get(key, fresh)))
+        book.hosts[key] = found
         if version_id in self._app_of:
-            version = self._versions.get(version_id, VersionStatistics())
+            version = book.versions.get(version_id, VersionStatistics())
             figures = _of_mean("version pfc", fact.version.pfc, version.pfc)
             self._compare(line.id, version_id, where, figures)
-            self._versions[version_id] = fact.version
+            book.versions[version_id] = fact.version
         app_id = self._app(version_id)
-        app = self._apps.get(app_id, AppStatistics())
+        app = book.apps.get(app_id, AppStatistics())
         self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
-        self._apps[app_id] = fact.app
+        book.apps[app_id] = fact.app
 
     def _compare(self, entry_id: int, key: object, where: str, figures: Iterator[Figure]) -> None:
         if key in self._unknown:
@@ -113,22 +97,22 @@ class StatisticsChain:
 
     def compare(self) -> None:
         """Compare the rows with what the last entries left."""
-        self.inherit_until(2**62)
-        proof = self._proof
+        self.follow_until(2**62)
+        proof, book = self._proof, self._book
         records = hosts.all_statistics(self._db)
         proof.rows["host_app_version"] = len(records)
-        for key in sorted({*records, *self._hosts}):
+        for key in sorted({*records, *book.hosts}):
             fresh = HostVersionStatistics()
-            figures = _of_host(records.get(key, fresh), self._hosts.get(key, fresh))
+            figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
             self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
         versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
         for version_id, version in versions.items():
-            computed = self._versions.get(version_id, VersionStatistics())
+            computed = book.versions.get(version_id, VersionStatistics())
             figures = _of_mean("pfc", version.pfc, computed.pfc)
             self._compare_row("app_version", version_id, version_id, "", figures)
         all_apps = [app.id for app in apps.list_apps(self._db)]
         for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
-            computed_app = self._apps.get(app_id, AppStatistics())
+            computed_app = book.apps.get(app_id, AppStatistics())
             self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
         proof.rows["app"] = len(all_apps)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from cobblestone.domain.ids import HostId, ResultId, UserId
 from cobblestone.domain.states import ServerState
 from cobblestone.domain.work import Result
+from cobblestone.policy.credit.book import CreditBook, Entry, MessageReceived
 from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleGrant, TrickleRules, grant_trickle
+from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
-from cobblestone.store.credit.credit_facts import write_trickle_facts
+from cobblestone.store.credit.credit_facts import write_facts
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
@@ -62,19 +63,26 @@ class _Batch:
         self._tx = tx
         self._now = ctx.clock()
         self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
-        self._seconds = ledger.trickle_seconds(tx, result_ids)
+        self._book = CreditBook()
+        self._book.message_seconds = ledger.trickle_seconds(tx, result_ids)
         median, percentile_95 = hosts.speed_percentiles(tx)
         self._rules = TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
         """Add what one message is worth."""
-        facts = self._facts(message, result)
-        granted = grant_trickle(facts, self._rules, unit=self._unit, now=self._now)
-        if granted.amount <= 0.0 or result.host_id is None or result.user_id is None:
-            return
-        self._seconds[result.id] = facts.credited_run_time + granted.run_time
-        self._entries.append(self._entry(result, result.host_id, result.user_id, facts, granted))
+        event = MessageReceived(
+            result_id=result.id,
+            facts=self._facts(message, result),
+            rules=self._rules,
+            unit=self._unit,
+            now=self._now,
+        )
+        if result.host_id is not None and result.user_id is not None:
+            self._entries += [
+                self._entry(result, result.host_id, result.user_id, entry)
+                for entry in self._book.apply(event)
+            ]
 
     def _facts(self, message: StoredTrickle, result: Result) -> TrickleFacts:
         processors = hosts.processors(self._tx, [message.host_id]).get(message.host_id, hosts.Processors())
@@ -83,17 +91,9 @@ class _Batch:
             p_fpops=processors.p_fpops,
             in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
             sent_time=result.sent_time or self._now,
-            credited_run_time=self._seconds.get(result.id, 0.0),
         )
 
-    def _entry(
-        self,
-        result: Result,
-        host_id: HostId,
-        user_id: UserId,
-        facts: TrickleFacts,
-        granted: TrickleGrant,
-    ) -> ledger.CreditEntry:
+    def _entry(self, result: Result, host_id: HostId, user_id: UserId, entry: Entry) -> ledger.CreditEntry:
         return ledger.CreditEntry(
             result_id=result.id,
             workunit_id=result.workunit_id,
@@ -101,16 +101,18 @@ class _Batch:
             user_id=user_id,
             app_version_id=result.app_version_id,
             system=SYSTEM,
-            claimed=granted.amount,
-            granted=granted.amount,
+            claimed=entry.credit.claimed,
+            granted=entry.credit.granted,
             unit=self._unit.per_gflops_day,
-            work_start=granted.work_start,
-            reasons=granted.reasons,
-            facts=write_trickle_facts(facts, self._rules),
+            work_start=entry.work_start,
+            reasons=entry.credit.reasons,
+            facts=write_facts(entry.facts),
             kind=ledger.TRICKLE,
         )
 
     def save(self) -> None:
         """Write everything."""
         ledger.grant(self._tx, self._entries, now=self._now)
-        ledger.save_trickle_seconds(self._tx, self._seconds)
+        ledger.save_trickle_seconds(
+            self._tx, {id_: self._book.message_seconds[id_] for id_ in self._book.changed.message_seconds}
+        )

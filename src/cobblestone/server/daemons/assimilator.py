@@ -15,7 +15,7 @@ from cobblestone.domain.states import AssimilateState, WorkunitError
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.grant_batch import GrantBook
+from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.credit.systems import find_system
 from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
 from cobblestone.server.daemons.workers import Workers
@@ -125,7 +125,7 @@ class Assimilator:
             for view in lifecycle.views(tx, list(amounts))
             if view.workunit.assimilate_state is AssimilateState.READY
         ]
-        book = GrantBook(
+        batch = GrantBatch(
             tx,
             views,
             offers=self._ctx.offers,
@@ -136,8 +136,8 @@ class Assimilator:
         for view in views:
             canonical = view.workunit.canonical_result_id
             if canonical is not None:
-                book.pay(view, {canonical: amounts[view.workunit.id]})
-        book.save()
+                batch.pay(view, {canonical: amounts[view.workunit.id]})
+        batch.save()
 
 
 def pays_after_assimilation(app: App) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from cobblestone.policy.credit.totals import OWNERS
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.cross_project_scales import kept_scales
 from cobblestone.server.credit.version_scales import update_scales
@@ -24,13 +25,13 @@ class StatisticsUpdater:
 
     async def step(self) -> int:
         """Look at some rows of one table; 0 after the last table."""
-        if self._table >= len(ledger.OWNERS):
+        if self._table >= len(OWNERS):
             self._table = self._after = 0
             return 0
         last = await self._ctx.store.awrite(
             partial(
                 ledger.decay_idle,
-                table=ledger.OWNERS[self._table],
+                table=OWNERS[self._table],
                 after=self._after,
                 limit=CHUNK,
                 now=self._ctx.clock(),

@@ -22,7 +22,7 @@ from cobblestone.policy.validation.canonical import (
     results_to_check,
 )
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.grant_batch import GrantBook
+from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.store.catalog import apps
@@ -140,7 +140,7 @@ class Validator:
             if found.assigned_credit is not None
         }
         lifecycle.apply_decisions(tx, decided, now=now)
-        book = GrantBook(
+        batch = GrantBatch(
             tx,
             [view for view, _ in decided],
             offers=self._ctx.offers,
@@ -150,8 +150,8 @@ class Validator:
             now=now,
         )
         for view, decision in decided:
-            book.decide(view, decision)
-        book.save()
+            batch.decide(view, decision)
+        batch.save()
 
     def _postpone(self, tx: Transaction, failed: list[tuple[WorkunitView, str]], *, now: float) -> None:
         attempts = lifecycle.handler_failures(tx, [view.workunit.id for view, _ in failed])

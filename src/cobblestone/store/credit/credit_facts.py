@@ -16,7 +16,7 @@ import msgspec
 
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId
 from cobblestone.domain.statistics import RunningAverage
-from cobblestone.domain.values import value
+from cobblestone.policy.credit.book import GrantFacts, MessageFacts
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -63,19 +63,6 @@ _of_workunit = attrgetter(*WORKUNIT)
 _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
-@value(kw_only=True)
-class GrantFacts:
-    """Facts behind one grant."""
-
-    result: ClaimInput  #: as reported, before it was bounded
-    workunit: WorkunitFacts
-    app: AppStatistics
-    version: VersionStatistics
-    max_granted: float
-    straggler: bool = False
-    canonical_credit: float = 0.0  #: what a straggler gets
-
-
 def _writable(values: Sequence[Any]) -> Sequence[Any]:
     """The values, those that JSON cannot carry as text."""
     return [
@@ -83,8 +70,10 @@ def _writable(values: Sequence[Any]) -> Sequence[Any]:
     ]
 
 
-def write_facts(facts: GrantFacts) -> str:
-    """The JSON of a grant's facts."""
+def write_facts(facts: GrantFacts | MessageFacts) -> str:
+    """The JSON of what an entry was computed from."""
+    if isinstance(facts, MessageFacts):
+        return _write_message(facts)
     host, app, version = facts.result.host_version, facts.app, facts.version
     result = _of_result(facts.result)
     if not math.isfinite(sum(result[:12])):
@@ -107,10 +96,10 @@ def write_facts(facts: GrantFacts) -> str:
     return _encode(found).decode()
 
 
-def write_trickle_facts(facts: TrickleFacts, rules: TrickleRules) -> str:
-    """The JSON of a trickle message's facts."""
-    trickle = _writable([getattr(facts, name) for name in TRICKLE])
-    return _encode({"trickle": trickle, "rules": [getattr(rules, name) for name in RULES]}).decode()
+def _write_message(facts: MessageFacts) -> str:
+    message = _writable([getattr(facts.message, name) for name in TRICKLE])
+    rules = [getattr(facts.rules, name) for name in RULES]
+    return _encode({"trickle": message, "rules": rules}).decode()
 
 
 def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
@@ -172,6 +161,9 @@ def read_facts(
     )
 
 
-def read_trickle_facts(facts: Mapping[str, Any]) -> tuple[TrickleFacts, TrickleRules]:
+def read_message_facts(facts: Mapping[str, Any]) -> MessageFacts:
     """The facts of a trickle message."""
-    return TrickleFacts(**_named(TRICKLE, facts["trickle"])), TrickleRules(**_named(RULES, facts["rules"]))
+    return MessageFacts(
+        message=TrickleFacts(**_named(TRICKLE, facts["trickle"])),
+        rules=TrickleRules(**_named(RULES, facts["rules"])),
+    )

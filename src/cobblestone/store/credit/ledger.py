@@ -17,15 +17,13 @@ from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserI
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import value
-from cobblestone.policy.credit.rac import common_moment, corrected, credited_together, idle_decayed
+from cobblestone.policy.credit.rac import common_moment, idle_decayed
+from cobblestone.policy.credit.totals import OWNERS, CreditTotals
 from cobblestone.store.engine.database import Database, Row, Transaction
 
 GRANT = "grant"
 TRICKLE = "trickle"  # provisional: part of the final grant
 CORRECTION = "correction"
-
-OWNERS = ("host", "user_account", "team", "app_version")
-"""Tables whose rows have a total and a recent average."""
 
 _encode = msgspec.json.Encoder().encode
 _ENTRY_COLUMNS = (
@@ -76,11 +74,9 @@ class LedgerLine:
     reasons: list[dict[str, object]]
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def owners(self) -> tuple[tuple[str, int | None], ...]:
-        """The rows that the entry counts for, in the order of `OWNERS`."""
-        return tuple(
-            zip(OWNERS, (self.host_id, self.user_id, self.team_id, self.app_version_id), strict=True)
-        )
+    def owners(self) -> tuple[int | None, ...]:
+        """Whom the entry counts for, in the order of `OWNERS`."""
+        return self.host_id, self.user_id, self.team_id, self.app_version_id
 
 
 def _entry_row(entry: CreditEntry, team_id: int | None, reasons: str, now: float) -> tuple[object, ...]:
@@ -136,10 +132,14 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
         _INSERT_ENTRY,
         [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in fresh],
     )
-    _add(tx, "host", [(entry.host_id, entry) for entry in fresh], now=now)
-    _add(tx, "user_account", [(entry.user_id, entry) for entry in fresh], now=now)
-    _add(tx, "team", [(team_of.get(entry.user_id), entry) for entry in fresh], now=now)
-    _add(tx, "app_version", [(entry.app_version_id, entry) for entry in fresh], now=now)
+    owners = [
+        (entry.host_id, entry.user_id, team_of.get(entry.user_id), entry.app_version_id) for entry in fresh
+    ]
+    totals = _totals(tx, owners)
+    totals.credit(
+        [(of, entry.granted, entry.work_start) for of, entry in zip(owners, fresh, strict=True)], now=now
+    )
+    _save_totals(tx, totals)
     tx.execute_many(
         "UPDATE result SET claimed_credit = ?, granted_credit = granted_credit + ? WHERE id = ?",
         [(entry.claimed, entry.granted, entry.result_id) for entry in fresh],
@@ -189,19 +189,17 @@ def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditSt
     )
 
 
-def _add(
-    tx: Transaction, table: str, shares: Iterable[tuple[int | None, CreditEntry]], *, now: float
-) -> None:
-    """Add entries to the rows of one table, each row read and written once."""
-    by_row: dict[int, list[CreditEntry]] = {}
-    for row_id, entry in shares:
-        if row_id is not None:
-            by_row.setdefault(row_id, []).append(entry)
-    statements = _statements(tx, table, sorted(by_row))
-    for row_id, statement in statements.items():
-        amounts = [(entry.granted, entry.work_start) for entry in by_row[row_id]]
-        statements[row_id] = credited_together(statement, amounts, now=now)
-    _save_statements(tx, table, statements)
+def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
+    """Totals and averages of those who are named."""
+    totals = CreditTotals()
+    for kind, ids in zip(OWNERS, zip(*owners, strict=True), strict=False):
+        totals.rows[kind] = _statements(db, kind, sorted({id_ for id_ in ids if id_ is not None}))
+    return totals
+
+
+def _save_totals(tx: Transaction, totals: CreditTotals) -> None:
+    for kind, rows in totals.rows.items():
+        _save_statements(tx, kind, rows)
 
 
 def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason, *, now: float) -> LedgerLine:
@@ -212,7 +210,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     Raises:
         Conflict: the result would end up with less than nothing.
     """
-    for table, row_id in grant_line.owners():
+    for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
         if row_id is not None:
             tx.lock(table, [row_id])
     got = sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
@@ -234,7 +232,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
         lines = entries_of_result(tx, result_id)
         if any(line.kind == GRANT for line in lines):
             continue
-        by_owners: dict[tuple[tuple[str, int | None], ...], list[LedgerLine]] = {}
+        by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
         for line in lines:  # the user may have changed teams between messages
             by_owners.setdefault(line.owners(), []).append(line)
         for of_owners in by_owners.values():
@@ -275,17 +273,9 @@ def _append_correction(
             _encode({"granted_time": granted_time}).decode(),
         ),
     )
-    for table, row_id in line.owners():
-        if row_id is not None:
-            statements = _statements(tx, table, [row_id])
-            _save_statements(
-                tx,
-                table,
-                {
-                    key: corrected(statement, credit=amount, granted_time=granted_time, now=now)
-                    for key, statement in statements.items()
-                },
-            )
+    totals = _totals(tx, [line.owners()])
+    totals.correct(line.owners(), credit=amount, granted_time=granted_time, now=now)
+    _save_totals(tx, totals)
     tx.execute("UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, line.result_id))
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cobblestone.policy.credit.totals import OWNERS
 from cobblestone.policy.lifecycle.states import check_invariants
-from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
 
@@ -124,7 +124,7 @@ _STATEMENT_COLUMNS = {"total": "total_credit", "average": "expavg_credit", "aver
 
 def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, value: float) -> None:
     """Set a total or average of a host, user, team or app version to what the ledger says."""
-    if table in ledger.OWNERS and figure in _STATEMENT_COLUMNS:
+    if table in OWNERS and figure in _STATEMENT_COLUMNS:
         tx.execute(f"UPDATE {table} SET {_STATEMENT_COLUMNS[figure]} = ? WHERE id = ?", (value, row_id))
     elif table == "result" and figure == "granted":
         tx.execute("UPDATE result SET granted_credit = ? WHERE id = ?", (value, row_id))

@@ -1,0 +1,311 @@
+"""The bookkeeping of credit as one pure object: events in, ledger entries and changed rows out.
+
+`CreditBook` holds what is known of hosts, app versions and apps, and `CreditBook.apply` says what an event makes of it:
+
+* `ResultsJudged`: the validator found results of a workunit valid or wrong.  The valid ones claim and are granted by the
+  app's credit system; hosts are judged; statistics take what the results teach; each valid result gets an `Entry`.
+* `JobSent`, `JobLost`: a host was given a job; it ended in an error or did not come back.
+* `MessageReceived`: a job that is running reports its run time by a trickle message.
+* `RecordTaken`: a record of a host went over to another app version or host.
+
+The order within `ResultsJudged` is part of the rules: claims see the rows as they were before the event, and hosts are judged
+before anything is learned, so that a suspicion outlives the result that raised it.
+
+The validator, the laboratory's replay and the audit of the ledger drive the same book.  Each puts the rows in that it starts
+from; rows that are not there are fresh ones.  Totals are kept by `cobblestone.policy.credit.totals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.values import changed, value
+from cobblestone.policy.credit import host_quality
+from cobblestone.policy.credit.claims import (
+    AppStatistics,
+    ClaimInput,
+    HostVersionStatistics,
+    StatisticIncrements,
+    Statistics,
+    VersionStatistics,
+    WorkunitFacts,
+)
+from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
+from cobblestone.policy.credit.increments import app_after, host_version_after, version_after
+from cobblestone.policy.credit.system import (
+    CreditSystem,
+    GrantOutcome,
+    ResultCredit,
+    grant_straggler,
+    grant_workunit,
+)
+from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules, grant_trickle
+
+RecordKey = tuple[HostId, AppVersionId]
+"""A host, and an app version or (anonymous platform) a generalised id."""
+
+
+@value(kw_only=True)
+class GrantTerms:
+    """By which system, in which unit and up to which amount an app's results are granted."""
+
+    system: CreditSystem
+    unit: CreditUnit = DEPLOYED
+    max_granted: float = DEPLOYED.tflops_year  #: of a single grant
+
+
+# -------------------------------------------------------------------------------------------------- events
+
+
+@value(kw_only=True)
+class ResultsJudged:
+    """Results of a workunit were found valid or wrong; the valid ones are due credit.
+
+    What `ClaimInput.host_version` holds does not matter: the book has the record.
+    """
+
+    terms: GrantTerms
+    app_id: AppId
+    workunit_id: WorkunitId
+    workunit: WorkunitFacts
+    valid: Sequence[ClaimInput] = ()  #: in the order of their ids; a straggler comes alone
+    verdicts: Sequence[tuple[RecordKey, bool]] = ()  #: whose result was valid (or not), in the order of ids
+    replicated: bool = True  #: a job that nobody else computed proves nothing about its host
+    straggler: bool = False  #: valid after the canonical result was found: gets the same
+    amounts_known: bool = True  #: False: the project has not said what results are worth
+    now: float
+
+
+@value(kw_only=True)
+class JobSent:
+    """A host was given a job with ``delay_bound`` seconds to run."""
+
+    key: RecordKey
+    delay_bound: float
+    now: float
+
+
+@value(kw_only=True)
+class JobLost:
+    """A job ended in an error, or its deadline passed."""
+
+    key: RecordKey
+    delay_bound: float
+    now: float
+
+
+@value(kw_only=True)
+class MessageReceived:
+    """A trickle message of a running job; the book knows for how many seconds the job was credited before."""
+
+    result_id: ResultId
+    facts: TrickleFacts
+    rules: TrickleRules
+    unit: CreditUnit = DEPLOYED
+    now: float
+
+
+@value(kw_only=True)
+class RecordTaken:
+    """What ``earlier`` had taught belongs to ``later`` now; ``earlier`` has no record any more."""
+
+    earlier: RecordKey
+    later: RecordKey
+
+
+Event = ResultsJudged | JobSent | JobLost | MessageReceived | RecordTaken
+
+
+# ------------------------------------------------------------------------------------------------- entries
+
+
+@value(kw_only=True)
+class GrantFacts:
+    """Facts behind one grant: enough to compute it again."""
+
+    result: ClaimInput  #: as reported, before it was bounded
+    workunit: WorkunitFacts
+    app: AppStatistics
+    version: VersionStatistics
+    max_granted: float
+    straggler: bool = False
+    canonical_credit: float = 0.0  #: what a straggler gets
+
+
+@value(kw_only=True)
+class MessageFacts:
+    """Facts behind the provisional credit of one message."""
+
+    message: TrickleFacts
+    rules: TrickleRules
+
+
+@value(kw_only=True)
+class Entry:
+    """What a result is granted, by the validator or by a message, and from what that follows."""
+
+    credit: ResultCredit
+    work_start: float  #: for the recent averages, Unix seconds
+    facts: GrantFacts | MessageFacts
+
+
+@dataclass(slots=True)
+class ChangedRows:
+    """Keys of the rows that events changed, for whoever stores them."""
+
+    hosts: set[RecordKey] = field(default_factory=set[RecordKey])
+    versions: set[AppVersionId] = field(default_factory=set[AppVersionId])
+    apps: set[AppId] = field(default_factory=set[AppId])
+    canonical_credit: set[WorkunitId] = field(default_factory=set[WorkunitId])
+    message_seconds: set[ResultId] = field(default_factory=set[ResultId])
+
+
+_FRESH = HostVersionStatistics()
+
+
+class CreditBook:
+    """All that credit depends on and changes, but for totals."""
+
+    def __init__(self) -> None:
+        """Begin without rows."""
+        self.hosts: dict[RecordKey, HostVersionStatistics] = {}
+        #: all and only versions of the project: what own builds and purged versions teach has no row
+        self.versions: dict[AppVersionId, VersionStatistics] = {}
+        self.apps: dict[AppId, AppStatistics] = {}
+        #: what stragglers of a workunit get
+        self.canonical_credit: dict[WorkunitId, float] = {}
+        #: run time of a job that its messages were credited for
+        self.message_seconds: dict[ResultId, float] = {}
+        self.changed = ChangedRows()
+
+    def apply(self, event: Event) -> list[Entry]:
+        """Change the rows as the event demands; the ledger entries that it brings, in the order of its results.
+
+        Raises:
+            PolicyViolation: the credit system answered for another number of results than it was asked about.
+        """
+        match event:
+            case ResultsJudged():
+                return self._judge(event)
+            case MessageReceived():
+                return self._credit_message(event)
+            case JobSent(key=key):
+                record = self._record(key)
+                self._set_record(
+                    key, host_quality.after_sending(record, delay_bound=event.delay_bound, now=event.now)
+                )
+            case JobLost(key=key):
+                record = self._record(key)
+                self._set_record(
+                    key, host_quality.after_failure(record, delay_bound=event.delay_bound, now=event.now)
+                )
+            case RecordTaken():
+                self._set_record(event.later, self.hosts.pop(event.earlier, _FRESH))
+        return []
+
+    def _judge(self, event: ResultsJudged) -> list[Entry]:
+        inputs = [
+            changed(facts, host_version=self._record((facts.host_id, facts.app_version_id)))
+            for facts in event.valid
+        ]
+        outcome = self._grant(event, inputs) if inputs else None
+        facts = self._facts(event, inputs)
+        for key, valid in event.verdicts:
+            record = self._record(key)
+            self._set_record(
+                key,
+                host_quality.after_valid(record, replicated=event.replicated, now=event.now)
+                if valid
+                else host_quality.after_invalid(record),
+            )
+        if outcome is None:
+            return []
+        if not event.straggler:
+            self.canonical_credit[event.workunit_id] = outcome.canonical_credit
+            self.changed.canonical_credit.add(event.workunit_id)
+        if outcome.pending and not event.amounts_known:
+            return []
+        self._learn(event.app_id, outcome.increments)
+        return [
+            Entry(credit=credit, work_start=fact.result.sent_time, facts=fact)
+            for credit, fact in zip(outcome.results, facts, strict=True)
+        ]
+
+    def _credit_message(self, event: MessageReceived) -> list[Entry]:
+        before = self.message_seconds.get(event.result_id, 0.0)
+        facts = replace(event.facts, credited_run_time=before)
+        grant = grant_trickle(facts, event.rules, unit=event.unit, now=event.now)
+        if grant.amount <= 0.0:
+            return []
+        self.message_seconds[event.result_id] = before + grant.run_time
+        self.changed.message_seconds.add(event.result_id)
+        credit = ResultCredit(
+            result_id=event.result_id, claimed=grant.amount, granted=grant.amount, reasons=grant.reasons
+        )
+        sources = MessageFacts(message=facts, rules=event.rules)
+        return [Entry(credit=credit, work_start=grant.work_start, facts=sources)]
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def _grant(self, event: ResultsJudged, inputs: list[ClaimInput]) -> GrantOutcome:
+        terms = event.terms
+        statistics = Statistics(app=self.apps.get(event.app_id, AppStatistics()), versions=self.versions)
+        if event.straggler:
+            return grant_straggler(
+                terms.system,
+                event.workunit,
+                inputs[0],
+                statistics,
+                canonical_credit=self.canonical_credit.get(event.workunit_id, 0.0),
+                unit=terms.unit,
+                max_granted=terms.max_granted,
+                now=event.now,
+            )
+        return grant_workunit(
+            terms.system,
+            event.workunit,
+            inputs,
+            statistics,
+            unit=terms.unit,
+            max_granted=terms.max_granted,
+            now=event.now,
+        )
+
+    def _facts(self, event: ResultsJudged, inputs: list[ClaimInput]) -> list[GrantFacts]:
+        """What the entries keep: the rows as the claims saw them."""
+        app = self.apps.get(event.app_id, AppStatistics())
+        canonical_credit = self.canonical_credit.get(event.workunit_id, 0.0)
+        return [
+            GrantFacts(
+                result=one,
+                workunit=event.workunit,
+                app=app,
+                version=self.versions.get(one.app_version_id, VersionStatistics()),
+                max_granted=event.terms.max_granted,
+                straggler=event.straggler,
+                canonical_credit=canonical_credit,
+            )
+            for one in inputs
+        ]
+
+    def _learn(self, app_id: AppId, increments: StatisticIncrements) -> None:
+        for host in increments.host_versions:
+            key = (host.host_id, host.app_version_id)
+            self._set_record(key, host_version_after(self._record(key), host))
+        for version in increments.versions:
+            before = self.versions.get(version.app_version_id)
+            if before is not None:
+                self.versions[version.app_version_id] = version_after(before, version)
+                self.changed.versions.add(version.app_version_id)
+        if increments.app is not None and app_id in self.apps:
+            self.apps[app_id] = app_after(self.apps[app_id], increments.app)
+            self.changed.apps.add(app_id)
+
+    def _record(self, key: RecordKey) -> HostVersionStatistics:
+        return self.hosts.get(key) or _FRESH
+
+    def _set_record(self, key: RecordKey, record: HostVersionStatistics) -> None:
+        self.hosts[key] = record
+        self.changed.hosts.add(key)
