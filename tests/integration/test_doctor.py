@@ -15,6 +15,7 @@ from cobblestone.domain.work import InputFile
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation.invariants import Finding
 from cobblestone.store.work.files import place_of
 from cobblestone.wire.signatures import encode_private_key, generate_key
 
@@ -246,7 +247,31 @@ def test_the_api_lists_checks_and_findings(lived_in: World):
     checks = api.get("/doctor")["checks"]
     assert [each["name"] for each in checks] == list(CHECKS)
     lived_in.write(lambda tx: tx.execute("UPDATE batch SET n_success = 0"))
-    assert api.get("/doctor/assimilated_once")["findings"][0]["target"] == "batch 1"
+    finding = api.get("/doctor/assimilated_once")["findings"][0]
+    assert [finding[name] for name in ("code", "kind", "id", "target")] == [
+        "miscounted",
+        "batch",
+        "1",
+        "batch 1",
+    ]
     assert api.post("/doctor/assimilated_once/repair")["repaired"] == 1
     assert api.get("/doctor/assimilated_once")["findings"] == []
     assert "Known: one_host" in api.problem(404, "GET", "/doctor/nonsense")["message"]
+
+
+def test_repairs_do_not_read_their_own_sentences(lived_in: World, monkeypatch: pytest.MonkeyPatch):
+    """The words of a finding may change or be translated; the code stays, and so does what is repaired."""
+
+    def reworded(self: Finding, code: str, kind: str, key: object, text: str) -> None:
+        for name, value in (("code", code), ("kind", kind), ("id", key), ("text", "etwas stimmt nicht")):
+            object.__setattr__(self, name, value)
+
+    monkeypatch.setattr(Finding, "__init__", reworded)
+    for name, harm in (
+        ("next_step", "UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0"),
+        ("assimilated_once", "UPDATE batch SET n_success = 0"),
+    ):
+        lived_in.write(lambda tx, harm=harm: tx.execute(harm))
+        assert all("etwas stimmt nicht" in each for each in found(lived_in, name))
+        assert repaired(lived_in, name) > 0
+        assert found(lived_in, name) == []

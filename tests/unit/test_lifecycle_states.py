@@ -241,12 +241,13 @@ def test_a_healthy_workunit_has_no_complaints():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_wrong_is_named(view: states.WorkunitView, complaint: str):
-    assert any(complaint in wrong for wrong in check_invariants(view)), check_invariants(view)
+    assert any(complaint in wrong.text for wrong in check_invariants(view)), check_invariants(view)
 
 
 def test_complaints_about_a_result_name_it():
     (complaint,) = check_invariants(a_view(success(0, cpu_time=-1.0)))
-    assert complaint.startswith("result 100 (wu_0): ")
+    assert complaint.code == "bad_number"
+    assert complaint.text.startswith("result 100 (wu_0): ")
 
 
 # ------------------------------------------------------------------------------------------------- diagrams

@@ -608,7 +608,10 @@ class CheckList(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """Something that is not as it must be."""
 
-    target: str
+    code: str  #: what is wrong, for programs
+    kind: str  #: of the row or thing: result, file, database
+    id: str  #: of the row or file; empty: there is only one
+    target: str  #: kind and id, for people
     text: str
 
 

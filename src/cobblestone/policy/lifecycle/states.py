@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple, TypeVar
 
@@ -229,77 +230,100 @@ _VALIDATE_STATES_OF: Mapping[ResultState, frozenset[ValidateState]] = {
 }
 
 
-def check_invariants(view: WorkunitView) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that must not be, of a workunit or of one of its results."""
+
+    code: str  #: for programs: stays when the sentence changes
+    text: str
+
+
+def check_invariants(view: WorkunitView) -> list[Violation]:
     """Say what is wrong with a workunit and its results; an empty list when all is well.
 
     Runs after each step in tests, and on live databases.
     """
-    found = list(_wrong_of_workunit(view))
+    found = [Violation(code, text) for code, text in _wrong_of_workunit(view)]
     for result in view.results:
-        found += (f"result {result.id} ({result.name}): {wrong}" for wrong in _wrong_of_result(result, view))
+        found += (
+            Violation(code, f"result {result.id} ({result.name}): {text}")
+            for code, text in _wrong_of_result(result, view)
+        )
     return found
 
 
-def _wrong_of_result(result: Result, view: WorkunitView) -> Iterator[str]:
+def _wrong_of_result(result: Result, view: WorkunitView) -> Iterator[tuple[str, str]]:
     state = result_state(result)
     if result.workunit_id != view.workunit.id:
-        yield f"belongs to workunit {result.workunit_id}, not {view.workunit.id}"
+        yield "wrong_workunit", f"belongs to workunit {result.workunit_id}, not {view.workunit.id}"
     if state not in _STATES:
-        yield f"{result.server_state.name} with outcome {result.outcome.name} is no state"
+        yield "no_state", f"{result.server_state.name} with outcome {result.outcome.name} is no state"
     elif result.validate_state not in _VALIDATE_STATES_OF.get(state, {ValidateState.INIT}):
-        yield f"{state.name} with validate state {result.validate_state.name}"
+        yield "no_validate_state", f"{state.name} with validate state {result.validate_state.name}"
     if is_unsent(result) and result.sent_time is not None:
-        yield "not sent, but has a time of sending"
+        yield "unsent_with_time", "not sent, but has a time of sending"
     if state == IN_PROGRESS and (result.sent_time is None or result.report_deadline is None):
-        yield "in progress without a time of sending or without a deadline"
+        yield "in_progress_without_times", "in progress without a time of sending or without a deadline"
     if (
         result.file_delete_state is not FileDeleteState.INIT
         and view.workunit.assimilate_state is not AssimilateState.DONE
     ):
-        yield "its output files may go, but the answer is not assimilated"
+        yield "output_released_early", "its output files may go, but the answer is not assimilated"
     for name in ("cpu_time", "elapsed_time", "claimed_credit", "granted_credit", "peak_flops"):
         value: float = getattr(result, name)
         if not (math.isfinite(value) and value >= 0):
-            yield f"{name} is {value}"
+            yield "bad_number", f"{name} is {value}"
 
 
-def _wrong_of_workunit(view: WorkunitView) -> Iterator[str]:
+def _wrong_of_workunit(view: WorkunitView) -> Iterator[tuple[str, str]]:
     workunit, results = view.workunit, view.results
     decided = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     if len({result.id for result in results}) < len(results):
-        yield "two results have the same id"
+        yield "same_id", "two results have the same id"
     if len({result.name for result in results}) < len(results):
-        yield "two results have the same name"
+        yield "same_name", "two results have the same name"
     if not decided and len(results) > workunit.rules.max_total_results:
-        yield f"has {len(results)} results, more than max_total_results {workunit.rules.max_total_results}"
+        yield (
+            "too_many_results",
+            f"has {len(results)} results, more than max_total_results {workunit.rules.max_total_results}",
+        )
     yield from _wrong_of_canonical(view)
     if workunit.assimilate_state is not AssimilateState.INIT:
         if not decided:
-            yield f"assimilation is {workunit.assimilate_state.name} without a canonical result or an error"
+            yield (
+                "assimilated_undecided",
+                f"assimilation is {workunit.assimilate_state.name} without a canonical result or an error",
+            )
         if any(map(is_unsent, results)):
-            yield f"assimilation is {workunit.assimilate_state.name}, but a result may still be sent"
+            yield (
+                "assimilated_with_unsent",
+                f"assimilation is {workunit.assimilate_state.name}, but a result may still be sent",
+            )
     if workunit.file_delete_state is not FileDeleteState.INIT:
         if workunit.assimilate_state is not AssimilateState.DONE:
-            yield "its input files may go, but the answer is not assimilated"
+            yield "input_released_early", "its input files may go, but the answer is not assimilated"
         if not all(map(is_over, results)):
-            yield "its input files may go, but a result may still need them"
+            yield "input_released_early", "its input files may go, but a result may still need them"
     somebody_acts = workunit.need_validate or workunit.assimilate_state is AssimilateState.READY
     if workunit.transition_time is None and not somebody_acts and not is_settled(view):
-        yield "is not finished, but nobody will look at it again"
+        yield "no_next_check", "is not finished, but nobody will look at it again"
 
 
-def _wrong_of_canonical(view: WorkunitView) -> Iterator[str]:
+def _wrong_of_canonical(view: WorkunitView) -> Iterator[tuple[str, str]]:
     canonical_id = view.workunit.canonical_result_id
     valid = [result.id for result in view.results if result.validate_state is ValidateState.VALID]
     if canonical_id is None:
         if valid:
-            yield f"result {valid[0]} is valid, but there is no canonical result"
+            yield "valid_without_canonical", f"result {valid[0]} is valid, but there is no canonical result"
         return
     canonical = [result for result in view.results if result.id == canonical_id]
     if canonical_id not in valid:
-        yield f"canonical result {canonical_id} is not among its valid results {valid}"
+        yield "canonical_not_valid", f"canonical result {canonical_id} is not among its valid results {valid}"
     elif canonical[0].file_delete_state is not FileDeleteState.INIT and not all(map(is_over, view.results)):
-        yield "its canonical output may go, but a result that must be compared with it is not over"
+        yield (
+            "output_released_early",
+            "its canonical output may go, but a result that must be compared with it is not over",
+        )
 
 
 # ------------------------------------------------------------------------------------------------ diagrams

@@ -27,7 +27,10 @@ class CheckList(Reply):
 class FindingReply(Reply):
     """Something that is not as it must be."""
 
-    target: str
+    code: str  # what is wrong, for programs
+    kind: str  # of the row or thing: result, file, database
+    id: str  # of the row or file; empty: there is only one
+    target: str  # kind and id, for people
     text: str
 
 
@@ -67,7 +70,16 @@ async def diagnose(call: Call[Nothing, Nothing]) -> DiagnosisReply:
     found = await doctor.diagnose(call.ctx, doctor.check_named(call.path_name("name")))
     return DiagnosisReply(
         name=found.check.name,
-        findings=[FindingReply(target=item.target, text=item.text) for item in found.findings],
+        findings=[
+            FindingReply(
+                code=item.code,
+                kind=item.kind,
+                id="" if item.id is None else str(item.id),
+                target=item.target,
+                text=item.text,
+            )
+            for item in found.findings
+        ],
         more=found.more,
         seconds=round(found.seconds, 3),
     )

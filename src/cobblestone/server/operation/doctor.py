@@ -113,16 +113,18 @@ def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     current = current_revision(ctx.settings.database.url or ctx.folder.database)
     if current != head_revision():
-        yield Finding("database", f"it has schema {current}, this program needs {head_revision()}")
+        yield Finding(
+            "wrong_schema", "database", None, f"it has schema {current}, this program needs {head_revision()}"
+        )
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     proof = recompute(db)
     for item in proof.differences:
         text = item.note or f"{item.figure} is {item.stored!r}, the ledger says {item.computed!r}"
-        yield Finding(f"{item.table} {item.id}", text)
+        yield Finding("not_of_ledger", item.table, item.id, text)
     if proof.more:
-        yield Finding("ledger", f"{proof.more} further differences")
+        yield Finding("more_differences", "ledger", None, f"{proof.more} further differences")
 
 
 def _settle_totals(ctx: ServerContext) -> int:
@@ -142,15 +144,13 @@ def _settle_totals(ctx: ServerContext) -> int:
 
 def _look_again(ctx: ServerContext) -> int:
     found = ctx.store.read(lambda db: list(invariants.workunit_states(db)))
-    stuck = [int(each.target.split()[1]) for each in found if "nobody will look at it again" in each.text]
+    stuck = [int(each.id or 0) for each in found if each.code == "no_next_check"]
     return ctx.store.write(lambda tx: invariants.look_again(tx, stuck, now=ctx.clock()))
 
 
 def _recount_batches(ctx: ServerContext) -> int:
     def recount(tx: Transaction) -> int:
-        wrong = {
-            int(each.target.split()[1]) for each in invariants.assimilated_once(tx) if "says" in each.text
-        }
+        wrong = {int(each.id or 0) for each in invariants.assimilated_once(tx) if each.code == "miscounted"}
         for batch_id in wrong:
             invariants.recount_batch(tx, batch_id)
         return len(wrong)
@@ -162,31 +162,34 @@ def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     needed, rows = invariants.needed_files(db), invariants.file_rows(db)
     for name in needed.keys() - rows.keys():
         yield Finding(
-            f"file {name}", f"{needed[name]} workunits or app versions need it, but it is not stored"
+            "not_stored",
+            "file",
+            name,
+            f"{needed[name]} workunits or app versions need it, but it is not stored",
         )
     for name, (nbytes, refs) in rows.items():
         if refs != needed[name]:
-            yield Finding(f"file {name}", f"counts {refs} users, and has {needed[name]}")
+            yield Finding("miscounted", "file", name, f"counts {refs} users, and has {needed[name]}")
         if needed[name]:
-            yield from _on_disk(files.place_of(ctx.folder.download, name), nbytes, f"file {name}")
+            yield from _on_disk(files.place_of(ctx.folder.download, name), nbytes, "file", name)
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, nbytes in invariants.output_rows(db).items():
-        yield from _on_disk(files.place_of(ctx.folder.upload, name), nbytes, f"output {name}")
+        yield from _on_disk(files.place_of(ctx.folder.upload, name), nbytes, "output", name)
 
 
-def _on_disk(path: Path, nbytes: int, target: str) -> Iterator[Finding]:
+def _on_disk(path: Path, nbytes: int, kind: str, name: str) -> Iterator[Finding]:
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        yield Finding(target, f"{path} is missing")
+        yield Finding("missing", kind, name, f"{path} is missing")
     else:
         if size != nbytes:
-            yield Finding(target, f"{path} has {size} bytes instead of {nbytes}")
+            yield Finding("wrong_size", kind, name, f"{path} has {size} bytes instead of {nbytes}")
 
 
-def _strays(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, str]]:
+def _orphaned_files(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, str]]:
     """Old files that nothing refers to, with what is wrong."""
     old = ctx.clock() - STRAY_SECONDS
     for root, outputs in ((ctx.folder.download, False), (ctx.folder.upload, True)):
@@ -213,43 +216,48 @@ def _is_old(path: Path, before: float) -> bool:
         return False
 
 
-def _stray_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for path, text in _strays(ctx, db):
-        yield Finding(f"file {path.relative_to(ctx.folder.root)}", text)
+def _find_orphaned_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for path, text in _orphaned_files(ctx, db):
+        yield Finding("orphaned", "file", str(path.relative_to(ctx.folder.root)), text)
 
 
-def _sweep(ctx: ServerContext) -> int:
+def _remove_orphaned_files(ctx: ServerContext) -> int:
     """Remove stray files; whoever stores the same file at this moment places it again, for its row is written last."""
 
-    def sweep(tx: Transaction) -> int:
+    def remove(tx: Transaction) -> int:
         count = 0
-        for path, _ in _strays(ctx, tx):
+        for path, _ in _orphaned_files(ctx, tx):
             path.unlink(missing_ok=True)
             count += 1
         return count
 
-    return ctx.store.write(sweep)  # inside a write, so that no row appears between the look and the removal
+    return ctx.store.write(remove)  # inside a write, so that no row appears between the look and the removal
 
 
 def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     folder = ctx.folder
     if len(ctx.secret) < 16:
-        yield Finding(str(folder.secret_file), "it is too short to be a secret")
+        yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
     for path in (folder.keys, *sorted(folder.keys.iterdir())):
         if path != folder.code_sign_public and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            yield Finding(str(path.relative_to(folder.root)), "others than its owner may read it")
+            yield Finding(
+                "readable", str(path.relative_to(folder.root)), None, "others than its owner may read it"
+            )
     current = keys.current_key(db)
     if current is None:
-        yield Finding("code signing key", "the project has none")
+        yield Finding("no_key", "code signing key", None, "the project has none")
         return
     try:
         private = private_key_of(folder)
     except CobblestoneError as error:
-        yield Finding("code signing key", str(error))
+        yield Finding("unreadable_key", "code signing key", None, str(error))
         return
     if private is not None and not same_key(encode_public_key(private.public_key()), current.public_key):
         yield Finding(
-            "code signing key", "the private key in the folder is not that of the current public key"
+            "other_key",
+            "code signing key",
+            None,
+            "the private key in the folder is not that of the current public key",
         )
 
 
@@ -271,10 +279,13 @@ def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for version in apps.list_versions(db):
         for file in version.files:
             if not file.signature:
-                yield Finding(f"version {version.id}", f"{file.name} is not signed")
+                yield Finding("not_signed", "version", version.id, f"{file.name} is not signed")
             elif not verify_md5(key, file.md5, file.signature):
                 yield Finding(
-                    f"version {version.id}", f"the signature of {file.name} is not one of the current key"
+                    "wrong_signature",
+                    "version",
+                    version.id,
+                    f"the signature of {file.name} is not one of the current key",
                 )
 
 
@@ -283,26 +294,32 @@ def _versions(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for app in apps.list_apps(db):
         versions = apps.list_versions(db, app.id)
         if not app.deprecated and not versions:
-            yield Finding(f"app {app.name}", "it has no version in use: its jobs are not sent")
+            yield Finding("no_version", "app", app.name, "it has no version in use: its jobs are not sent")
         for version in versions:
             if version.plan_class and version.plan_class not in classes:
                 yield Finding(
-                    f"version {version.id}", f"its plan class {version.plan_class!r} is not defined"
+                    "unknown_plan_class",
+                    "version",
+                    version.id,
+                    f"its plan class {version.plan_class!r} is not defined",
                 )
             if rollout_of(db, version.id).plan.state is RolloutState.HELD:
-                yield Finding(f"version {version.id}", "its roll-out is held: no host gets it")
+                yield Finding("held", "version", version.id, "its roll-out is held: no host gets it")
 
 
 def _disk(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for warning in disk_warnings(free_bytes(ctx), ctx.settings):
-        yield Finding("disk", warning.text)
+        yield Finding("disk_full", "disk", None, warning.text)
 
 
 def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, state in ctx.health.states(ctx.clock()).items():
         if state is not DaemonHealth.RUNNING:
             yield Finding(
-                f"daemon {name}", f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": ")
+                "not_running",
+                "daemon",
+                name,
+                f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": "),
             )
 
 
@@ -376,8 +393,8 @@ CHECKS: Mapping[str, Check] = {
         Check(
             name="stray_files",
             promise="Every file belongs to a row.",
-            find=_stray_files,
-            repair=_sweep,
+            find=_find_orphaned_files,
+            repair=_remove_orphaned_files,
             repair_text="Removes files older than a day that no row knows, as a crash may leave them.",
             advice="They cost room and nothing else.",
             only_warns=True,

@@ -24,15 +24,23 @@ CHUNK = 500
 class Finding:
     """Something that is not as it must be."""
 
-    target: str  #: the row or file: ``result 12``
+    code: str  #: what is wrong, for programs: stays when the sentence changes
+    kind: str  #: table of the row, or what else it is: ``result``, ``file``, ``database``
+    id: int | str | None  #: of the row or file; None: there is only one
     text: str
+
+    @property
+    def target(self) -> str:
+        """Kind and id for people: ``result 12``."""
+        return self.kind if self.id is None else f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """Rows that must not be there: (target's id, further values for the text)."""
+    """Rows that must not be there: (id of the row, further values for the text)."""
 
-    target: str
+    code: str
+    kind: str
     text: str
     sql: str
 
@@ -40,23 +48,26 @@ class _Query:
 def _ask(db: Database, queries: Sequence[_Query]) -> Iterator[Finding]:
     for query in queries:
         for row in db.query(query.sql):
-            yield Finding(f"{query.target} {row[0]}", query.text.format(*row[1:]))
+            yield Finding(query.code, query.kind, row[0], query.text.format(*row[1:]))
 
 
 # -- results and workunits -----------------------------------------------------
 
 _HANDED_OUT = (
     _Query(
+        "on_no_host",
         "result",
         "is in progress, but on no host",
         "SELECT id FROM result WHERE server_state = 4 AND host_id IS NULL",
     ),
     _Query(
+        "unsent_with_host",
         "result",
         "is not sent, but has host {0}",
         "SELECT id, host_id FROM result WHERE server_state IN (1, 2) AND host_id IS NOT NULL",
     ),
     _Query(
+        "on_unknown_host",
         "result",
         "was sent to host {0}, which does not exist",
         "SELECT r.id, r.host_id FROM result r LEFT JOIN host h ON h.id = r.host_id"
@@ -76,8 +87,8 @@ def workunit_states(db: Database) -> Iterator[Finding]:
     while rows := db.query("SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK)):
         ids = [row[0] for row in rows]
         for view in lifecycle.views(db, ids):
-            for text in check_invariants(view):
-                yield Finding(f"workunit {view.workunit.id}", text)
+            for violation in check_invariants(view):
+                yield Finding(violation.code, "workunit", view.workunit.id, violation.text)
         last = ids[-1]
 
 
@@ -95,18 +106,21 @@ def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> i
 
 _CREDIT = (
     _Query(
+        "not_credited",
         "result",
         "is valid, but its grant is not in the ledger",
         "SELECT r.id FROM result r WHERE r.validate_state = 1 AND NOT EXISTS"
         " (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.kind = 'grant')",
     ),
     _Query(
+        "credited_but_not_valid",
         "result",
         "was granted credit by entry {0}, but is not valid",
         "SELECT r.id, c.id FROM credit_entry c JOIN result r ON r.id = c.result_id"
         " WHERE c.kind = 'grant' AND r.validate_state <> 1",
     ),
     _Query(
+        "credited_again",
         "result",
         "was granted credit {0} times",
         "SELECT result_id, COUNT(*) FROM credit_entry WHERE kind = 'grant' GROUP BY result_id HAVING COUNT(*) > 1",
@@ -134,6 +148,7 @@ def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, 
 
 _ASSIMILATED = (
     _Query(
+        "miscounted",
         "batch",
         "says {0} jobs are done or failed, and {1} of its workunits are",
         "SELECT b.id, b.n_success + b.n_error, COUNT(w.completed_seq) FROM batch b"
@@ -141,6 +156,7 @@ _ASSIMILATED = (
         " GROUP BY b.id, b.n_success, b.n_error HAVING b.n_success + b.n_error <> COUNT(w.completed_seq)",
     ),
     _Query(
+        "place_shared",
         "batch",
         "handed place {0} of its list of finished jobs to {1} jobs",
         "SELECT batch_id, completed_seq, COUNT(*) FROM workunit WHERE batch_id IS NOT NULL AND completed_seq IS NOT NULL"
@@ -248,7 +264,7 @@ def finite_numbers(db: Database) -> Iterator[Finding]:
             for row_id, value in db.query(
                 f"SELECT id, {column} FROM {table} WHERE {column} < {least} OR {column} > {_HUGE}"
             ):
-                yield Finding(f"{table} {row_id}", f"{column} is {value}")
+                yield Finding("bad_number", table, row_id, f"{column} is {value}")
     wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
     for row in db.query(
         f"SELECT host_id, app_version_id, {', '.join(_RECORD)} FROM host_app_version WHERE {wrong}"
@@ -257,7 +273,7 @@ def finite_numbers(db: Database) -> Iterator[Finding]:
         bad = [
             f"{name} is {value}" for name, value in named if not (math.isfinite(value) and 0 <= value < _HUGE)
         ]
-        yield Finding(f"host_app_version {row[0]}/{row[1]}", ", ".join(bad))
+        yield Finding("bad_number", "host_app_version", f"{row[0]}/{row[1]}", ", ".join(bad))
 
 
 def forget_wrong_records(tx: Transaction) -> int:
@@ -291,7 +307,7 @@ def orphans(db: Database) -> Iterator[Finding]:
     """Rows whose owner is gone."""
     for table, sql in _ORPHANS.items():
         for (row_id,) in db.query(sql):
-            yield Finding(f"{table} {row_id}", f"its {_OWNER[table]} does not exist")
+            yield Finding("no_owner", table, row_id, f"its {_OWNER[table]} does not exist")
 
 
 def remove_orphans(tx: Transaction) -> int:
@@ -307,19 +323,27 @@ def durability_of_server(db: Database) -> Iterator[Finding]:
     for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
         value = str(db.value(f"SELECT current_setting('{name}')"))
         if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
-            yield Finding("database", f"{name} is {value}: a power cut could lose what was acknowledged")
+            yield Finding(
+                "not_durable",
+                "database",
+                None,
+                f"{name} is {value}: a power cut could lose what was acknowledged",
+            )
 
 
 def durability(db: Database) -> Iterator[Finding]:
     """Settings of SQLite by which an acknowledged write could be lost, and damage."""
     for text in (row[0] for row in db.query("PRAGMA integrity_check(20)")):
         if text != "ok":
-            yield Finding("database", text)
+            yield Finding("damaged", "database", None, text)
     journal = db.value("PRAGMA journal_mode")
     if journal != "wal":
-        yield Finding("database", f"its journal mode is {journal}, not wal")
+        yield Finding("not_durable", "database", None, f"its journal mode is {journal}, not wal")
     synchronous = db.value("PRAGMA synchronous")
     if synchronous < 2:
         yield Finding(
-            "database", f"synchronous is {synchronous}: a power cut could lose what was acknowledged"
+            "not_durable",
+            "database",
+            None,
+            f"synchronous is {synchronous}: a power cut could lose what was acknowledged",
         )
