@@ -58,6 +58,8 @@ class OutputFileInfo:
     upload_url: str
     xml_signature: str
     gzip_when_done: bool = False
+    sticky: bool = False
+    other_upload_urls: tuple[str, ...] = ()  #: tried in turn when the first cannot be reached
 
 
 @value(kw_only=True)
@@ -172,9 +174,10 @@ def write_output_file_info(file: OutputFileInfo) -> str:
     return (
         f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
         f"    <max_nbytes>{file.max_nbytes:d}</max_nbytes>\n"
-        f"{scalar('url', file.upload_url, _INDENT)}"
+        f"{''.join(scalar('url', url, _INDENT) for url in (file.upload_url, *file.other_upload_urls))}"
         f"    {write_hex_element('xml_signature', file.xml_signature)}"
         f"{_flag('gzip_when_done', file.gzip_when_done)}"
+        f"{_flag('sticky', file.sticky)}"
         "</file_info>\n"
     )
 

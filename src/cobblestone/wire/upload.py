@@ -166,3 +166,54 @@ def write_upload_reply(
         out.append(f"    <file_size>{file_size:d}</file_size>\n")
     out.append("</data_server_reply>\n")
     return "".join(out).encode()
+
+
+# -- the client's side ----------------------------------------------------------------------------------
+
+
+@value(kw_only=True)
+class UploadReply:
+    """What the server answered."""
+
+    status: int  #: one of `UploadStatus`, or another number that counts as transient
+    message: str = ""
+    file_size: int | None = None  #: bytes that the server holds; only in the answer to a `FileSizeQuery`
+
+
+def write_file_size_query(query: FileSizeQuery) -> bytes:
+    """Ask how many bytes of a file the server holds."""
+    name = f"    <get_file_size>{escape(query.name)}</get_file_size>\n"
+    return f"<data_server_request>\n{_version(query.client_version)}{name}</data_server_request>\n".encode()
+
+
+def write_upload_header(upload: FileUpload) -> bytes:
+    """What stands before the bytes of a file; nothing stands behind them."""
+    return (
+        f"<data_server_request>\n{_version(upload.client_version)}<file_upload>\n<file_info>\n"
+        f"<name>{escape(upload.name)}</name>\n<xml_signature>\n{upload.xml_signature.strip()}</xml_signature>\n"
+        f"<max_nbytes>{upload.max_nbytes:d}</max_nbytes>\n</file_info>\n<nbytes>{upload.nbytes:d}</nbytes>\n"
+        f"<md5_cksum>{escape(upload.md5_cksum)}</md5_cksum>\n<offset>{upload.offset:d}</offset>\n<data>\n"
+    ).encode()
+
+
+def _version(number: int) -> str:
+    return (
+        f"    <core_client_major_version>{number // 10000}</core_client_major_version>\n"
+        f"    <core_client_minor_version>{number // 100 % 100}</core_client_minor_version>\n"
+        f"    <core_client_release>{number % 100}</core_client_release>\n"
+    )
+
+
+def parse_upload_reply(body: bytes) -> UploadReply:
+    """Read the server's answer.  Raises RemoteProtocolError for anything else, such as the page of a proxy."""
+    text = body[:MAX_HEADER_BYTES].decode("latin-1")
+    if "<data_server_reply>" not in text or "</data_server_reply>" not in text:
+        raise RemoteProtocolError(f"the upload was answered with something else: {text[:60]!r}")
+    notes: list[Lenience] = []
+    reader = FieldReader(dict(_SCALAR.findall(text)), "data_server_reply", notes)
+    size = reader.number("file_size", -1.0, 0.0, float(MAX_FILE_BYTES))
+    return UploadReply(
+        status=reader.integer("status", int(UploadStatus.TRANSIENT_ERROR), -1000, 1000),
+        message=reader.text("message", MAX_MESSAGE),
+        file_size=int(size) if size >= 0 else None,
+    )
