@@ -1,0 +1,350 @@
+"""Contents of GUI RPC answers, in the order and form of client 7.20.5 (recorded under tests/golden/gui_rpc)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cobblestone.wire.client_objects import (
+    number,
+    write_gui_project,
+    write_gui_result,
+    write_project_content,
+    write_statistics,
+)
+from cobblestone.wire.client_records import (
+    DailyCredit,
+    FileRecord,
+    FileStatus,
+    ProjectContent,
+    ProjectRecord,
+)
+from cobblestone.wire.host_report import CoprocRequest, HostInfo, NetStats, TimeStats
+from cobblestone.wire.host_writer import write_host_info
+from cobblestone.wire.request_writer import write_net_stats, write_time_stats
+from cobblestone.wire.xml_writer import escape, printable, scalar
+
+_I3 = "   "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeStatus:
+    """A mode of computing, GPU use or network: in force now, set for good, and the seconds until it goes back."""
+
+    mode: int
+    permanent: int
+    delay: float = 0.0
+    suspend_reason: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientIdentity:
+    """What the client is."""
+
+    version: tuple[int, int, int]
+    platforms: tuple[str, ...]
+    as_daemon: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedMessage:
+    """A line of the event log."""
+
+    seqno: int
+    time: float
+    project: str  #: its name; empty for the client's own
+    priority: int  #: 1 information, 2 for the user, 3 internal error
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeEntry:
+    """A notice of the client, of a scheduler or of a feed."""
+
+    seqno: int
+    title: str
+    description: str
+    create_time: float
+    arrival_time: float
+    project_name: str = ""
+    category: str = ""
+    link: str = ""
+    is_private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTransfer:
+    """A transfer under way."""
+
+    url: str
+    bytes_xferred: float
+    speed: float
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldResult:
+    """A job that was reported within the last hour."""
+
+    project_url: str
+    result_name: str
+    app_name: str
+    exit_status: int
+    elapsed_time: float
+    cpu_time: float
+    completed_time: float
+    create_time: float
+
+
+def client_version(identity: ClientIdentity) -> str:
+    """Answer to ``exchange_versions``."""
+    major, minor, release = identity.version
+    inner = scalar("major", major, _I3) + scalar("minor", minor, _I3) + scalar("release", release, _I3)
+    return f"<server_version>\n{inner}</server_version>\n"
+
+
+def state(
+    *,
+    host: HostInfo,
+    coprocs: Sequence[CoprocRequest],
+    net: NetStats,
+    times: TimeStats,
+    contents: Iterable[ProjectContent],
+    identity: ClientIdentity,
+    preferences: str,
+    venue: str,
+) -> str:
+    """Answer to ``get_state``."""
+    kinds = {coproc.type for coproc in coprocs}
+    major, minor, release = identity.version
+    return "".join(
+        (
+            "<client_state>\n",
+            write_host_info(host, coprocs, with_coprocs=True),
+            "<have_cuda/>\n" if "NVIDIA" in kinds else "",
+            "<have_ati/>\n" if "ATI" in kinds else "",
+            write_net_stats(net),
+            write_time_stats(times),
+            *(write_project_content(content, gui=True) for content in contents),
+            scalar("platform_name", identity.platforms[0]),
+            scalar("core_client_major_version", major),
+            scalar("core_client_minor_version", minor),
+            scalar("core_client_release", release),
+            scalar("executing_as_daemon", identity.as_daemon),
+            *(scalar("platform", name) for name in identity.platforms),
+            preferences,
+            scalar("host_venue", venue) if venue else "",
+            "</client_state>\n",
+        )
+    )
+
+
+def results(contents: Iterable[ProjectContent], *, active_only: bool) -> str:
+    """Answer to ``get_results``."""
+    return f"<results>\n{_results(contents, active_only=active_only)}</results>\n"
+
+
+def _results(contents: Iterable[ProjectContent], *, active_only: bool) -> str:
+    return "".join(
+        write_gui_result(job, project_suspended=content.project.suspended_via_gui)
+        for content in contents
+        for job in content.jobs.values()
+        if job.task.started or not active_only
+    )
+
+
+def simple_gui_info(contents: Sequence[ProjectContent]) -> str:
+    """Answer to ``get_simple_gui_info``."""
+    projects = "".join(write_gui_project(content.project) for content in contents)
+    return f"<simple_gui_info>\n{projects}{_results(contents, active_only=True)}</simple_gui_info>\n"
+
+
+def screensaver_tasks(contents: Sequence[ProjectContent], suspend_reason: int) -> str:
+    """Answer to ``get_screensaver_tasks``."""
+    running = _results(contents, active_only=True)
+    tag = "handle_get_screensaver_tasks"
+    return f"<{tag}>\n{scalar('suspend_reason', suspend_reason, '    ')}{running}</{tag}>\n"
+
+
+def project_status(projects: Iterable[ProjectRecord]) -> str:
+    """Answer to ``get_project_status``."""
+    return f"<projects>\n{''.join(write_gui_project(project) for project in projects)}</projects>\n"
+
+
+def cc_status(
+    modes: Mapping[str, ModeStatus], *, network_status: int, bad_manager_password: bool, max_log_lines: int
+) -> str:
+    """Answer to ``get_cc_status``; modes by ``task``, ``gpu`` and ``network``."""
+    out = [
+        scalar("network_status", network_status, _I3),
+        scalar("ams_password_error", bad_manager_password, _I3),
+    ]
+    for name in ("task", "gpu", "network"):
+        mode = modes[name]
+        out.append(scalar(f"{name}_suspend_reason", mode.suspend_reason, _I3))
+        out.append(scalar(f"{name}_mode", mode.mode, _I3))
+        out.append(scalar(f"{name}_mode_perm", mode.permanent, _I3))
+        out.append(number(f"{name}_mode_delay", mode.delay, _I3))
+    out += (scalar("disallow_attach", 0, _I3), scalar("simple_gui_only", 0, _I3))
+    out.append(scalar("max_event_log_lines", max_log_lines, _I3))
+    return f"<cc_status>\n{''.join(out)}</cc_status>\n"
+
+
+def disk_usage(
+    projects: Iterable[ProjectRecord], *, total: float, free: float, used: float, allowed: float
+) -> str:
+    """Answer to ``get_disk_usage``."""
+    each = "".join(
+        f"<project>\n{scalar('master_url', p.master_url, '  ')}{number('disk_usage', p.disk_usage, '  ')}</project>\n"
+        for p in projects
+    )
+    sizes = number("d_total", total, "") + number("d_free", free, "")
+    sizes += number("d_boinc", used, "") + number("d_allowed", allowed, "")
+    return f"<disk_usage_summary>\n{each}{sizes}</disk_usage_summary>\n"
+
+
+def file_transfers(
+    transfers: Iterable[tuple[FileRecord, str, RunningTransfer | None, float]], now: float
+) -> str:
+    """Answer to ``get_file_transfers``: file, project name, what runs, and the end of the project's back-off."""
+    return f"<file_transfers>\n{''.join(_transfer(*each, now) for each in transfers)}</file_transfers>\n"
+
+
+def _transfer(
+    file: FileRecord, project_name: str, running: RunningTransfer | None, backoff: float, now: float
+) -> str:
+    upload = file.upload is not None
+    size = file.nbytes or (file.download.nbytes if file.download else 0.0)
+    episode = "".join(
+        (
+            scalar("num_retries", file.num_retries, "        "),
+            number("first_request_time", file.first_request_time, "        "),
+            number("next_request_time", file.next_request_time, "        "),
+            number("time_so_far", file.time_so_far, "        "),
+            number("last_bytes_xferred", file.last_bytes_xferred, "        "),
+            scalar("is_upload", upload, "        "),
+        )
+    )
+    active = ""
+    if running:
+        left = (size - running.bytes_xferred) / running.speed if running.speed > 0 else 0.0
+        active = (
+            f"    <file_xfer>\n{number('estimated_xfer_time_remaining', max(0.0, left), '        ')}"
+            f"{number('bytes_xferred', running.bytes_xferred, '        ')}"
+            f"{number('file_offset', running.offset, '        ')}"
+            f"{number('xfer_speed', running.speed, '        ')}{scalar('url', running.url, '        ')}    </file_xfer>\n"
+        )
+    status = 1 if upload and file.status is not FileStatus.FAILED else int(file.status)
+    return (
+        f"<file_transfer>\n{scalar('project_url', file.project, '    ')}{scalar('project_name', project_name, '    ')}"
+        f"{scalar('name', file.name, '    ')}{number('nbytes', size)}"
+        f"{number('max_nbytes', file.upload.max_nbytes if file.upload else 0.0)}{scalar('status', status, '    ')}"
+        f"    <persistent_file_xfer>\n{episode}    </persistent_file_xfer>\n{active}"
+        f"{number('project_backoff', max(0.0, backoff - now)) if backoff > now else ''}</file_transfer>\n"
+    )
+
+
+def messages(found: Iterable[LoggedMessage]) -> str:
+    """Answer to ``get_messages``."""
+    return f"<msgs>\n{''.join(map(_message, found))}</msgs>\n"
+
+
+def _message(message: LoggedMessage) -> str:
+    body = printable(message.body).replace("]]>", "]] >")
+    return (
+        f"<msg>\n <project>{escape(message.project)}</project>\n <pri>{message.priority}</pri>\n"
+        f" <seqno>{message.seqno}</seqno>\n <body><![CDATA[\n{body}\n]]></body>\n <time>{message.time:.0f}</time>\n</msg>\n"
+    )
+
+
+def notices(found: Iterable[NoticeEntry]) -> str:
+    """Answer to ``get_notices``."""
+    return f"<notices>\n{''.join(map(_notice, found))}</notices>\n"
+
+
+def _notice(notice: NoticeEntry) -> str:
+    def cdata(text: str) -> str:
+        return f"<![CDATA[{printable(text).replace(']]>', ']] >')}]]>"
+
+    return (
+        f"<notice>\n   <title>{cdata(notice.title)}</title>\n"
+        f"   <description>\n{cdata(notice.description)}\n   </description>\n"
+        f"{number('create_time', notice.create_time, _I3)}{number('arrival_time', notice.arrival_time, _I3)}"
+        f"{scalar('is_private', notice.is_private, _I3)}{scalar('project_name', notice.project_name, _I3)}"
+        f"{scalar('category', notice.category, _I3)}   <link>{cdata(notice.link)}</link>\n"
+        f"{scalar('seqno', notice.seqno, _I3)}</notice>\n"
+    )
+
+
+def statistics(days: Mapping[str, Sequence[DailyCredit]]) -> str:
+    """Answer to ``get_statistics``: days by project."""
+    each = "".join(write_statistics(url, of_project) for url, of_project in days.items())
+    return f"<statistics>\n{each}</statistics>\n"
+
+
+def daily_transfers(days: Iterable[tuple[int, float, float]]) -> str:
+    """Answer to ``get_daily_xfer_history``, and the file of that name: day number, bytes up, bytes down."""
+    inner = "".join(
+        f"<dx>\n{scalar('when', day, _I3)}{number('up', up, _I3)}{number('down', down, _I3)}</dx>\n"
+        for day, up, down in days
+    )
+    return f"<daily_xfers>\n{inner}</daily_xfers>\n"
+
+
+def old_results(found: Iterable[OldResult]) -> str:
+    """Answer to ``get_old_results``."""
+    return f"<old_results>\n{''.join(map(_old_result, found))}</old_results>\n"
+
+
+def _old_result(result: OldResult) -> str:
+    return "".join(
+        (
+            "    <old_result>\n",
+            *(
+                scalar(n, getattr(result, n), "        ")
+                for n in ("project_url", "result_name", "app_name", "exit_status")
+            ),
+            *(
+                number(n, getattr(result, n), "        ")
+                for n in ("elapsed_time", "cpu_time", "completed_time", "create_time")
+            ),
+            "    </old_result>\n",
+        )
+    )
+
+
+def newer_version() -> str:
+    """Answer to ``get_newer_version``: there is no other server to ask than where the package came from."""
+    return scalar("newer_version", "") + scalar("download_url", "")
+
+
+def project_init_status() -> str:
+    """Answer to ``get_project_init_status``."""
+    inner = f"{scalar('url', '', '    ')}{scalar('name', '', '    ')}"
+    return f"<get_project_init_status>\n{inner}</get_project_init_status>\n"
+
+
+def manager_info(*, url: str, name: str, has_credentials: bool) -> str:
+    """Answer to ``acct_mgr_info``."""
+    credentials = "   <have_credentials/>\n" if has_credentials else ""
+    inner = f"{scalar('acct_mgr_url', url, _I3)}{scalar('acct_mgr_name', name, _I3)}"
+    return f"<acct_mgr_info>\n{inner}{credentials}</acct_mgr_info>\n"
+
+
+def poll(element: str, error_num: int, texts: Iterable[str] = ()) -> str:
+    """Answer to a ``..._poll``: -204 while there is nothing yet."""
+    inner = "".join(scalar("message", text, "    ") for text in texts)
+    return f"<{element}>\n{inner}{scalar('error_num', error_num, '    ')}</{element}>\n"
+
+
+def proxy_settings(settings: Mapping[str, str | int]) -> str:
+    """Answer to ``get_proxy_settings``."""
+    flags = ("use_http_proxy", "use_socks_proxy", "use_http_auth")
+    names = (
+        "socks_server_name", "socks_server_port", "http_server_name", "http_server_port", "socks5_user_name",
+        "socks5_user_passwd", "socks5_remote_dns", "http_user_name", "http_user_passwd", "no_proxy", "no_autodetect",
+    )  # fmt: skip
+    out = [f"    <{name}/>\n" for name in flags if settings.get(name)]
+    numbers = {"socks_server_port": 80, "http_server_port": 80, "socks5_remote_dns": 0, "no_autodetect": 0}
+    out += (scalar(name, settings.get(name, numbers.get(name, "")), "    ") for name in names)
+    return f"<proxy_info>\n{''.join(out)}</proxy_info>\n"
