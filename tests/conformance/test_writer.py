@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ import pytest
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.people import users
 
@@ -149,5 +151,5 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.delitem(sys.modules, "cobblestone.store.engine.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(ConfigError, match=r"pip install 'cobblestone\[postgres\]'"):
+    with pytest.raises(ConfigError, match=re.escape(how_to_install("postgres"))):
         Store("postgresql://host/x")

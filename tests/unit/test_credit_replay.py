@@ -19,6 +19,7 @@ from cobblestone.credit_lab.figures import MODES, ReplayOptions
 from cobblestone.credit_lab.joblog import FIGURES, JobLog, job_log, read_job_log
 from cobblestone.credit_lab.replay import groups, replay, replay_fast
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.policy.credit.claims import ClaimMode
 from cobblestone.policy.credit.registry import credit_system
 
@@ -249,8 +250,8 @@ def test_logs_are_replayed_by_the_policy_where_the_extra_is_not_installed(tmp_pa
     command = [sys.executable, "-c", WITHOUT_LAB, str(tmp_path / "log.parquet")]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert output[0] == "[2.0]"
-    assert "pip install 'cobblestone[lab]'" in output[1]
-    assert "pip install 'cobblestone[lab]'" in output[2]
+    assert how_to_install("lab") in output[1]
+    assert how_to_install("lab") in output[2]
 
 
 def test_every_figure_of_a_log_is_documented() -> None:

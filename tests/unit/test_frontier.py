@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
+from cobblestone.ops.installation import how_to_install
 from cobblestone.simulator.code_version import code_version, digest
 from cobblestone.simulator.frontier.compare import METRICS, Difference, mean_over_scenarios, scenarios
 from cobblestone.simulator.frontier.report import as_text, draw_frontier
@@ -101,7 +102,7 @@ def test_without_matplotlib_that_is_said_before_the_runs(
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
     found = CliRunner().invoke(build(), ["frontier", str(tmp_path / "out")])
     assert found.exit_code == 2
-    assert "pip install 'cobblestone[lab]'" in found.stderr
+    assert how_to_install("lab") in found.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -89,3 +89,4 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     missing = {name for name in tracked - packed if not name.endswith("/ruff.toml")}
     assert missing == set()
     assert "cobblestone/store/schema/migrations/script.py.mako" in packed
+    assert "cobblestone/examples/sunspots/period.py" in packed

@@ -13,6 +13,7 @@ DEFAULT_FOLDER = Path(".demo")
 def register(root: typer.Typer) -> None:
     """Add the command."""
     root.command("demo")(demo)
+    root.command("examples")(examples)
 
 
 def demo(
@@ -27,3 +28,17 @@ def demo(
     from cobblestone.demo.run import run_demo  # an HTTP client, and more
 
     run_demo(folder, jobs=jobs, keep=keep, quick=quick)
+
+
+def examples(
+    name: Annotated[str, typer.Argument(help="The example to copy; without it they are listed.")] = "",
+    to: Annotated[Path, typer.Option("--to", help="The folder to copy it into.", show_default=True)] = Path(),
+) -> None:
+    """List the examples that came with cobblestone, or copy one to look at, change and run."""
+    from cobblestone.demo.examples import copy_example, example_names
+
+    if not name:
+        for each in example_names():
+            typer.echo(each)
+        return
+    typer.echo(f"{copy_example(name, to)}: begin with its README.md")

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.policy.credit.bounds import MAX_OPERATIONS
 
 OUTCOMES = ("valid", "invalid", "error", "sent", "trickle")
@@ -213,7 +214,7 @@ def _read_parquet(path: Path, figures: frozenset[str]) -> dict[str, Sequence[Any
         from cobblestone.credit_lab.arrow import read_parquet
     except ImportError as error:
         raise ConfigError(
-            f"{path}: Parquet needs PyArrow ({error}); install the extra with `pip install 'cobblestone[lab]'`,"
+            f"{path}: Parquet needs PyArrow ({error}); install the extra with: {how_to_install('lab')},"
             " or give the log as CSV"
         ) from error
     return read_parquet(

@@ -12,6 +12,7 @@ from cobblestone.credit_lab.figures import Replay, ReplayOptions
 from cobblestone.credit_lab.joblog import INVALID, VALID, JobLog
 from cobblestone.credit_lab.scalar import Run
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.policy.credit.system import CreditSystem
 
 
@@ -56,6 +57,6 @@ def replay_fast(log: JobLog, system: str, options: ReplayOptions | None = None) 
         from cobblestone.credit_lab.vectorised import replay_columns
     except ImportError as error:
         raise ConfigError(
-            f"the fast replay needs NumPy and Numba ({error}); install `pip install 'cobblestone[lab]'`"
+            f"the fast replay needs NumPy and Numba ({error}); install them with: {how_to_install('lab')}"
         ) from error
     return replay_columns(log, system, options or ReplayOptions())

@@ -21,6 +21,7 @@ from rich.table import Table
 
 import cobblestone
 from cobblestone.demo.display import Display, Volunteer
+from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import environment_without_proxies
@@ -39,19 +40,6 @@ class _Member:
     client: StockClient
 
 
-def example_folder() -> Path:
-    """The sunspot example: in the source tree, or as installed with the package.
-
-    Raises:
-        ConfigError: it is in neither place.
-    """
-    here = Path(__file__).resolve()
-    for folder in (here.parent / APP, here.parents[3] / "examples" / APP):
-        if (folder / "period.py").is_file():
-            return folder
-    raise ConfigError("The sunspot example is missing from this installation. Install cobblestone again.")
-
-
 def run_demo(
     folder: Path, *, jobs: int = 12, keep: bool = False, quick: bool = False, console: Console | None = None
 ) -> None:
@@ -68,7 +56,7 @@ def run_demo(
             f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
             " apt-get install boinc-client (make demo does that for you when it may)."
         )
-    example = example_folder()
+    example = examples_folder() / APP
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_interruptible())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.simulator.recording import Finish, Spell, Timeline
 from cobblestone.simulator.scenario import DAY, Scenario
 
@@ -21,7 +22,7 @@ def load_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise ConfigError("pictures need the extra: pip install 'cobblestone[lab]'") from error
+        raise ConfigError(f"pictures need the extra: {how_to_install('lab')}") from error
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 
 
 class Backend(Protocol):
@@ -68,7 +69,7 @@ class DaskCluster:
         try:
             from dask.distributed import Client, as_completed
         except ImportError as error:
-            raise ConfigError("a Dask scheduler needs the extra: pip install 'cobblestone[sweep]'") from error
+            raise ConfigError(f"a Dask scheduler needs the extra: {how_to_install('sweep')}") from error
         self._as_completed: Any = as_completed
         where = address.removeprefix("dask://")
         if where in ("", "local"):

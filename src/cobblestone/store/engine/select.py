@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine.engine import Engine
 
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
@@ -29,6 +30,6 @@ def engine_for(location: Path | str) -> Engine:
         from cobblestone.store.engine.postgres import PostgresEngine
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "PostgreSQL's driver is not installed. Install it with: pip install 'cobblestone[postgres]'"
+            f"PostgreSQL's driver is not installed. Install it with: {how_to_install('postgres')}"
         ) from error
     return PostgresEngine(str(location))

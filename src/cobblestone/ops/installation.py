@@ -1,0 +1,43 @@
+"""How this copy of cobblestone was installed, and so how more of it is."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that adds an extra to this installation.
+
+    It names where the program came from (a folder, a repository, a file, or the package index), as pip noted it in
+    ``direct_url.json`` (PEP 610).
+    """
+    return f"pip install {_target(extra, _origin())}"
+
+
+def where_from() -> str:
+    """Return where this copy came from, for people."""
+    return str(_origin().get("url", "")) or "the package index"
+
+
+def _target(extra: str, origin: dict[str, Any]) -> str:
+    url = str(origin.get("url", ""))
+    if url.startswith("file://") and "dir_info" in origin:
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return editable + shlex.quote(f"{unquote(urlsplit(url).path)}[{extra}]")
+    if url and "vcs_info" in origin:
+        return shlex.quote(f"cobblestone[{extra}] @ {origin['vcs_info'].get('vcs', 'git')}+{url}")
+    if url:
+        return shlex.quote(f"cobblestone[{extra}] @ {url}")
+    return shlex.quote(f"cobblestone[{extra}]")
+
+
+def _origin() -> dict[str, Any]:  # Any: what pip wrote
+    try:
+        text = distribution("cobblestone").read_text("direct_url.json")
+        return dict(json.loads(text)) if text else {}
+    except (PackageNotFoundError, ValueError, TypeError):
+        return {}
