@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 from cobblestone.domain.errors import IllegalTransition
 from cobblestone.domain.states import (
     AssimilateState,
+    BatchState,
     FileDeleteState,
     Outcome,
     ServerState,
@@ -57,6 +58,11 @@ class Cause(Enum):
     FILES_DELETED = "files deleted"
     DELETION_FAILED = "deletion failed"
     REPORTED_LATE = "reported late, with new files"
+
+    JOBS_COMPLETE = "no more jobs follow"
+    JOBS_FINISHED = "all jobs finished"
+    STOPPED = "stopped"
+    OUTPUTS_RELEASED = "outputs not needed any more"
 
 
 class ResultState(NamedTuple):
@@ -140,6 +146,16 @@ FILE_DELETE_TRANSITIONS: Mapping[tuple[FileDeleteState, Cause], FileDeleteState]
     (FileDeleteState.DONE, Cause.REPORTED_LATE): FileDeleteState.INIT,
 }
 """File delete state of a workunit (inputs) or of a result (outputs; only these can be reported late)."""
+
+BATCH_TRANSITIONS: Mapping[tuple[BatchState, Cause], BatchState] = {
+    (BatchState.INIT, Cause.JOBS_COMPLETE): BatchState.IN_PROGRESS,
+    (BatchState.IN_PROGRESS, Cause.JOBS_FINISHED): BatchState.COMPLETE,
+    (BatchState.INIT, Cause.STOPPED): BatchState.ABORTED,
+    (BatchState.IN_PROGRESS, Cause.STOPPED): BatchState.ABORTED,
+    (BatchState.COMPLETE, Cause.OUTPUTS_RELEASED): BatchState.RETIRED,
+    (BatchState.ABORTED, Cause.OUTPUTS_RELEASED): BatchState.RETIRED,
+}
+"""State of a batch."""
 
 _State = TypeVar("_State", bound=IntEnum | ResultState)
 
@@ -350,5 +366,6 @@ def docs_diagram() -> str:
         ("Result: validate state", draw(VALIDATE_TRANSITIONS, ValidateState.INIT)),
         ("Workunit: assimilate state", draw(ASSIMILATE_TRANSITIONS, AssimilateState.INIT)),
         ("Workunit and result: file delete state", draw(FILE_DELETE_TRANSITIONS, FileDeleteState.INIT)),
+        ("Batch: state", draw(BATCH_TRANSITIONS, BatchState.INIT)),
     )
     return "\n".join(f"### {title}\n\n```mermaid\n{drawing}```\n" for title, drawing in parts)

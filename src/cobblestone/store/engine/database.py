@@ -92,7 +92,7 @@ class Transaction(Database):
     """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
     Where several processes write, whoever reads a row in order to change it locks it first.  Who locks a workunit may change its
-    results.  Everybody takes locks in the same order, so that nobody waits in a circle: workunits, hosts, app versions, apps,
+    results.  Everybody takes locks in the same order, which prevents deadlocks: workunits, hosts, app versions, apps,
     users, teams, batches, files; within a table by id.  Where that cannot be kept, the loser is tried again (see `Writer`).
     """
 
@@ -110,9 +110,19 @@ class Transaction(Database):
     def execute_many(self, sql: str, rows: Iterable[Parameters]) -> None:
         """Run a statement once per row of parameters, where nobody asks how many rows that changed.
 
-        It may wait until something is asked (which sees it), or until the commit, to share the journey to the database.
+        It may wait until something is asked (which sees it), or until the commit, to share the round trip to the database.
         """
         self._connection.executemany(sql, rows)
+
+    def execute_expecting(
+        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception]
+    ) -> None:
+        """As `execute_many`, and every run must change one row.
+
+        Raises:
+            Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
+        """
+        self._connection.execute_expecting(sql, rows, error)
 
     def execute_each(self, sql: str, rows: Iterable[Parameters]) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""
@@ -308,10 +318,10 @@ class Writer:
         """Carry out writes in one transaction, or each in its own when one was in the way of the others."""
         if not self._attempt(batch):
             for job in batch:
-                self._insist(job)
+                self._retry(job)
         self._answer(batch)
 
-    def _insist(self, job: _Job) -> None:
+    def _retry(self, job: _Job) -> None:
         """Carry out one write, again and again while other processes are in its way."""
         for attempt in range(MAX_ATTEMPTS):
             if self._attempt([job], last=attempt == MAX_ATTEMPTS - 1):

@@ -6,7 +6,7 @@ whether rows can be locked, how a list of values is passed, and what an error me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -61,6 +61,16 @@ class Connection(Protocol):
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
         ...
 
+    def execute_expecting(
+        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
+    ) -> None:
+        """As ``executemany``, and every run must change one row.
+
+        Raises:
+            Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
+        """
+        ...
+
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
         """Rows of a query that ends its parameters with ``IN (??)``: one of these values."""
         ...
@@ -82,7 +92,7 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection."""
         ...
 
 

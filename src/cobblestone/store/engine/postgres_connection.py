@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL as the store uses it: prepared statements, and as few journeys to the server as possible.
+"""A connection to PostgreSQL as the store uses it: prepared statements, and as few round trips to the server as possible.
 
 Statements go through libpq itself, of which psycopg hands out the functions; values are converted by psycopg's adapters.  Its
 cursors would cost three times as much for the small statements of which a scheduler request has a dozen.  What need not be
@@ -101,6 +101,15 @@ def _for_many_rows(sql: str) -> str:
     return f"{match[1]}IN (??){match[2]}" if match else ""
 
 
+def _together(sql: str, rows: Sequence[Parameters]) -> tuple[str, Sequence[Parameters]]:
+    """A statement for several rows, or the same change in one statement where that can be."""
+    if len(rows) > 1 and (together := _for_many_rows(sql)):
+        keys = [row[0] for row in rows]
+        if len(set(keys)) == len(keys):
+            return together, [(keys,)]
+    return sql, rows
+
+
 class Answer:
     """What the server said to a statement."""
 
@@ -119,6 +128,9 @@ class Answer:
         return self.rows[0] if self.rows else None
 
 
+_Expectation = tuple[
+    int, Callable[[int], Exception]
+]  # number of changed rows, and what is raised for another one
 _Bound = tuple[bytes, Sequence[Any], Sequence[pq.Format]]  # name of the statement, its parameters as bytes
 
 
@@ -139,6 +151,7 @@ class PostgresConnection:
         self._values = Transformer(self._connection)
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._waiting: list[_Bound] = []
+        self._expected: dict[int, _Expectation] = {}  # by place among what waits
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
         self._ready.register(self._pg.socket, select.POLLIN | select.POLLOUT)
@@ -159,16 +172,24 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
-        todo = list(rows)
-        if len(todo) > 1 and (together := _for_many_rows(sql)):
-            keys = [row[0] for row in todo]
-            if len(set(keys)) == len(keys):
-                sql, todo = together, [(keys,)]
+        sql, todo = _together(sql, list(rows))
         for row in todo:
-            bound = self._bind(sql, row)
-            self._waiting.append(bound)
-            if len(self._waiting) >= MAX_WAITING:
-                self._send_waiting()
+            self._wait(self._bind(sql, row))
+
+    def execute_expecting(
+        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
+    ) -> None:
+        """See `Connection.execute_expecting`."""
+        sql, todo = _together(sql, rows)
+        for row in todo:
+            self._wait(self._bind(sql, row), (len(rows) // len(todo), error))
+
+    def _wait(self, bound: _Bound, expected: _Expectation | None = None) -> None:
+        if expected is not None:
+            self._expected[len(self._waiting)] = expected
+        self._waiting.append(bound)
+        if len(self._waiting) >= MAX_WAITING:
+            self._send_waiting()
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""
@@ -208,6 +229,8 @@ class PostgresConnection:
 
     def commit(self) -> None:
         """Make the transaction durable."""
+        if self._expected:  # a row that was not changed must be known before the commit
+            self._send_waiting()
         self._waiting.append(self._bind("COMMIT", ()))
         result = self._send_waiting()[-1]
         if (
@@ -218,17 +241,18 @@ class PostgresConnection:
     def rollback(self) -> None:
         """Undo the transaction; never raises."""
         self._waiting.clear()
+        self._expected.clear()
         with contextlib.suppress(psycopg.Error):
             if self._pg.transaction_status != pq.TransactionStatus.IDLE:
                 self._pg.exec_(b"ROLLBACK")
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection."""
         with contextlib.suppress(psycopg.Error):
             self._connection.close()
 
     def _alive(self) -> bool:
-        """Whether the server is still there, as far as can be told without asking it: its farewell would lie here."""
+        """Tell without a round trip whether the server is still there: a pending FATAL or close message is readable."""
         try:
             while self._readable.poll(0):
                 self._pg.consume_input()
@@ -262,6 +286,7 @@ class PostgresConnection:
     def _send_waiting(self) -> list[pq.abc.PGresult]:
         """Send what waits, and bring the answers; the first one that is an error is raised."""
         waiting, self._waiting = self._waiting, []
+        expected, self._expected = self._expected, {}
         try:
             self._pg.enter_pipeline_mode()
             for name, values, formats in waiting:
@@ -275,6 +300,9 @@ class PostgresConnection:
         for result in results:
             if result.status not in _GOOD:
                 raise self._error(result)
+        for place, (n, error) in expected.items():
+            if (changed := results[place].command_tuples or 0) != n:
+                raise error(changed)
         return results
 
     def _receive(self) -> list[pq.abc.PGresult]:

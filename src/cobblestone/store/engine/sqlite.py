@@ -1,6 +1,6 @@
 """SQLite: one file, one writer, readers on snapshots (WAL).
 
-The driver is APSW.  Python's own lets go of the interpreter's lock for every column that it reads, so that a row of 25 columns
+The driver is APSW.  Python's own releases the GIL for every column that it reads, so that a row of 25 columns
 takes three times as long, and much longer while another thread has work.  A process must not open a project's database with
 both: each holds a SQLite of its own, and file locks that one takes are invisible to the other (see sqlite.org/howtocorrupt.html).
 """
@@ -11,7 +11,7 @@ both: each holds a SQLite of its own, and file locks that one takes are invisibl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,16 @@ class SqliteConnection(apsw.Connection):
             self.execute(sql, row)
             counts.append(self.changes())
         return counts
+
+    def execute_expecting(
+        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
+    ) -> None:
+        """See `Connection.execute_expecting`."""
+        before = self.total_changes()
+        self.executemany(sql, rows)
+        changed = self.total_changes() - before
+        if changed != len(rows):
+            raise error(changed)
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
         """Rows of a query with ``IN (??)``, some hundred values at a time."""

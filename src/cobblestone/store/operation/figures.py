@@ -13,9 +13,27 @@ import msgspec
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.states import Outcome, ValidateState
+from cobblestone.policy.lifecycle.states import (
+    CLIENT_ERROR,
+    NO_REPLY,
+    RESULT_TRANSITIONS,
+    SUCCESS,
+    VALIDATE_ERROR,
+    Cause,
+)
 from cobblestone.policy.rollout import RolloutPlan, StageRecord
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.work.steps import (
+    DELETABLE,
+    IS_IN_PROGRESS,
+    IS_UNSENT,
+    OPEN_BATCH,
+    TO_ASSIMILATE,
+    matching,
+    step,
+)
 
 RATE_WINDOW = 50_000
 """Rates look at the newest so many results."""
@@ -23,22 +41,26 @@ RATE_WINDOW = 50_000
 _DAY = 86400.0
 
 _COUNTS = {
-    "unsent": "SELECT COUNT(*) FROM result WHERE server_state = 2",
-    "in_progress": "SELECT COUNT(*) FROM result WHERE server_state = 4",
+    "unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
+    "in_progress": f"SELECT COUNT(*) FROM result WHERE {IS_IN_PROGRESS}",
     "transition": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?",
     "validation": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
-    "assimilation": "SELECT COUNT(*) FROM workunit WHERE assimilate_state = 1",
-    "deletion": "SELECT COUNT(*) FROM workunit WHERE file_delete_state = 1",
+    "assimilation": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
+    "deletion": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
     "users": "SELECT COUNT(*) FROM user_account",
     "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
     "hosts_active": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
-    "batches_open": "SELECT COUNT(*) FROM batch WHERE state IN (0, 1)",
+    "batches_open": f"SELECT COUNT(*) FROM batch WHERE {OPEN_BATCH}",
     "results_created": "SELECT COALESCE(MAX(id), 0) FROM result",
     "credit_entries": "SELECT COALESCE(MAX(id), 0) FROM credit_entry",
 }
-_GOOD = "r.outcome = 1 AND r.validate_state <> 2"
-_INVALID = "(r.outcome = 6 OR (r.outcome = 1 AND r.validate_state = 2))"
-_ENDED = "r.server_state = 5 AND r.outcome IN (1, 3, 4, 6)"
+_GOOD = f"r.outcome = {Outcome.SUCCESS} AND r.validate_state <> {ValidateState.INVALID}"
+_INVALID = (
+    f"(r.outcome = {Outcome.VALIDATE_ERROR}"
+    f" OR (r.outcome = {Outcome.SUCCESS} AND r.validate_state = {ValidateState.INVALID}))"
+)
+_ENDED = matching(SUCCESS, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
+_DETACHED = step(Cause.DETACHED, RESULT_TRANSITIONS)
 _ENDED_AT = "COALESCE(r.received_time, r.report_deadline, 0)"
 
 
@@ -69,9 +91,7 @@ def project_figures(db: Database, *, now: float) -> ProjectFigures:
         name: int(db.value(sql, (times[name],) if name in times else ())) for name, sql in _COUNTS.items()
     }
     # The order of the partial index, which is that of sending.
-    oldest = db.value(
-        "SELECT create_time FROM result WHERE server_state = 2 ORDER BY priority DESC, id LIMIT 1"
-    )
+    oldest = db.value(f"SELECT create_time FROM result WHERE {IS_UNSENT} ORDER BY priority DESC, id LIMIT 1")
     due = db.value("SELECT MIN(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
     return ProjectFigures(
         **counts,
@@ -126,7 +146,8 @@ def endings(db: Database, *, since: float, version_id: int | None = None) -> lis
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
     rows = db.query(
         f"SELECT COALESCE(r.host_id, 0), COALESCE(r.app_version_id, 0), SUM({_case(_GOOD)}),"
-        f" SUM({_case('r.outcome = 3')}), SUM({_case('r.outcome = 4')}), SUM({_case(_INVALID)})"
+        f" SUM({_case(f'r.outcome = {Outcome.CLIENT_ERROR}')}), SUM({_case(f'r.outcome = {Outcome.NO_REPLY}')}),"
+        f" SUM({_case(_INVALID)})"
         f" FROM result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted}"
         " GROUP BY r.host_id, r.app_version_id",
         [newest - RATE_WINDOW, since, *([] if version_id is None else [version_id])],
@@ -249,12 +270,9 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
     counts.
     """
     rows = tx.query(
-        "SELECT id, workunit_id FROM result WHERE server_state = 4 AND app_version_id = ?", (version_id,)
+        f"SELECT id, workunit_id FROM result WHERE {IS_IN_PROGRESS} AND app_version_id = ?", (version_id,)
     )
-    tx.execute_many(
-        "UPDATE result SET server_state = 5, outcome = 7 WHERE id = ? AND server_state = 4",
-        [(row[0],) for row in rows],
-    )
+    tx.execute_many(_DETACHED.update("result"), [(row[0],) for row in rows])
     tx.execute_many(
         "UPDATE workunit SET transition_time = ? WHERE id = ?",
         [(now, workunit_id) for workunit_id in {row[1] for row in rows}],

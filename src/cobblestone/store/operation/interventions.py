@@ -10,14 +10,23 @@ from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import OPERATOR, User
 from cobblestone.domain.states import WorkunitError
 from cobblestone.domain.work import Workunit
+from cobblestone.policy.lifecycle.states import (
+    CLIENT_DETACHED,
+    CLIENT_ERROR,
+    COULDNT_SEND,
+    NO_REPLY,
+    VALIDATE_ERROR,
+)
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.batches import Batch, NewJob
+from cobblestone.store.work.steps import matching
 
 MAX_FOUND = 20
+_FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, CLIENT_DETACHED)
 
 
 # -- workunits and batches -----------------------------------------------------
@@ -42,7 +51,7 @@ def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
         )
     finished = db.value("SELECT completed_seq IS NOT NULL FROM workunit WHERE id = ?", (workunit_id,))
     failed = db.value(
-        "SELECT COUNT(*) FROM result WHERE workunit_id = ? AND server_state = 5 AND outcome IN (2, 3, 4, 6, 7)",
+        f"SELECT COUNT(*) FROM result WHERE workunit_id = ? AND {_FAILED}",
         (workunit_id,),
     )
     return WorkunitState(workunit=found, finished=bool(finished), n_failed=int(failed))

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cobblestone.domain.states import BatchState, FileDeleteState, ValidateState
 from cobblestone.policy.credit.totals import OWNERS
-from cobblestone.policy.lifecycle.states import check_invariants
+from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
+from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
 
 CHUNK = 500
 
@@ -53,18 +55,19 @@ def _ask(db: Database, queries: Sequence[_Query]) -> Iterator[Finding]:
 
 # -- results and workunits -----------------------------------------------------
 
+_IS_VALID = matching(ValidateState.VALID)
 _HANDED_OUT = (
     _Query(
         "on_no_host",
         "result",
         "is in progress, but on no host",
-        "SELECT id FROM result WHERE server_state = 4 AND host_id IS NULL",
+        f"SELECT id FROM result WHERE {IS_IN_PROGRESS} AND host_id IS NULL",
     ),
     _Query(
         "unsent_with_host",
         "result",
         "is not sent, but has host {0}",
-        "SELECT id, host_id FROM result WHERE server_state IN (1, 2) AND host_id IS NOT NULL",
+        f"SELECT id, host_id FROM result WHERE {matching(INACTIVE, UNSENT)} AND host_id IS NOT NULL",
     ),
     _Query(
         "on_unknown_host",
@@ -109,7 +112,7 @@ _CREDIT = (
         "not_credited",
         "result",
         "is valid, but its grant is not in the ledger",
-        "SELECT r.id FROM result r WHERE r.validate_state = 1 AND NOT EXISTS"
+        f"SELECT r.id FROM result r WHERE r.{_IS_VALID} AND NOT EXISTS"
         " (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.kind = 'grant')",
     ),
     _Query(
@@ -117,7 +120,7 @@ _CREDIT = (
         "result",
         "was granted credit by entry {0}, but is not valid",
         "SELECT r.id, c.id FROM credit_entry c JOIN result r ON r.id = c.result_id"
-        " WHERE c.kind = 'grant' AND r.validate_state <> 1",
+        f" WHERE c.kind = 'grant' AND NOT r.{_IS_VALID}",
     ),
     _Query(
         "credited_again",
@@ -152,7 +155,7 @@ _ASSIMILATED = (
         "batch",
         "says {0} jobs are done or failed, and {1} of its workunits are",
         "SELECT b.id, b.n_success + b.n_error, COUNT(w.completed_seq) FROM batch b"
-        " LEFT JOIN workunit w ON w.batch_id = b.id WHERE b.state <> 4"
+        f" LEFT JOIN workunit w ON w.batch_id = b.id WHERE b.state <> {BatchState.RETIRED}"
         " GROUP BY b.id, b.n_success, b.n_error HAVING b.n_success + b.n_error <> COUNT(w.completed_seq)",
     ),
     _Query(
@@ -197,7 +200,8 @@ def needed_files(db: Database) -> Counter[str]:
     needed: Counter[str] = Counter()
     last = 0
     while rows := db.query(
-        "SELECT id, input_files FROM workunit WHERE id > ? AND file_delete_state <> 2 AND input_files <> '[]'"
+        f"SELECT id, input_files FROM workunit WHERE id > ? AND file_delete_state <> {FileDeleteState.DONE}"
+        " AND input_files <> '[]'"
         " ORDER BY id LIMIT 5000",
         (last,),
     ):

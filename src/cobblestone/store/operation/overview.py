@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from cobblestone.store.engine.database import Database
+from cobblestone.store.work.steps import DELETABLE, IS_IN_PROGRESS, IS_UNSENT, OPEN_BATCH, TO_ASSIMILATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +34,13 @@ _QUERIES = {
     "unsigned_versions": (
         'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
     ),
-    "open_batches": "SELECT COUNT(*) FROM batch WHERE state IN (0, 1)",
-    "results_unsent": "SELECT COUNT(*) FROM result WHERE server_state = 2",
-    "results_in_progress": "SELECT COUNT(*) FROM result WHERE server_state = 4",
+    "open_batches": f"SELECT COUNT(*) FROM batch WHERE {OPEN_BATCH}",
+    "results_unsent": f"SELECT COUNT(*) FROM result WHERE {IS_UNSENT}",
+    "results_in_progress": f"SELECT COUNT(*) FROM result WHERE {IS_IN_PROGRESS}",
     "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
     "workunits_to_validate": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
-    "workunits_to_assimilate": "SELECT COUNT(*) FROM workunit WHERE assimilate_state = 1",
-    "workunits_to_delete": "SELECT COUNT(*) FROM workunit WHERE file_delete_state = 1",
+    "workunits_to_assimilate": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
+    "workunits_to_delete": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
 }
 _DAY = 86400.0
 

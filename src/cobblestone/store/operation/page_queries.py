@@ -16,11 +16,22 @@ from cobblestone.domain.states import Outcome, ServerState, ValidateState
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
+from cobblestone.policy.lifecycle.states import (
+    CLIENT_DETACHED,
+    CLIENT_ERROR,
+    COULDNT_SEND,
+    DIDNT_NEED,
+    IN_PROGRESS,
+    NO_REPLY,
+    SUCCESS,
+    VALIDATE_ERROR,
+)
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Parameters, Row
 from cobblestone.store.people import hosts
 from cobblestone.store.people import users as people
 from cobblestone.store.work.rows import RESULT_COLUMNS, result_from
+from cobblestone.store.work.steps import DELETABLE, IS_IN_PROGRESS, IS_UNSENT, TO_ASSIMILATE, matching
 
 PAGE_SIZE = 25
 MAX_PAGE = 400
@@ -45,14 +56,17 @@ class TaskState(StrEnum):
     ERROR = "error"  #: failed, not returned, or not needed any more
 
 
+def _success(*validated: ValidateState) -> str:
+    return f"{matching(SUCCESS, row='r.')} AND {matching(*validated, row='r.')}"
+
+
+_FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, DIDNT_NEED, CLIENT_DETACHED, row="r.")
 _TASK_CONDITIONS: Mapping[TaskState, str] = {
-    TaskState.IN_PROGRESS: "r.server_state = 4",
-    TaskState.WAITING: "r.server_state = 5 AND r.outcome = 1 AND r.validate_state IN (0, 4)",
-    TaskState.VALID: "r.server_state = 5 AND r.outcome = 1 AND r.validate_state = 1",
-    TaskState.INVALID: "r.server_state = 5 AND (r.outcome = 6 OR (r.outcome = 1 AND r.validate_state = 2))",
-    TaskState.ERROR: (
-        "r.server_state = 5 AND (r.outcome IN (0, 2, 3, 4, 5, 7) OR (r.outcome = 1 AND r.validate_state IN (3, 5)))"
-    ),
+    TaskState.IN_PROGRESS: matching(IN_PROGRESS, row="r."),
+    TaskState.WAITING: _success(ValidateState.INIT, ValidateState.INCONCLUSIVE),
+    TaskState.VALID: _success(ValidateState.VALID),
+    TaskState.INVALID: f"({matching(VALIDATE_ERROR, row='r.')} OR {_success(ValidateState.INVALID)})",
+    TaskState.ERROR: f"({_FAILED} OR {_success(ValidateState.NO_CHECK, ValidateState.TOO_LATE)})",
 }
 
 
@@ -346,14 +360,14 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
         return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
 
     return ProjectCounts(
-        results_unsent=count("result", "server_state = 2"),
-        results_in_progress=count("result", "server_state = 4"),
+        results_unsent=count("result", IS_UNSENT),
+        results_in_progress=count("result", IS_IN_PROGRESS),
         # The ledger is never cut, so its ids have no gaps worth counting.
         results_valid_last_day=max(0, last_entry - first_entry + 1) if first_entry else 0,
         workunits_to_validate=count("workunit", "need_validate = 1"),
-        workunits_to_assimilate=count("workunit", "assimilate_state = 1"),
-        workunits_to_delete=count("workunit", "file_delete_state = 1"),
-        results_to_delete=count("result", "file_delete_state = 1"),
+        workunits_to_assimilate=count("workunit", TO_ASSIMILATE),
+        workunits_to_delete=count("workunit", DELETABLE),
+        results_to_delete=count("result", DELETABLE),
         oldest_transition=db.value(
             "SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL"
         ),
@@ -382,8 +396,8 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
 
 def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[AppCounts]:
     # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
-    waiting = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 2 GROUP BY 1"))
-    running = dict(db.query("SELECT +app_id, count(*) FROM result WHERE server_state = 4 GROUP BY 1"))
+    waiting = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_UNSENT} GROUP BY 1"))
+    running = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_IN_PROGRESS} GROUP BY 1"))
     times: dict[int, Row] = {}
     if first_entry is not None:
         newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)

@@ -11,7 +11,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cobblestone.domain.states import FileDeleteState
 from cobblestone.store.work.rows import TARGETED
+from cobblestone.store.work.steps import (
+    DELETABLE,
+    IS_IN_PROGRESS,
+    IS_UNSENT,
+    OPEN_BATCH,
+    TO_ASSIMILATE,
+    matching,
+)
 
 metadata = sa.MetaData()
 
@@ -229,8 +238,8 @@ batch = _table(
     sa.Index(
         "batch_unfinished",
         "token_id",
-        sqlite_where=sa.text("state IN (0, 1)"),
-        postgresql_where=sa.text("state IN (0, 1)"),
+        sqlite_where=sa.text(OPEN_BATCH),
+        postgresql_where=sa.text(OPEN_BATCH),
     ),
 )
 
@@ -291,20 +300,20 @@ workunit = _table(
     sa.Index(
         "wu_assimilate",
         "id",
-        sqlite_where=sa.text("assimilate_state = 1"),
-        postgresql_where=sa.text("assimilate_state = 1"),
+        sqlite_where=sa.text(TO_ASSIMILATE),
+        postgresql_where=sa.text(TO_ASSIMILATE),
     ),
     sa.Index(
         "wu_delete",
         "id",
-        sqlite_where=sa.text("file_delete_state = 1"),
-        postgresql_where=sa.text("file_delete_state = 1"),
+        sqlite_where=sa.text(DELETABLE),
+        postgresql_where=sa.text(DELETABLE),
     ),
     sa.Index(
         "wu_purge",
         "completed_time",
-        sqlite_where=sa.text("file_delete_state = 2"),
-        postgresql_where=sa.text("file_delete_state = 2"),
+        sqlite_where=sa.text(matching(FileDeleteState.DONE)),
+        postgresql_where=sa.text(matching(FileDeleteState.DONE)),
     ),
     sa.Index("wu_by_batch", "batch_id", "completed_seq"),
     sa.Index(
@@ -351,14 +360,14 @@ result = _table(
         sa.text("priority DESC"),
         "turn",
         "id",
-        sqlite_where=sa.text("server_state = 2"),
-        postgresql_where=sa.text("server_state = 2"),
+        sqlite_where=sa.text(IS_UNSENT),
+        postgresql_where=sa.text(IS_UNSENT),
     ),
     sa.Index(
         "result_in_progress",
         "host_id",
-        sqlite_where=sa.text("server_state = 4"),
-        postgresql_where=sa.text("server_state = 4"),
+        sqlite_where=sa.text(IS_IN_PROGRESS),
+        postgresql_where=sa.text(IS_IN_PROGRESS),
     ),
     sa.Index("result_by_host", "host_id", "id"),
     sa.Index("result_by_user", "user_id", "id"),
@@ -366,8 +375,8 @@ result = _table(
     sa.Index(
         "result_delete",
         "id",
-        sqlite_where=sa.text("file_delete_state = 1"),
-        postgresql_where=sa.text("file_delete_state = 1"),
+        sqlite_where=sa.text(DELETABLE),
+        postgresql_where=sa.text(DELETABLE),
     ),
 )
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cobblestone.domain.states import BatchState
+from cobblestone.domain.states import BatchState, FileDeleteState
 from cobblestone.policy.lifecycle.purge import why_not_purge
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
+from cobblestone.store.work.steps import matching
 
 _TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
@@ -34,7 +35,8 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
     """Workunits that the rule lets go."""
     candidates = db.query(
         "SELECT w.id, b.state FROM workunit w LEFT JOIN batch b ON b.id = w.batch_id"
-        " WHERE w.file_delete_state = 2 AND w.completed_time < ? AND (b.id IS NULL OR b.state = 4)"
+        f" WHERE w.{matching(FileDeleteState.DONE)} AND w.completed_time < ?"
+        f" AND (b.id IS NULL OR b.{matching(BatchState.RETIRED)})"
         " ORDER BY w.completed_time LIMIT ?",
         (now - min_age, limit),
     )

@@ -10,12 +10,22 @@ import msgspec
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import BatchState, Outcome, WorkunitError
+from cobblestone.domain.states import AssimilateState, BatchState, Outcome, WorkunitError
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
+from cobblestone.policy.lifecycle.states import (
+    BATCH_TRANSITIONS,
+    CLIENT_ERROR,
+    COULDNT_SEND,
+    NO_REPLY,
+    RESULT_TRANSITIONS,
+    VALIDATE_ERROR,
+    Cause,
+)
 from cobblestone.store.engine.database import Database, Row, Transaction
 from cobblestone.store.work import files
 from cobblestone.store.work.rows import decode_outputs
+from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_UNSENT, OPEN_BATCH, matching, step, take
 
 MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
@@ -26,7 +36,12 @@ _COLUMNS = (
     " n_error, priority, fair_weight, turn"
 )
 _encode = msgspec.json.Encoder().encode
-_UNFINISHED = "assimilate_state = 0 AND canonical_result_id IS NULL AND error_mask = 0"
+_UNFINISHED = f"{matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
+_NOT_NEEDED = step(Cause.NOT_NEEDED, RESULT_TRANSITIONS)
+_JOBS_COMPLETE, _JOBS_FINISHED, _STOPPED, _OUTPUTS_RELEASED = (
+    step(cause, BATCH_TRANSITIONS)
+    for cause in (Cause.JOBS_COMPLETE, Cause.JOBS_FINISHED, Cause.STOPPED, Cause.OUTPUTS_RELEASED)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +171,7 @@ def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
     if token_id is None:
         return 1.0
     share = db.value("SELECT share FROM api_token WHERE id = ?", (token_id,))
-    running = db.value("SELECT COUNT(*) FROM batch WHERE token_id = ? AND state IN (0, 1)", (token_id,))
+    running = db.value(f"SELECT COUNT(*) FROM batch WHERE token_id = ? AND {OPEN_BATCH}", (token_id,))
     return batch_weight(1.0 if share is None else float(share), int(running or 0))
 
 
@@ -165,7 +180,7 @@ def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) ->
     if not served:
         # Nothing was sent since the server started: what waits longest will be next.
         waiting = db.value(
-            "SELECT turn FROM result WHERE server_state = 2 AND priority = ? ORDER BY turn LIMIT 1",
+            f"SELECT turn FROM result WHERE {IS_UNSENT} AND priority = ? ORDER BY turn LIMIT 1",
             (batch.priority,),
         )
         served = float(waiting or 0.0)
@@ -259,15 +274,9 @@ def close_batch(tx: Transaction, batch_id: int, *, now: float) -> Batch:
     batch = batch_by_id(tx, batch_id)
     if batch.state is not BatchState.INIT:
         return batch
-    complete = batch.n_success + batch.n_error >= batch.njobs
-    tx.execute(
-        "UPDATE batch SET state = ?, complete_time = ? WHERE id = ?",
-        (
-            int(BatchState.COMPLETE if complete else BatchState.IN_PROGRESS),
-            now if complete else None,
-            batch_id,
-        ),
-    )
+    take(tx, _JOBS_COMPLETE, _JOBS_COMPLETE.update("batch"), [(batch_id,)])
+    if batch.n_success + batch.n_error >= batch.njobs:
+        take(tx, _JOBS_FINISHED, _JOBS_FINISHED.update("batch", also="complete_time = ?"), [(now, batch_id)])
     tx.wake("results")
     return batch_by_id(tx, batch_id)
 
@@ -294,7 +303,7 @@ _JOB_COLUMNS = (
     "w.id, w.name, w.label, w.completed_seq, w.completed_time, w.error_mask, w.canonical_result_id,"
     " w.output_specs"
 )
-_RUNNING = "EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.server_state = 4)"
+_RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
 
 
 def _job(row: Row, *, running: bool) -> Job:
@@ -368,7 +377,7 @@ def count_running(db: Database, batch_id: int) -> int:
 def many_unsent(db: Database, most: int) -> bool:
     """Whether ``most`` results or more wait to be sent."""
     counted = db.value(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE server_state = 2 LIMIT ?) waiting", (most,)
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
     )
     return int(counted) >= most
 
@@ -400,7 +409,7 @@ def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId,
     """For each of these workunits the newest result that did not succeed; those without one are left out."""
     rows = db.query_in(
         "SELECT workunit_id, id, name, outcome, exit_status, host_id FROM result"
-        " WHERE server_state = 5 AND outcome IN (2, 3, 4, 6) AND workunit_id IN (??) ORDER BY id",
+        f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",
         workunit_ids,
     )
     return {
@@ -429,7 +438,7 @@ def abort_batch(tx: Transaction, batch_id: int) -> Batch:
     if batch.state is BatchState.RETIRED:
         raise Conflict(f"Batch {batch_id} is retired; there is nothing left to cancel.")
     if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
-        tx.execute("UPDATE batch SET state = ? WHERE id = ?", (int(BatchState.ABORTED), batch_id))
+        take(tx, _STOPPED, _STOPPED.update("batch"), [(batch_id,)])
         tx.wake("results")
     return batch_by_id(tx, batch_id)
 
@@ -458,11 +467,11 @@ def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None
     """Cancel workunits that have no answer yet; see :func:`cancel_jobs`."""
     tx.lock("workunit", ids)
     tx.execute_many(
-        "UPDATE result SET server_state = 5, outcome = 5 WHERE workunit_id = ? AND server_state IN (1, 2)",
+        _NOT_NEEDED.update("result", key="workunit_id"),
         [(id_,) for id_ in ids],
     )
     tx.execute_many(
-        f"UPDATE workunit SET error_mask = error_mask | {int(WorkunitError.CANCELLED)}, transition_time = ?,"
+        f"UPDATE workunit SET error_mask = error_mask | {WorkunitError.CANCELLED}, transition_time = ?,"
         " need_validate = 0 WHERE id = ?",
         [(now, id_) for id_ in ids],
     )
@@ -482,6 +491,7 @@ def retire_batch(tx: Transaction, batch_id: int) -> Batch:
         raise Conflict(
             f"Batch {batch_id} is not finished. Wait for it, or stop it: cobblestone batch cancel {batch_id}"
         )
-    tx.execute("UPDATE batch SET state = ? WHERE id = ?", (int(BatchState.RETIRED), batch_id))
+    if batch.state is not BatchState.RETIRED:
+        take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])
     tx.wake("file_deleter", "results")
     return batch_by_id(tx, batch_id)

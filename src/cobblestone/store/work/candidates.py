@@ -1,7 +1,7 @@
 """The unsent results that the scheduler looks at, kept in memory.
 
-The truth stays in the database: a candidate is only handed out by a conditional update (see ``dispatching.claim``).  The queue
-belongs to the writer's thread.  A crash loses it, and nothing else.
+The truth stays in the database: a candidate is only handed out by a conditional update
+(see `cobblestone.store.work.dispatch.claim`).  The queue belongs to the writer's thread.  A crash loses it, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from cobblestone.domain.ids import (
     UserId,
     WorkunitId,
 )
+from cobblestone.domain.states import AssimilateState
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.store.engine.database import Database, Row
 from cobblestone.store.work.rows import TARGETED, decode_inputs, decode_outputs, limits_from
+from cobblestone.store.work.steps import IS_UNSENT, matching
 
 PAGE = 2000
 MAX_HELD = 20_000
@@ -189,7 +191,7 @@ class CandidateQueue:
             if target is not None:
                 rows = db.query(
                     f"SELECT {_COLUMNS} FROM workunit w JOIN result r ON r.workunit_id = w.id"
-                    f" WHERE w.target_{column}_id = ? AND w.assimilate_state = 0 AND r.server_state = 2"
+                    f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND r.{IS_UNSENT}"
                     f" ORDER BY w.id LIMIT {MAX_TARGETED}",
                     (target,),
                 )
@@ -207,7 +209,7 @@ class CandidateQueue:
             where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
             parameters += [priority, priority, turn, turn, last]
         rows = db.query(
-            f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.server_state = 2{where}"
+            f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
             f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {PAGE}",
             parameters,
         )

@@ -8,13 +8,20 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
-from cobblestone.domain.states import AssimilateState, WorkunitError
+from cobblestone.domain.states import AssimilateState, Outcome, WorkunitError
 from cobblestone.domain.values import value
 from cobblestone.domain.work import OutputSpec, Result
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.reports import AcceptedReport
+from cobblestone.policy.lifecycle.states import (
+    FILE_DELETE_TRANSITIONS,
+    RESULT_TRANSITIONS,
+    VALIDATE_TRANSITIONS,
+    Cause,
+)
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work.rows import RESULT_COLUMNS, decode_outputs, result_from
+from cobblestone.store.work.steps import IS_IN_PROGRESS, step, take
 
 _encode = msgspec.json.Encoder().encode
 _JOINED_COLUMNS = ", ".join(f"r.{column.strip()}" for column in RESULT_COLUMNS.split(","))
@@ -37,10 +44,24 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
     return {WorkunitId(row[0]) for row in rows}
 
 
-_CLAIM = (
-    "UPDATE result SET server_state = 4, host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?,"
-    " report_deadline = ?, peak_flops = ? WHERE id = ? AND server_state = 2"
+_CLAIM = step(Cause.SENT, RESULT_TRANSITIONS).update(
+    "result",
+    also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
 )
+_DETACHED = step(Cause.DETACHED, RESULT_TRANSITIONS)
+_REPORTS = {
+    Outcome.SUCCESS: step(Cause.REPORTED_SUCCESS, RESULT_TRANSITIONS),
+    Outcome.CLIENT_ERROR: step(Cause.REPORTED_FAILURE, RESULT_TRANSITIONS, VALIDATE_TRANSITIONS),
+}
+_NEW_FILES = step(Cause.REPORTED_LATE, FILE_DELETE_TRANSITIONS)
+_REPORT_STATEMENTS = {
+    outcome: taken.update(
+        "result",
+        also=f"{_NEW_FILES.sets}, client_state = ?, exit_status = ?, cpu_time = ?, elapsed_time = ?, received_time = ?,"
+        " fpops_counted = ?, intops_counted = ?, host_id = ?",
+    )
+    for outcome, taken in _REPORTS.items()
+}
 _LOOK_AT = "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)"
 _NO_RIVAL = (
     " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id AND other."
@@ -151,8 +172,7 @@ def send_again(
     for assignment in assignments:
         deadline = assignment.report_deadline + grace_period
         tx.execute_many(
-            "UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ?"
-            " AND server_state = 4",
+            f"UPDATE result SET app_version_id = ?, report_deadline = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
             [(assignment.version.id, deadline, assignment.usage.peak_flops, assignment.candidate.result_id)],
         )
         tx.execute_many(_LOOK_AT, [(deadline, assignment.candidate.workunit_id, deadline)])
@@ -162,7 +182,7 @@ def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> No
     """Let results time out at once."""
     for result_id in result_ids:
         tx.execute(
-            "UPDATE result SET report_deadline = ? WHERE id = ? AND server_state = 4", (now - 1, result_id)
+            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {IS_IN_PROGRESS}", (now - 1, result_id)
         )
         tx.execute(
             "UPDATE workunit SET transition_time = ? WHERE id = (SELECT workunit_id FROM result WHERE id = ?)",
@@ -176,11 +196,11 @@ def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
     """The computer lost all its jobs for good; how many."""
     tx.execute(
         "UPDATE workunit SET transition_time = ? WHERE id IN"
-        " (SELECT workunit_id FROM result WHERE host_id = ? AND server_state = 4)",
+        f" (SELECT workunit_id FROM result WHERE host_id = ? AND {IS_IN_PROGRESS})",
         (now, host_id),
     )
     n = tx.execute(
-        "UPDATE result SET server_state = 5, outcome = 7, received_time = ? WHERE host_id = ? AND server_state = 4",
+        _DETACHED.update("result", also="received_time = ?", key="host_id"),
         (now, host_id),
     )
     if n:
@@ -239,15 +259,13 @@ def record_report(
     now: float,
 ) -> None:
     """Store an accepted report and let the transitioner look at its workunit."""
-    tx.execute_many(
-        "UPDATE result SET server_state = 5, client_state = ?, outcome = ?, validate_state = ?, exit_status = ?,"
-        " cpu_time = ?, elapsed_time = ?, received_time = ?, fpops_counted = ?, intops_counted = ?, host_id = ?,"
-        " file_delete_state = 0 WHERE id = ?",
+    take(
+        tx,
+        _REPORTS[accepted.outcome],
+        _REPORT_STATEMENTS[accepted.outcome],
         [
             (
                 int(accepted.client_state),
-                int(accepted.outcome),
-                int(accepted.validate_state),
                 accepted.exit_status,
                 accepted.cpu_time,
                 accepted.elapsed_time,
@@ -285,8 +303,9 @@ def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
     """Results that a host was sent and has not reported, in the order of their ids."""
     rows = db.query(
         "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
-        " w.error_mask = 0 AND w.assimilate_state <> 2 FROM result r JOIN workunit w ON w.id = r.workunit_id"
-        " WHERE r.host_id = ? AND r.server_state = 4 ORDER BY r.id",
+        f" w.error_mask = 0 AND w.assimilate_state <> {AssimilateState.DONE}"
+        " FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        f" WHERE r.host_id = ? AND r.{IS_IN_PROGRESS} ORDER BY r.id",
         (host_id,),
     )
     return [JobInProgress(*row) for row in rows]

@@ -10,34 +10,55 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import BatchState, FileDeleteState
+from cobblestone.domain.states import BatchState
 from cobblestone.domain.work import result_name
 from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
+from cobblestone.policy.lifecycle.states import (
+    ASSIMILATE_TRANSITIONS,
+    BATCH_TRANSITIONS,
+    FILE_DELETE_TRANSITIONS,
+    RESULT_TRANSITIONS,
+    VALIDATE_TRANSITIONS,
+    Cause,
+)
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.store.engine.database import Database, Parameters, Row, Transaction
 from cobblestone.store.engine.process_group import SHARDS, Shards
 from cobblestone.store.work import files
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
+from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, Step, step, take
 
-# What each effect on one result changes, as a statement whose only parameter is the result's id.
-_RESULT_STATEMENTS: dict[type[Effect], str] = {
-    fx.TimeOutResult: "UPDATE result SET server_state = 5, outcome = 4 WHERE id = ? AND server_state = 4",
-    fx.DropResult: "UPDATE result SET server_state = 5, outcome = 5 WHERE id = ? AND server_state IN (1, 2)",
-    fx.MarkTooLate: "UPDATE result SET validate_state = 5 WHERE id = ?",
-    fx.SkipValidation: "UPDATE result SET validate_state = 3 WHERE id = ?",
-    fx.MarkValid: "UPDATE result SET validate_state = 1 WHERE id = ?",
-    fx.MarkInvalid: "UPDATE result SET validate_state = 2 WHERE id = ?",
-    fx.MarkInconclusive: "UPDATE result SET validate_state = 4 WHERE id = ?",
-    fx.MarkUnusable: "UPDATE result SET outcome = 6, validate_state = 2 WHERE id = ?",
-    fx.PostponeValidation: "UPDATE result SET validate_state = 0 WHERE id = ?",
-    fx.DeleteOutputs: "UPDATE result SET file_delete_state = 1 WHERE id = ?",
+# What each effect changes of one result or workunit, as a step and the statement that takes it; the only parameter is the id.
+_RESULT_STEPS: dict[type[Effect], Step] = {
+    fx.TimeOutResult: step(Cause.DEADLINE_PASSED, RESULT_TRANSITIONS),
+    fx.DropResult: step(Cause.NOT_NEEDED, RESULT_TRANSITIONS),
+    fx.MarkTooLate: step(Cause.CANONICAL_OUTPUT_GONE, VALIDATE_TRANSITIONS),
+    fx.SkipValidation: step(Cause.WORKUNIT_FAILED, VALIDATE_TRANSITIONS),
+    fx.MarkValid: step(Cause.AGREED, VALIDATE_TRANSITIONS),
+    fx.MarkInvalid: step(Cause.DISAGREED, VALIDATE_TRANSITIONS),
+    fx.MarkInconclusive: step(Cause.NO_QUORUM, VALIDATE_TRANSITIONS),
+    fx.MarkUnusable: step(Cause.FOUND_UNUSABLE, RESULT_TRANSITIONS, VALIDATE_TRANSITIONS),
+    fx.PostponeValidation: step(Cause.POSTPONED, VALIDATE_TRANSITIONS),
+    fx.DeleteOutputs: step(Cause.FILES_RELEASED, FILE_DELETE_TRANSITIONS),
 }
-_WORKUNIT_STATEMENTS: dict[type[Effect], str] = {
+_READY_TO_ASSIMILATE = step(Cause.ANSWER_KNOWN, ASSIMILATE_TRANSITIONS)
+_DELETE_INPUTS = step(Cause.FILES_RELEASED, FILE_DELETE_TRANSITIONS)
+_ASSIMILATED = step(Cause.ASSIMILATED, ASSIMILATE_TRANSITIONS)
+_FILES_DELETED = step(Cause.FILES_DELETED, FILE_DELETE_TRANSITIONS)
+_JOBS_FINISHED = step(Cause.JOBS_FINISHED, BATCH_TRANSITIONS)
+
+_STATEMENTS: dict[type[Effect], tuple[Step, str]] = {
+    **{kind: (taken, taken.update("result")) for kind, taken in _RESULT_STEPS.items()},
+    fx.ReadyToAssimilate: (
+        _READY_TO_ASSIMILATE,
+        _READY_TO_ASSIMILATE.update("workunit", also="retry_time = 0, handler_failures = 0"),
+    ),
+    fx.DeleteInputs: (_DELETE_INPUTS, _DELETE_INPUTS.update("workunit")),
+}
+_FLAGS: dict[type[Effect], str] = {  # of workunits
     fx.RequestValidation: "UPDATE workunit SET need_validate = 1 WHERE id = ?",
     fx.ClearNeedValidate: "UPDATE workunit SET need_validate = 0 WHERE id = ?",
-    fx.ReadyToAssimilate: "UPDATE workunit SET assimilate_state = 1, retry_time = 0, handler_failures = 0 WHERE id = ?",
-    fx.DeleteInputs: "UPDATE workunit SET file_delete_state = 1 WHERE id = ?",
     fx.ReleaseCommitment: "UPDATE workunit SET hr_class = 0, app_version_id = NULL WHERE id = ?",
 }
 _WAKES: dict[type[Effect], str] = {
@@ -81,9 +102,12 @@ def next_transition_time(db: Database) -> float | None:
 def apply_effects(
     tx: Transaction, changes: Iterable[tuple[WorkunitView, Sequence[Effect]]], *, now: float
 ) -> int:
-    """Apply the effects of rules; the number of results created."""
-    by_result: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)
-    by_workunit: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)
+    """Apply the effects of rules to workunits that were read in this write; return the number of results created.
+
+    Raises:
+        IllegalTransition: at the latest before the commit: an effect does not fit the row as it is.
+    """
+    ids: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)  # of rows, by what happens to them
     new_results: list[tuple[object, ...]] = []
     for view, effects in changes:
         workunit = view.workunit
@@ -125,7 +149,7 @@ def apply_effects(
                     | fx.PostponeValidation(result_id=result_id)
                     | fx.DeleteOutputs(result_id=result_id)
                 ):
-                    by_result[kind].append((result_id,))
+                    ids[kind].append((result_id,))
                 case (
                     fx.RequestValidation()
                     | fx.ClearNeedValidate()
@@ -133,20 +157,20 @@ def apply_effects(
                     | fx.DeleteInputs()
                     | fx.ReleaseCommitment()
                 ):
-                    by_workunit[kind].append((workunit.id,))
-    for kind, rows in by_result.items():
-        tx.execute_many(_RESULT_STATEMENTS[kind], rows)
-    for kind, rows in by_workunit.items():
-        tx.execute_many(_WORKUNIT_STATEMENTS[kind], rows)
+                    ids[kind].append((workunit.id,))
+    for kind, rows in ids.items():
+        if kind in _FLAGS:
+            tx.execute_many(_FLAGS[kind], rows)
+        else:
+            taken, statement = _STATEMENTS[kind]
+            take(tx, taken, statement, rows)
     if new_results:
         tx.execute_many(
             "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time) VALUES (?, ?, ?, ?, ?, ?)",
             new_results,
         )
         tx.wake("candidates")
-    for kind in (*by_result, *by_workunit):
-        if kind in _WAKES:
-            tx.wake(_WAKES[kind])
+    tx.wake(*(_WAKES[kind] for kind in ids if kind in _WAKES))
     return len(new_results)
 
 
@@ -178,14 +202,14 @@ def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, l
 
 
 # What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
-_CROWN = (
-    "UPDATE workunit SET need_validate = 0, canonical_result_id = ?, assimilate_state = 1, retry_time = 0,"
-    " handler_failures = 0, transition_time = ? WHERE id = ? AND canonical_result_id IS NULL"
+_SET_CANONICAL_FAST = (
+    f"UPDATE workunit SET need_validate = 0, canonical_result_id = ?, {_READY_TO_ASSIMILATE.sets}, retry_time = 0,"
+    f" handler_failures = 0, transition_time = ? WHERE id = ? AND canonical_result_id IS NULL{_READY_TO_ASSIMILATE.condition}"
 )
-_USUAL = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
+_FAST_PATH_EFFECTS = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
 
 
-def _is_usual(decision: ValidationDecision) -> bool:
+def _is_fast_path(decision: ValidationDecision) -> bool:
     """Whether a canonical result was found, and its answer is ready to be handed over."""
     return decision.newly_canonical and any(
         isinstance(effect, fx.ReadyToAssimilate) for effect in decision.effects
@@ -197,20 +221,20 @@ def apply_decisions(
 ) -> None:
     """Apply the validator's decisions (credit is granted separately, in the same transaction)."""
     changes: list[tuple[WorkunitView, Sequence[Effect]]] = []
-    crowned: list[tuple[object, ...]] = []
+    canonical: list[tuple[object, ...]] = []
     checks: list[tuple[object, ...]] = []
     for view, decision in decided:
-        if _is_usual(decision):
-            crowned.append((decision.canonical_id, decision.next_check, view.workunit.id))
-            effects = [effect for effect in decision.effects if not isinstance(effect, _USUAL)]
+        if _is_fast_path(decision):
+            canonical.append((decision.canonical_id, decision.next_check, view.workunit.id))
+            effects = [effect for effect in decision.effects if not isinstance(effect, _FAST_PATH_EFFECTS)]
             changes.append((view, effects))
         else:
             checks.append((decision.next_check, view.workunit.id))
             changes.append((view, decision.effects))
     apply_effects(tx, changes, now=now)
-    tx.execute_many(_CROWN, crowned)
+    take(tx, _READY_TO_ASSIMILATE, _SET_CANONICAL_FAST, canonical)
     tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", checks)
-    if crowned:
+    if canonical:
         tx.wake("assimilator")
     for view, decision in decided:
         if not decision.newly_invalid and not decision.unusable:
@@ -252,7 +276,7 @@ def workunits_to_assimilate(
     """Workunits of some shards whose answer, or failure, is ready to be handed to the project."""
     rows = _of_shards(
         db,
-        "SELECT id, label, handler_failures FROM workunit WHERE assimilate_state = 1 AND retry_time <= ?",
+        f"SELECT id, label, handler_failures FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?",
         (now,),
         shards,
         limit,
@@ -270,8 +294,7 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
     tx.lock("workunit", [view.workunit.id for view in assimilated])
     for view in assimilated:
         changed = tx.execute(
-            "UPDATE workunit SET assimilate_state = 2, transition_time = ?, completed_time = ? WHERE id = ?"
-            " AND assimilate_state = 1",
+            _ASSIMILATED.update("workunit", also="transition_time = ?, completed_time = ?"),
             (now, now, view.workunit.id),
         )
         if changed:
@@ -288,10 +311,10 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
 
 
 def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitView], *, now: float) -> None:
-    row = tx.one("SELECT n_success, n_error, njobs, state FROM batch WHERE id = ?", (batch_id,))
+    row = tx.one("SELECT n_success, n_error, njobs FROM batch WHERE id = ?", (batch_id,))
     if row is None:
         return
-    n_success, n_error, njobs, state = row
+    n_success, n_error, njobs = row
     tx.execute_many(
         "UPDATE workunit SET completed_seq = ? WHERE id = ?",
         [(n_success + n_error + place, view.workunit.id) for place, view in enumerate(members, start=1)],
@@ -299,12 +322,12 @@ def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitVi
     good = sum(1 for view in members if not view.workunit.error_mask)
     n_success += good
     n_error += len(members) - good
-    complete = state == BatchState.IN_PROGRESS and n_success + n_error >= njobs
     tx.execute(
-        "UPDATE batch SET n_success = ?, n_error = ?, state = CASE WHEN ? = 1 THEN 2 ELSE state END,"
-        " complete_time = CASE WHEN ? = 1 THEN ? ELSE complete_time END WHERE id = ?",
-        (n_success, n_error, int(complete), int(complete), now, batch_id),
+        "UPDATE batch SET n_success = ?, n_error = ? WHERE id = ?",
+        (n_success, n_error, batch_id),
     )
+    if n_success + n_error >= njobs:
+        tx.execute(_JOBS_FINISHED.update("batch", also="complete_time = ?"), (now, batch_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,12 +340,13 @@ class FilesToDelete:
 
 def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
     """Workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
-    rows = db.query("SELECT id FROM workunit WHERE file_delete_state = 1 ORDER BY id LIMIT ?", (limit,))
+    rows = db.query(f"SELECT id FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,))
     inputs = workunits(db, [row[0] for row in rows])
     outputs = db.query(
         "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunit_id"
         " LEFT JOIN batch b ON b.id = w.batch_id"
-        " WHERE r.file_delete_state = 1 AND NOT (w.canonical_result_id = r.id AND b.id IS NOT NULL AND b.state <> 4)"
+        f" WHERE r.{DELETABLE} AND NOT (w.canonical_result_id = r.id AND b.id IS NOT NULL"
+        f" AND b.state <> {BatchState.RETIRED})"
         " ORDER BY r.id LIMIT ?",
         (limit,),
     )
@@ -334,16 +358,10 @@ def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
 
 def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> None:
     """Note that files are gone: one reference less on each input."""
-    done = int(FileDeleteState.DONE)
     tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
     for id_, names in gone.workunits:
-        if tx.execute(
-            "UPDATE workunit SET file_delete_state = ? WHERE id = ? AND file_delete_state <> ?",
-            (done, id_, done),
-        ):
+        if tx.execute(_FILES_DELETED.update("workunit"), (id_,)):
             released.update(names)
     files.release_references(tx, released, now=now)
-    tx.execute_many(
-        "UPDATE result SET file_delete_state = ? WHERE id = ?", [(done, id_) for id_ in gone.results]
-    )
+    tx.execute_many(_FILES_DELETED.update("result"), [(id_,) for id_ in gone.results])

@@ -48,7 +48,7 @@ RESULT_COLUMNS = (
 
 ANYBODY = Target()
 TARGETED = (
-    "assimilate_state = 0 AND"
+    f"assimilate_state = {AssimilateState.INIT} AND"
     " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
 )
 """Condition on unfinished workunits that are for one host, user or team; an index has it."""

@@ -1,0 +1,124 @@
+"""Steps of the life cycle as SQL, made from the transition tables of `cobblestone.policy.lifecycle.states`.
+
+No statement of the store names a state to come by itself: it sets what a `Step` sets, under the step's condition, so the
+database takes no step that the tables lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from cobblestone.domain.errors import IllegalTransition, PolicyViolation
+from cobblestone.domain.states import AssimilateState, BatchState, FileDeleteState, ServerState, ValidateState
+from cobblestone.policy.lifecycle.states import IN_PROGRESS, UNSENT, Cause, ResultState
+from cobblestone.store.engine.database import Transaction
+
+Table = Mapping[tuple[Any, Cause], Any]  # of one kind of states; tables of several kinds are handled alike
+
+_COLUMNS: Mapping[type[IntEnum], str] = {
+    ValidateState: "validate_state",
+    AssimilateState: "assimilate_state",
+    FileDeleteState: "file_delete_state",
+    BatchState: "state",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a cause does to a row: text after SET, and a condition on the state before."""
+
+    cause: Cause
+    sets: str
+    before: str  #: empty: any state will do
+
+    @property
+    def condition(self) -> str:
+        """The state before as the end of a WHERE clause that has other conditions."""
+        return f" AND {self.before}" if self.before else ""
+
+    def update(self, table: str, *, also: str = "", key: str = "id") -> str:
+        """Return the statement that takes the step for the rows of one key; ``also`` names further columns to set."""
+        further = f", {also}" if also else ""
+        return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{self.condition}"
+
+
+def step(cause: Cause, *tables: Table) -> Step:
+    """Return what ``cause`` does, by every one of ``tables`` at once.
+
+    Raises:
+        PolicyViolation: a table has no step of this cause, or more than one state to come.
+    """
+    sets: list[str] = []
+    before: list[str] = []
+    for table in tables:
+        steps = {state: after for (state, each), after in table.items() if each is cause}
+        if len(set(steps.values())) != 1:
+            raise PolicyViolation(f"'{cause.value}' must lead to one state of each table")
+        after = next(iter(steps.values()))
+        sets += _assignments(after, steps)
+        known = {state for state, _ in table} | set(table.values())
+        if set(steps) != known:  # else nothing is excluded
+            before.append(matching(*steps))
+    return Step(cause, ", ".join(sets), " AND ".join(before))
+
+
+def matching(*states: Any, row: str = "") -> str:
+    """Return the condition that a row is in one of these states of one kind; ``row`` is a prefix such as ``r.``.
+
+    For example ``r.validate_state IN (0, 4)`` for INIT and INCONCLUSIVE.
+    """
+    if not isinstance(states[0], ResultState):
+        return row + is_in(_COLUMNS[type(states[0])], states)
+    parts: list[str] = []
+    waiting = [state.server_state for state in states if state.server_state is not ServerState.OVER]
+    if waiting:  # without an outcome as yet
+        parts.append(row + is_in("server_state", waiting))
+    outcomes = [state.outcome for state in states if state.server_state is ServerState.OVER]
+    if outcomes:
+        parts.append(f"{row}server_state = {ServerState.OVER} AND {row}{is_in('outcome', outcomes)}")
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+
+def is_in(column: str, numbers: Iterable[int]) -> str:
+    """Return the condition that a column has one of these numbers."""
+    texts = [str(int(number)) for number in numbers]
+    return f"{column} = {texts[0]}" if len(texts) == 1 else f"{column} IN ({', '.join(texts)})"
+
+
+IS_UNSENT = matching(UNSENT)
+IS_IN_PROGRESS = matching(IN_PROGRESS)
+TO_ASSIMILATE = matching(AssimilateState.READY)
+DELETABLE = matching(FileDeleteState.READY)
+OPEN_BATCH = matching(BatchState.INIT, BatchState.IN_PROGRESS)
+"""Conditions on results, workunits and batches.  Indexes have some of them, and are used where the text is the same."""
+
+
+def _assignments(after: Any, before: Iterable[Any]) -> list[str]:
+    if not isinstance(after, ResultState):
+        return [f"{_COLUMNS[type(after)]} = {int(after)}"]
+    sets: list[str] = []
+    if any(state.server_state is not after.server_state for state in before):
+        sets.append(f"server_state = {int(after.server_state)}")
+    if any(state.outcome is not after.outcome for state in before):
+        sets.append(f"outcome = {int(after.outcome)}")
+    return sets
+
+
+def take(tx: Transaction, taken: Step, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Run a step's statement once per row of parameters, of which the last is the row's key.
+
+    Raises:
+        IllegalTransition: at the latest before the commit: a row was in a state that the step does not begin with, or is missing.
+    """
+
+    def refusal(changed: int) -> IllegalTransition:
+        keys = ", ".join(str(row[-1]) for row in rows[:20])
+        return IllegalTransition(
+            f"{statement.split()[1]} {keys}: {len(rows)} should become '{taken.cause.value}', but only {changed} can;"
+            " nothing was changed. See: cobblestone doctor"
+        )
+
+    tx.execute_expecting(statement, rows, refusal)
