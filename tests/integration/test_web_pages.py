@@ -297,7 +297,7 @@ def test_filters_and_words_agree_on_every_state(world: World) -> None:
         )
     )
     owner = TaskOwner(user_id=UserId(1))
-    results = [work.result_from(row) for row in world.query(f"SELECT {work.RESULT_COLUMNS} FROM result")]
+    results = [work.RESULTS.load(row) for row in world.query(f"SELECT {work.RESULTS.columns} FROM result")]
     expected = {state: sum(task_state(result) == state for result in results) for state in TaskState}
     counts = world.ctx.store.read(lambda db: page_queries.count_tasks(db, owner))
     assert counts == expected

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import msgspec
 
-from cobblestone.domain.apps import App, AppDispatch, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.apps import App, AppFile, AppVersion
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import JobForm
-from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work import files
 
 T = TypeVar("T")
@@ -21,15 +21,9 @@ T = TypeVar("T")
 CATALOGUE_CHANGED = "catalogue"
 """Woken when apps or versions change: whoever keeps a copy reads it again."""
 
-_APP_COLUMNS = (
-    "id, name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system, limits, rules,"
-    " output_specs, create_time, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second, credit_function,"
-    " dispatch"
-)
-_VERSION_COLUMNS = (
-    "id, app_id, platform, version_num, plan_class, deprecated, beta, api_version, command_line, files,"
-    " min_client_version, max_client_version, rollout_fraction"
-)
+_APPS = RowMapper(App)
+_STORED_APP = _APPS.writer(without=("id", "create_time"))
+_VERSIONS = RowMapper(AppVersion)
 
 
 def to_json(value: object) -> str:
@@ -44,29 +38,6 @@ def _from_json(text: str, kind: type[T]) -> T:
 # -- apps ----------------------------------------------------------------------
 
 
-def _app(row: Row) -> App:
-    return App(
-        id=AppId(row[0]),
-        name=row[1],
-        user_friendly_name=row[2],
-        deprecated=bool(row[3]),
-        beta=bool(row[4]),
-        comparison=_from_json(row[5], ComparisonRule),
-        assimilator=row[6],
-        credit_system=row[7],
-        limits=_from_json(row[8], JobLimits),
-        rules=_from_json(row[9], ReplicationRules),
-        output_specs=_from_json(row[10], tuple[OutputSpec, ...]),
-        create_time=row[11],
-        fixed_credit=row[12],
-        host_scale_check=bool(row[13]),
-        partial_credit=bool(row[14]),
-        credit_per_cpu_second=row[15],
-        credit_function=row[16],
-        dispatch=_from_json(row[17], AppDispatch),
-    )
-
-
 def apps_in_use(db: Database) -> list[App]:
     """Apps that are not deprecated."""
     return [app for app in list_apps(db) if not app.deprecated]
@@ -74,13 +45,13 @@ def apps_in_use(db: Database) -> list[App]:
 
 def list_apps(db: Database) -> list[App]:
     """All apps, in the order of their ids."""
-    return [_app(row) for row in db.query(f"SELECT {_APP_COLUMNS} FROM app ORDER BY id")]
+    return [_APPS.load(row) for row in db.query(f"SELECT {_APPS.columns} FROM app ORDER BY id")]
 
 
 def app_by_name(db: Database, name: str) -> App | None:
     """An app, or None."""
-    row = db.one(f"SELECT {_APP_COLUMNS} FROM app WHERE name = ?", (name,))
-    return None if row is None else _app(row)
+    row = db.one(f"SELECT {_APPS.columns} FROM app WHERE name = ?", (name,))
+    return None if row is None else _APPS.load(row)
 
 
 def app_by_id(db: Database, app_id: AppId) -> App:
@@ -89,10 +60,10 @@ def app_by_id(db: Database, app_id: AppId) -> App:
     Raises:
         NotFound: there is none with this id.
     """
-    row = db.one(f"SELECT {_APP_COLUMNS} FROM app WHERE id = ?", (app_id,))
+    row = db.one(f"SELECT {_APPS.columns} FROM app WHERE id = ?", (app_id,))
     if row is None:
         raise NotFound(f"There is no app {app_id}.")
-    return _app(row)
+    return _APPS.load(row)
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
@@ -118,11 +89,7 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
             f"There is already an app called {app.name}. Use another name, or add a version to that one."
         )
     app_id = tx.insert(
-        "INSERT INTO app (name, user_friendly_name, deprecated, beta, comparison, assimilator, credit_system,"
-        " limits, rules, output_specs, fixed_credit, host_scale_check, partial_credit, credit_per_cpu_second,"
-        " credit_function, dispatch, command, create_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*_app_values(app), to_json(form), now),
+        _STORED_APP.insert("app", "command", "create_time"), (*_STORED_APP.values(app), to_json(form), now)
     )
     tx.wake(CATALOGUE_CHANGED)
     return replace(app, id=AppId(app_id), create_time=now)
@@ -134,13 +101,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     Raises:
         NotFound: there is no such app.
     """
-    changed = tx.execute(
-        "UPDATE app SET name = ?, user_friendly_name = ?, deprecated = ?, beta = ?, comparison = ?,"
-        " assimilator = ?, credit_system = ?, limits = ?, rules = ?, output_specs = ?, fixed_credit = ?,"
-        " host_scale_check = ?, partial_credit = ?, credit_per_cpu_second = ?, credit_function = ?, dispatch = ?"
-        " WHERE id = ?",
-        (*_app_values(app), app.id),
-    )
+    changed = tx.execute(_STORED_APP.update("app"), (*_STORED_APP.values(app), app.id))
     if changed == 0:
         raise NotFound(f"There is no app {app.id}.")
     if form is not None:
@@ -149,46 +110,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     return app
 
 
-def _app_values(app: App) -> tuple[object, ...]:
-    return (
-        app.name,
-        app.user_friendly_name,
-        int(app.deprecated),
-        int(app.beta),
-        to_json(app.comparison),
-        app.assimilator,
-        app.credit_system,
-        to_json(app.limits),
-        to_json(app.rules),
-        to_json(app.output_specs),
-        app.fixed_credit,
-        int(app.host_scale_check),
-        int(app.partial_credit),
-        app.credit_per_cpu_second,
-        app.credit_function,
-        to_json(app.dispatch),
-    )
-
-
 # -- versions ------------------------------------------------------------------
-
-
-def _version(row: Row) -> AppVersion:
-    return AppVersion(
-        id=AppVersionId(row[0]),
-        app_id=AppId(row[1]),
-        platform=row[2],
-        version_num=row[3],
-        plan_class=row[4],
-        deprecated=bool(row[5]),
-        beta=bool(row[6]),
-        api_version=row[7],
-        command_line=row[8],
-        files=_from_json(row[9], tuple[AppFile, ...]),
-        min_client_version=row[10],
-        max_client_version=row[11],
-        rollout_fraction=row[12],
-    )
 
 
 def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool = False) -> list[AppVersion]:
@@ -201,17 +123,17 @@ def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool
     if not deprecated:
         where.append("deprecated = 0")
     rows = db.query(
-        f"SELECT {_VERSION_COLUMNS} FROM app_version WHERE {' AND '.join(where)}"
+        f"SELECT {_VERSIONS.columns} FROM app_version WHERE {' AND '.join(where)}"
         " ORDER BY app_id, version_num, id",
         parameters,
     )
-    return [_version(row) for row in rows]
+    return [_VERSIONS.load(row) for row in rows]
 
 
 def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:
     """A version, or None."""
-    row = db.one(f"SELECT {_VERSION_COLUMNS} FROM app_version WHERE id = ?", (version_id,))
-    return None if row is None else _version(row)
+    row = db.one(f"SELECT {_VERSIONS.columns} FROM app_version WHERE id = ?", (version_id,))
+    return None if row is None else _VERSIONS.load(row)
 
 
 def next_version_num(db: Database, app_id: AppId, *, platform: str, plan_class: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cobblestone.domain.errors import Conflict
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,21 +22,13 @@ class CodeSignKey:
     successor_signature: str  #: the current key, signed with this older one; empty: clients must attach anew
 
 
+_KEYS = RowMapper(CodeSignKey)
+
+
 def list_keys(db: Database) -> list[CodeSignKey]:
     """All keys, the newest first."""
-    rows = db.query(
-        "SELECT id, public_key, create_time, is_current, successor_signature FROM code_sign_key"
-        " ORDER BY id DESC"
-    )
     return [
-        CodeSignKey(
-            id=row[0],
-            public_key=row[1],
-            create_time=row[2],
-            is_current=bool(row[3]),
-            successor_signature=row[4],
-        )
-        for row in rows
+        _KEYS.load(row) for row in db.query(f"SELECT {_KEYS.columns} FROM code_sign_key ORDER BY id DESC")
     ]
 
 

@@ -11,14 +11,13 @@ from typing import cast
 
 import msgspec
 
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 MAX_VALUE_CHARACTERS = 4000
 SECRET_NAMES = frozenset(
     {"password", "passwd", "token", "secret", "private_key", "signature", "authenticator"}
 )
-
-_COLUMNS = "id, time, actor, origin, action, target, before, after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +44,9 @@ class AuditEntry:
     target: str  #: noun and id, such as ``host 12``
     before: str  #: JSON
     after: str
+
+
+_ENTRIES = RowMapper(AuditEntry)
 
 
 def record(
@@ -81,23 +83,10 @@ def entries(
             where.append(condition)
             parameters.append(value)
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
+        f"SELECT {_ENTRIES.columns} FROM audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
         [*parameters, limit],
     )
-    return [_entry(row) for row in rows]
-
-
-def _entry(row: Row) -> AuditEntry:
-    return AuditEntry(
-        id=row[0],
-        time=row[1],
-        actor=row[2],
-        origin=row[3],
-        action=row[4],
-        target=row[5],
-        before=row[6],
-        after=row[7],
-    )
+    return [_ENTRIES.load(row) for row in rows]
 
 
 def _text(value: object) -> str:

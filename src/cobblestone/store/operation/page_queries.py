@@ -28,9 +28,10 @@ from cobblestone.policy.lifecycle.states import (
 )
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Parameters, Row
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people import hosts
 from cobblestone.store.people import users as people
-from cobblestone.store.work.rows import RESULT_COLUMNS, result_from
+from cobblestone.store.work.rows import RESULTS
 from cobblestone.store.work.steps import DELETABLE, IS_IN_PROGRESS, IS_UNSENT, TO_ASSIMILATE, matching
 
 PAGE_SIZE = 25
@@ -42,8 +43,8 @@ RECENT_CREDIT = 0.1
 """Who has at least this recent average credit counts as active (the family's threshold)."""
 _RUN_TIME_SAMPLES = 2000
 
-_TASK_COLUMNS = ", ".join(f"r.{name.strip()}" for name in RESULT_COLUMNS.split(","))
-_N_TASK_COLUMNS = _TASK_COLUMNS.count(",") + 1
+_TASK_COLUMNS = RESULTS.of("r")
+_N_TASK_COLUMNS = len(RESULTS.names)
 
 
 class TaskState(StrEnum):
@@ -142,7 +143,7 @@ def _task_row(row: Row) -> TaskRow:
         _N_TASK_COLUMNS:
     ]
     return TaskRow(
-        result=result_from(row[:_N_TASK_COLUMNS]),
+        result=RESULTS.load(row),
         workunit_name=workunit_name,
         app_title=app_title or app_name or "",
         host_name=host_name or "",
@@ -492,25 +493,15 @@ def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
     return {int(row[0]): Outcomes(*(int(value) for value in row[1:])) for row in rows}
 
 
+_VERSIONS = RowMapper(VersionRow, {"credit": people.CREDIT})
+
+
 def versions_in_use(db: Database) -> list[VersionRow]:
     """Versions that are given out, by app and platform."""
     rows = db.query(
-        "SELECT id, app_id, version_num, platform, plan_class, beta, create_time, total_credit, expavg_credit, expavg_time"
-        " FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
+        f"SELECT {_VERSIONS.columns} FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
-    return [
-        VersionRow(
-            id=row[0],
-            app_id=AppId(row[1]),
-            version_num=row[2],
-            platform=row[3],
-            plan_class=row[4],
-            beta=bool(row[5]),
-            create_time=row[6],
-            credit=CreditStatement(row[7], RecentAverage(row[8], row[9])),
-        )
-        for row in rows
-    ]
+    return [_VERSIONS.load(row) for row in rows]
 
 
 def news_item(db: Database, news_id: int) -> people.NewsItem | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from cobblestone.domain.values import value
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import Column, RowMapper
 
 
 class DaemonNote(msgspec.Struct, frozen=True):
@@ -34,47 +35,22 @@ class ServerProcess:
     daemons: tuple[DaemonNote, ...] = ()
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[DaemonNote, ...]).decode
-_COLUMNS = "process_key, host, pid, roles, version, started, beat_time, ended, daemons"
+_PROCESSES = RowMapper(
+    ServerProcess,
+    {"key": "process_key", "roles": Column(decode=lambda text: tuple(text.split()), encode=" ".join)},
+)
+_STORED_PROCESS = _PROCESSES.writer()
 
 
 def note_process(tx: Transaction, process: ServerProcess, *, forget_before: float) -> None:
     """Note a process; forgets those that were not heard of since ``forget_before``."""
     tx.execute_many(
-        f"INSERT INTO server_process ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (process_key)"
-        " DO UPDATE SET beat_time = excluded.beat_time, ended = excluded.ended, daemons = excluded.daemons",
-        [
-            (
-                process.key,
-                process.host,
-                process.pid,
-                " ".join(process.roles),
-                process.version,
-                process.started,
-                process.beat_time,
-                int(process.ended),
-                _encode(process.daemons).decode(),
-            )
-        ],
+        _STORED_PROCESS.upsert("server_process", "process_key"), [_STORED_PROCESS.values(process)]
     )
     tx.execute_many("DELETE FROM server_process WHERE beat_time < ?", [(forget_before,)])
 
 
 def server_processes(db: Database) -> Sequence[ServerProcess]:
     """All processes that are remembered, by machine and start."""
-    rows = db.query(f"SELECT {_COLUMNS} FROM server_process ORDER BY host, started, process_key")
-    return [
-        ServerProcess(
-            key=row[0],
-            host=row[1],
-            pid=row[2],
-            roles=tuple(row[3].split()),
-            version=row[4],
-            started=row[5],
-            beat_time=row[6],
-            ended=bool(row[7]),
-            daemons=_decode(row[8]),
-        )
-        for row in rows
-    ]
+    rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
+    return [_PROCESSES.load(row) for row in rows]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import HostId, UserId
+from cobblestone.domain.states import ServerState
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
-from cobblestone.store.work.steps import IS_IN_PROGRESS
 
 
 def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hidden: bool) -> None:
@@ -20,7 +20,10 @@ def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hi
 def has_work(db: Database, host_id: HostId) -> bool:
     """Whether a computer has tasks that it has not reported."""
     return (
-        db.value(f"SELECT 1 FROM result WHERE {IS_IN_PROGRESS} AND host_id = ? LIMIT 1", (host_id,))
+        db.value(
+            f"SELECT 1 FROM result WHERE server_state = {ServerState.IN_PROGRESS} AND host_id = ? LIMIT 1",
+            (host_id,),
+        )
         is not None
     )
 

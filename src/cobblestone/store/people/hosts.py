@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 
 import msgspec
 
@@ -13,51 +12,25 @@ from cobblestone.domain.ids import AppVersionId, HostId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
 from cobblestone.policy.estimate.speed import availability, cpu_speed
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.people.users import CREDIT
 
-_COLUMNS = (
-    "id, user_id, host_cpid, rpc_seqno, rpc_time, create_time, venue, description, blocked_reason,"
-    " total_credit, expavg_credit, expavg_time, label, hidden, trouble, trouble_time"
-)
-_RECORD_FIELDS = tuple(field.name for field in fields(HostAppVersion))
-_RECORD_COLUMNS = ", ".join(_RECORD_FIELDS)
-_SAVE_RECORD = (
-    f"INSERT INTO host_app_version ({_RECORD_COLUMNS}) VALUES ({', '.join('?' * len(_RECORD_FIELDS))})"
-    " ON CONFLICT (host_id, app_version_id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _RECORD_FIELDS[2:])
-)
-_record_values = attrgetter(*_RECORD_FIELDS)
+_HOSTS = RowMapper(Host, {"credit": CREDIT})
+_RECORDS = RowMapper(HostAppVersion)
+_SAVED_RECORD = _RECORDS.writer()
+_SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
 _encode = msgspec.json.Encoder().encode
-_decode_description = msgspec.json.Decoder(HostDescription).decode
-
-
-def _host(row: Row) -> Host:
-    return Host(
-        id=HostId(row[0]),
-        user_id=UserId(row[1]),
-        host_cpid=row[2],
-        rpc_seqno=row[3],
-        rpc_time=row[4],
-        create_time=row[5],
-        venue=row[6],
-        description=_decode_description(row[7]),
-        blocked_reason=row[8],
-        credit=CreditStatement(row[9], RecentAverage(row[10], row[11])),
-        label=row[12],
-        hidden=bool(row[13]),
-        trouble=row[14],
-        trouble_time=row[15],
-    )
 
 
 def host_by_id(db: Database, host_id: HostId) -> Host | None:
     """A host, or None; a record that was merged away leads to its survivor."""
     for _ in range(10):
-        row = db.one(f"SELECT {_COLUMNS}, merged_into FROM host WHERE id = ?", (host_id,))
+        row = db.one(f"SELECT {_HOSTS.columns}, merged_into FROM host WHERE id = ?", (host_id,))
         if row is None:
             return None
         if row[-1] is None:
-            return _host(row)
+            return _HOSTS.load(row)
         host_id = HostId(row[-1])
     return None
 
@@ -65,21 +38,21 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
     """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
         " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
-    return [_host(row) for row in rows]
+    return [_HOSTS.load(row) for row in rows]
 
 
 def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
     """A user's records with one (hashed) host id, newest first."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
+        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
         (user_id, host_cpid),
     )
-    return [_host(row) for row in rows]
+    return [_HOSTS.load(row) for row in rows]
 
 
 def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
@@ -87,28 +60,29 @@ def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]
     if not domain_name:
         return []
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
+        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
         (user_id, domain_name),
     )
-    return [_host(row) for row in rows]
+    return [_HOSTS.load(row) for row in rows]
 
 
 def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
     """Hosts in the order of their ids."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
+        f"SELECT {_HOSTS.columns} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
         (after, limit),
     )
-    return [_host(row) for row in rows]
+    return [_HOSTS.load(row) for row in rows]
 
 
 def recent_hosts(db: Database, *, limit: int) -> list[Host]:
     """The hosts that called last."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,)
+        f"SELECT {_HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
+        (limit,),
     )
-    return [_host(row) for row in rows]
+    return [_HOSTS.load(row) for row in rows]
 
 
 def speeds(db: Database) -> list[float]:
@@ -179,16 +153,10 @@ def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
     )
 
 
-def _record(row: Row) -> HostAppVersion:
-    values = dict(zip(_RECORD_FIELDS, row, strict=True))
-    values["scale_probation"] = bool(values["scale_probation"])
-    return HostAppVersion(**values)
-
-
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
     """Quota and reliability of one host, by app version."""
-    rows = db.query(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id = ?", (host_id,))
-    return {AppVersionId(row[1]): _record(row) for row in rows}
+    rows = db.query(f"SELECT {_RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
+    return {AppVersionId(row[1]): _RECORDS.load(row) for row in rows}
 
 
 def records(
@@ -198,16 +166,16 @@ def records(
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
-    for row in db.query_in(f"SELECT {_RECORD_COLUMNS} FROM host_app_version WHERE host_id IN (??)", hosts):
+    for row in db.query_in(f"SELECT {_RECORDS.columns} FROM host_app_version WHERE host_id IN (??)", hosts):
         key = (HostId(row[0]), AppVersionId(row[1]))
         if key in found:
-            found[key] = _record(row)
+            found[key] = _RECORDS.load(row)
     return found
 
 
 def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
     """Store records."""
-    tx.execute_many(_SAVE_RECORD, map(_record_values, changed))
+    tx.execute_many(_SAVE_RECORD, map(_SAVED_RECORD.values, changed))
 
 
 @dataclass(slots=True)
@@ -220,36 +188,29 @@ class Quality:
     n_jobs_today: int = 0  #: read only
 
 
-_QUALITY_FIELDS = _RECORD_FIELDS[5:]  # the last one is bad_results
-_SELECT_QUALITY = (
-    f"SELECT host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)}, n_jobs_today"
-    " FROM host_app_version WHERE host_id IN (??)"
-)
-_SAVE_QUALITY = (
-    f"INSERT INTO host_app_version (host_id, app_version_id, max_jobs_per_day, {', '.join(_QUALITY_FIELDS)})"
-    f" VALUES ({', '.join('?' * (3 + len(_QUALITY_FIELDS)))}) ON CONFLICT (host_id, app_version_id) DO UPDATE SET"
-    " max_jobs_per_day = excluded.max_jobs_per_day, "
-    + ", ".join(f"{name} = excluded.{name}" for name in _QUALITY_FIELDS)
-)
-
-
-def _statistics(row: Row) -> HostVersionStatistics:
-    """Statistics from a row of ``_QUALITY_FIELDS``."""
-    return HostVersionStatistics(
-        consecutive_valid=row[0],
-        elapsed=RunningAverage(row[1], row[2], row[3], row[4]),
-        turnaround=RunningAverage(row[5], row[6], row[7], row[8]),
-        pfc=RunningAverage(row[9], row[10], row[11], row[12]),
-        error_rate=row[13],
-        scale_probation=bool(row[14]),
-        host_scale_time=row[15],
+def _average(column: str) -> RowMapper[RunningAverage]:
+    return RowMapper(
+        RunningAverage,
+        {
+            part: f"{column}_{end}"
+            for part, end in (("n", "n"), ("mean", "avg"), ("variance", "var"), ("q", "q"))
+        },
     )
+
+
+_STATISTICS = RowMapper(
+    HostVersionStatistics,
+    {"pfc": _average("pfc"), "elapsed": _average("et"), "turnaround": _average("turnaround")},
+)
+_QUALITIES = RowMapper(Quality, {"statistics": _STATISTICS})
+_SAVED_QUALITY = _QUALITIES.writer(without=("n_jobs_today",))
+_SAVE_QUALITY = _SAVED_QUALITY.upsert("host_app_version", "host_id", "app_version_id")
 
 
 def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
     """What credit systems know of every host and app version."""
-    rows = db.query(f"SELECT host_id, app_version_id, {', '.join(_QUALITY_FIELDS)} FROM host_app_version")
-    return {(HostId(row[0]), AppVersionId(row[1])): _statistics(row[2:]) for row in rows}
+    rows = db.query(f"SELECT {_STATISTICS.columns}, host_id, app_version_id FROM host_app_version")
+    return {row[-2:]: _STATISTICS.load(row) for row in rows}
 
 
 def qualities(
@@ -259,13 +220,12 @@ def qualities(
     found = {key: Quality() for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)
-    for row in db.query_in(_SELECT_QUALITY, hosts):
-        record = found.get((row[0], row[1]))
-        if record is not None:
-            record.max_jobs_per_day = row[2]
-            record.statistics = _statistics(row[3:])
-            record.bad_results = row[19]
-            record.n_jobs_today = row[20]
+    query = (
+        f"SELECT {_QUALITIES.columns}, host_id, app_version_id FROM host_app_version WHERE host_id IN (??)"
+    )
+    for row in db.query_in(query, hosts):
+        if row[-2:] in found:
+            found[row[-2:]] = _QUALITIES.load(row)
     return found
 
 
@@ -273,31 +233,7 @@ def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVer
     """Store what `qualities` reads."""
     tx.execute_many(
         _SAVE_QUALITY,
-        [
-            (
-                *key,
-                quality.max_jobs_per_day,
-                now.consecutive_valid,
-                now.elapsed.n,
-                now.elapsed.mean,
-                now.elapsed.variance,
-                now.elapsed.q,
-                now.turnaround.n,
-                now.turnaround.mean,
-                now.turnaround.variance,
-                now.turnaround.q,
-                now.pfc.n,
-                now.pfc.mean,
-                now.pfc.variance,
-                now.pfc.q,
-                now.error_rate,
-                now.scale_probation,
-                now.host_scale_time,
-                quality.bad_results,
-            )
-            for key, quality in changed
-            for now in (quality.statistics,)
-        ],
+        [(*_SAVED_QUALITY.values(quality), *key) for key, quality in changed],
     )
 
 

@@ -13,11 +13,10 @@ from enum import StrEnum
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import UserId
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import Column, RowMapper
 
 PREFIX = "cob_"
-
-_COLUMNS = "id, name, scopes, create_time, expire_time, revoke_time, user_id, share"
 
 
 class Scope(StrEnum):
@@ -47,17 +46,9 @@ class ApiToken:
         return self.revoke_time is None and (self.expire_time is None or now < self.expire_time)
 
 
-def _token(row: Row) -> ApiToken:
-    return ApiToken(
-        id=row[0],
-        name=row[1],
-        scopes=frozenset(Scope(word) for word in row[2].split()),
-        create_time=row[3],
-        expire_time=row[4],
-        revoke_time=row[5],
-        user_id=None if row[6] is None else UserId(row[6]),
-        share=row[7],
-    )
+_TOKENS = RowMapper(
+    ApiToken, {"scopes": Column(decode=lambda text: frozenset(Scope(word) for word in text.split()))}
+)
 
 
 def _hash(secret: str) -> str:
@@ -100,16 +91,17 @@ def create_token(
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
     """The token of a text, usable or not; None: unknown."""
-    row = db.one(f"SELECT {_COLUMNS} FROM api_token WHERE token_hash = ?", (_hash(secret),))
-    return None if row is None else _token(row)
+    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (_hash(secret),))
+    return None if row is None else _TOKENS.load(row)
 
 
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
     """All tokens of the project, or those of a user; the newest first."""
     rows = db.query(
-        f"SELECT {_COLUMNS} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC", (user_id or 0,)
+        f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC",
+        (user_id or 0,),
     )
-    return [_token(row) for row in rows]
+    return [_TOKENS.load(row) for row in rows]
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
@@ -124,7 +116,7 @@ def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId 
     if owned is None:
         raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
     tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
-    row = tx.one(f"SELECT {_COLUMNS} FROM api_token WHERE id = ?", (token_id,))
+    row = tx.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE id = ?", (token_id,))
     if row is None:
         raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
-    return _token(row)
+    return _TOKENS.load(row)

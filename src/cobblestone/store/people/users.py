@@ -10,58 +10,23 @@ from cobblestone.domain.errors import Conflict, NotFound, StoreError
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 T = TypeVar("T")
 
-_USER_COLUMNS = (
-    "id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time, team_id, venue, country, url,"
-    " global_prefs, project_prefs, show_hosts, total_credit, expavg_credit, expavg_time, role, blocked_reason, send_email,"
-    " language, totp_secret <> '', session_epoch, erase_time, erased_time"
+CREDIT = RowMapper(
+    CreditStatement,
+    {
+        "recent": RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"}),
+        "total": "total_credit",
+    },
 )
-_TEAM_COLUMNS = "id, name, founder_id, create_time, description, url, total_credit, expavg_credit, expavg_time, country, joinable"
-
-
-def _user(row: Row) -> User:
-    return User(
-        id=UserId(row[0]),
-        name=row[1],
-        email_addr=row[2],
-        authenticator=row[3],
-        weak_authenticator=row[4],
-        cross_project_id=row[5],
-        create_time=row[6],
-        team_id=None if row[7] is None else TeamId(row[7]),
-        venue=row[8],
-        country=row[9],
-        url=row[10],
-        global_prefs=row[11],
-        project_prefs=row[12],
-        show_hosts=bool(row[13]),
-        credit=CreditStatement(row[14], RecentAverage(row[15], row[16])),
-        role=row[17],
-        blocked_reason=row[18],
-        send_email=bool(row[19]),
-        language=row[20],
-        second_factor=bool(row[21]),
-        session_epoch=row[22],
-        erase_time=row[23],
-        erased=row[24] is not None,
-    )
-
-
-def _team(row: Row) -> Team:
-    return Team(
-        id=TeamId(row[0]),
-        name=row[1],
-        founder_id=UserId(row[2] or 0),
-        create_time=row[3],
-        description=row[4],
-        url=row[5],
-        credit=CreditStatement(row[6], RecentAverage(row[7], row[8])),
-        country=row[9],
-        joinable=bool(row[10]),
-    )
+"""Total and recent average of whatever has them."""
+_USERS = RowMapper(
+    User, {"credit": CREDIT, "second_factor": "totp_secret <> ''", "erased": "erased_time IS NOT NULL"}
+)
+_TEAMS = RowMapper(Team, {"credit": CREDIT, "founder_id": "COALESCE(founder_id, 0)"})
 
 
 def _must_be_there(row: T | None) -> T:
@@ -72,8 +37,8 @@ def _must_be_there(row: T | None) -> T:
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
     """A user, or None."""
-    row = db.one(f"SELECT {_USER_COLUMNS} FROM user_account WHERE id = ?", (user_id,))
-    return None if row is None else _user(row)
+    row = db.one(f"SELECT {_USERS.columns} FROM user_account WHERE id = ?", (user_id,))
+    return None if row is None else _USERS.load(row)
 
 
 def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
@@ -82,24 +47,24 @@ def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool]
         return None
     weak = "_" in authenticator
     column = "weak_authenticator" if weak else "authenticator"
-    row = db.one(f"SELECT {_USER_COLUMNS} FROM user_account WHERE {column} = ?", (authenticator,))
-    return None if row is None else (_user(row), weak)
+    row = db.one(f"SELECT {_USERS.columns} FROM user_account WHERE {column} = ?", (authenticator,))
+    return None if row is None else (_USERS.load(row), weak)
 
 
 def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
     """The user of an e-mail address (any case), with the stored password hash."""
     row = db.one(
-        f"SELECT {_USER_COLUMNS}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
+        f"SELECT {_USERS.columns}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
     )
-    return None if row is None else (_user(row), str(row[-1]))
+    return None if row is None else (_USERS.load(row), str(row[-1]))
 
 
 def list_users(db: Database, *, limit: int = 100, after: int = 0) -> list[User]:
     """Users in the order of their ids."""
     rows = db.query(
-        f"SELECT {_USER_COLUMNS} FROM user_account WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+        f"SELECT {_USERS.columns} FROM user_account WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
     )
-    return [_user(row) for row in rows]
+    return [_USERS.load(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,19 +150,22 @@ def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
     """A team, or None."""
-    row = db.one(f"SELECT {_TEAM_COLUMNS} FROM team WHERE id = ?", (team_id,))
-    return None if row is None else _team(row)
+    row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE id = ?", (team_id,))
+    return None if row is None else _TEAMS.load(row)
 
 
 def team_by_name(db: Database, name: str) -> Team | None:
     """A team by its name (any case), or None."""
-    row = db.one(f"SELECT {_TEAM_COLUMNS} FROM team WHERE name_lc = ?", (name.strip().lower(),))
-    return None if row is None else _team(row)
+    row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE name_lc = ?", (name.strip().lower(),))
+    return None if row is None else _TEAMS.load(row)
 
 
 def list_teams(db: Database, *, limit: int = 100) -> list[Team]:
     """Teams in the order of their ids."""
-    return [_team(row) for row in db.query(f"SELECT {_TEAM_COLUMNS} FROM team ORDER BY id LIMIT ?", (limit,))]
+    return [
+        _TEAMS.load(row)
+        for row in db.query(f"SELECT {_TEAMS.columns} FROM team ORDER BY id LIMIT ?", (limit,))
+    ]
 
 
 def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -> Team:

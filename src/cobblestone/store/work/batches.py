@@ -22,7 +22,8 @@ from cobblestone.policy.lifecycle.states import (
     VALIDATE_ERROR,
     Cause,
 )
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import files
 from cobblestone.store.work.rows import decode_outputs
 from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_UNSENT, OPEN_BATCH, matching, step, take
@@ -31,10 +32,6 @@ MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
 CANCEL_CHUNK = 1000
 
-_COLUMNS = (
-    "id, name, app_id, token_id, request_key, state, create_time, complete_time, njobs, n_success,"
-    " n_error, priority, fair_weight, turn"
-)
 _encode = msgspec.json.Encoder().encode
 _UNFINISHED = f"{matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
 _NOT_NEEDED = step(Cause.NOT_NEEDED, RESULT_TRANSITIONS)
@@ -88,23 +85,7 @@ class NewJob:
 # -- making -------------------------------------------------------------------------------------------
 
 
-def _batch(row: Row) -> Batch:
-    return Batch(
-        id=BatchId(row[0]),
-        name=row[1],
-        app_id=AppId(row[2]),
-        token_id=row[3],
-        request_key=row[4],
-        state=BatchState(row[5]),
-        create_time=row[6],
-        complete_time=row[7],
-        njobs=row[8],
-        n_success=row[9],
-        n_error=row[10],
-        priority=row[11],
-        fair_weight=row[12],
-        turn=row[13],
-    )
+_BATCHES = RowMapper(Batch)
 
 
 def batch_by_id(db: Database, batch_id: int) -> Batch:
@@ -114,23 +95,25 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
         NotFound: there is no such batch.
     """
     db.lock("batch", [batch_id])
-    row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE id = ?", (batch_id,))
+    row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE id = ?", (batch_id,))
     if row is None:
         raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
-    return _batch(row)
+    return _BATCHES.load(row)
 
 
 def batch_by_key(db: Database, request_key: str) -> Batch | None:
     """The batch that a request with this key made, or None."""
-    row = db.one(f"SELECT {_COLUMNS} FROM batch WHERE request_key = ?", (request_key,))
-    return None if row is None else _batch(row)
+    row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE request_key = ?", (request_key,))
+    return None if row is None else _BATCHES.load(row)
 
 
 def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[Batch]:
     """Batches, the newest first; ``before``: only those with smaller ids."""
     where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
-    rows = db.query(f"SELECT {_COLUMNS} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit])
-    return [_batch(row) for row in rows]
+    rows = db.query(
+        f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
+    )
+    return [_BATCHES.load(row) for row in rows]
 
 
 def create_batch(
@@ -291,60 +274,46 @@ class Job:
     workunit_id: WorkunitId
     name: str  #: of the workunit
     label: str
-    status: str  #: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``
     completed_seq: int | None  #: position in the batch's list of finished jobs, from 1
     completed_time: float | None  #: Unix seconds
     error_mask: WorkunitError
     canonical_result_id: ResultId | None
     output_specs: tuple[OutputSpec, ...]
+    running: bool  #: a result of it is on a host
+
+    @property
+    def status(self) -> str:
+        """``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``."""
+        if self.completed_seq is None and not self.error_mask:
+            return "running" if self.running else "waiting"
+        if self.error_mask & WorkunitError.CANCELLED:
+            return "cancelled"
+        return "failed" if self.error_mask else "done"
 
 
-_JOB_COLUMNS = (
-    "w.id, w.name, w.label, w.completed_seq, w.completed_time, w.error_mask, w.canonical_result_id,"
-    " w.output_specs"
-)
 _RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
-
-
-def _job(row: Row, *, running: bool) -> Job:
-    errors = WorkunitError(row[5])
-    if row[3] is None and not errors:
-        status = "running" if running else "waiting"
-    elif errors & WorkunitError.CANCELLED:
-        status = "cancelled"
-    else:
-        status = "failed" if errors else "done"
-    return Job(
-        workunit_id=WorkunitId(row[0]),
-        name=row[1],
-        label=row[2],
-        status=status,
-        completed_seq=row[3],
-        completed_time=row[4],
-        error_mask=errors,
-        canonical_result_id=None if row[6] is None else ResultId(row[6]),
-        output_specs=decode_outputs(row[7]),
-    )
+_JOBS = RowMapper(
+    Job, {"workunit_id": "id", "output_specs": Column(decode=decode_outputs), "running": _RUNNING}
+)
 
 
 def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[Job]:
     """Finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
     rows = db.query(
-        f"SELECT {_JOB_COLUMNS} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
+        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
         " ORDER BY w.completed_seq LIMIT ?",
         (batch_id, after, limit),
     )
-    return [_job(row, running=False) for row in rows]
+    return [_JOBS.load(row) for row in rows]
 
 
 def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[Job]:
     """Jobs of a batch in the order of their workunit ids, those greater than ``after``."""
     rows = db.query(
-        f"SELECT {_JOB_COLUMNS}, {_RUNNING} FROM workunit w WHERE w.batch_id = ? AND w.id > ?"
-        " ORDER BY w.id LIMIT ?",
+        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?",
         (batch_id, after, limit),
     )
-    return [_job(row, running=bool(row[-1])) for row in rows]
+    return [_JOBS.load(row) for row in rows]
 
 
 def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
@@ -354,12 +323,12 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
         NotFound: the batch has no such job.
     """
     row = db.one(
-        f"SELECT {_JOB_COLUMNS}, {_RUNNING} FROM workunit w WHERE w.id = ? AND w.batch_id = ?",
+        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.id = ? AND w.batch_id = ?",
         (workunit_id, batch_id),
     )
     if row is None:
         raise NotFound(f"Batch {batch_id} has no job {workunit_id}.")
-    return _job(row, running=bool(row[-1]))
+    return _JOBS.load(row)
 
 
 def count_running(db: Database, batch_id: int) -> int:
@@ -405,23 +374,17 @@ class FailedResult:
     host_id: int | None
 
 
+_FAILURES = RowMapper(FailedResult, {"result_id": "id"})
+
+
 def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
     """For each of these workunits the newest result that did not succeed; those without one are left out."""
     rows = db.query_in(
-        "SELECT workunit_id, id, name, outcome, exit_status, host_id FROM result"
+        f"SELECT {_FAILURES.columns}, workunit_id FROM result"
         f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",
         workunit_ids,
     )
-    return {
-        WorkunitId(row[0]): FailedResult(
-            result_id=ResultId(row[1]),
-            name=row[2],
-            outcome=Outcome(row[3]),
-            exit_status=row[4],
-            host_id=row[5],
-        )
-        for row in rows
-    }
+    return {WorkunitId(row[-1]): _FAILURES.load(row) for row in rows}
 
 
 # -- ending -------------------------------------------------------------------------------------------

@@ -10,67 +10,44 @@ from collections.abc import Iterator
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import (
-    AppId,
-    AppVersionId,
-    BatchId,
-    HostId,
     ResultId,
     TeamId,
-    UserId,
-    WorkunitId,
 )
 from cobblestone.domain.states import AssimilateState
 from cobblestone.policy.dispatch.catalogue import Candidate
-from cobblestone.store.engine.database import Database, Row
-from cobblestone.store.work.rows import TARGETED, decode_inputs, decode_outputs, limits_from
+from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.mapping import Column, RowMapper
+from cobblestone.store.work.rows import LIMITS, TARGETED, decode_outputs
 from cobblestone.store.work.steps import IS_UNSENT, matching
 
 PAGE = 2000
 MAX_HELD = 20_000
 MAX_TARGETED = 200
 
-_COLUMNS = (
-    "r.id, r.name, r.workunit_id, w.name, r.app_id, r.priority, w.batch_id, w.hr_class, w.app_version_id,"
-    " w.target_host_id, w.target_user_id, w.command_line, w.input_files, w.output_specs, w.rsc_fpops_est,"
-    " w.rsc_fpops_bound, w.rsc_memory_bound, w.rsc_disk_bound, w.delay_bound, w.rsc_bandwidth_bound,"
-    " w.target_team_id, w.size_class, w.priority, r.create_time, r.turn, w.target_nresults"
+_CANDIDATES = RowMapper(
+    Candidate,
+    {
+        **{name: f"r.{name}" for name in ("workunit_id", "app_id", "priority", "create_time", "turn")},
+        **{f"result_{name}": f"r.{name}" for name in ("id", "name")},
+        **{f"target_{who}_id": f"w.target_{who}_id" for who in ("host", "user", "team")},
+        **{name: f"w.{name}" for name in ("batch_id", "hr_class", "app_version_id", "size_class")},
+        **{name: f"w.{name}" for name in ("command_line", "input_files")},
+        "workunit_name": "w.name",
+        "limits": LIMITS.embedded("w"),
+        "output_specs": Column(sql="w.output_specs", decode=decode_outputs),
+        "retry": "r.priority > w.priority",
+        "replicated": "w.target_nresults > 1",
+    },
 )
-
-
-def candidate_from(row: Row) -> Candidate:
-    """A candidate from a row of result and workunit."""
-    return Candidate(
-        result_id=ResultId(row[0]),
-        result_name=row[1],
-        workunit_id=WorkunitId(row[2]),
-        workunit_name=row[3],
-        app_id=AppId(row[4]),
-        priority=row[5],
-        batch_id=None if row[6] is None else BatchId(row[6]),
-        hr_class=row[7],
-        app_version_id=None if row[8] is None else AppVersionId(row[8]),
-        target_host_id=None if row[9] is None else HostId(row[9]),
-        target_user_id=None if row[10] is None else UserId(row[10]),
-        command_line=row[11],
-        input_files=decode_inputs(row[12]),
-        output_specs=decode_outputs(row[13]),
-        limits=limits_from(row[14:20]),
-        target_team_id=None if row[20] is None else TeamId(row[20]),
-        size_class=row[21],
-        retry=row[5] > row[22],
-        create_time=row[23],
-        turn=row[24],
-        replicated=row[25] > 1,
-    )
 
 
 def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
     """Candidates for given results, whatever their state (to send lost ones again)."""
     rows = db.query_in(
-        f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
+        f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
         result_ids,
     )
-    return {ResultId(row[0]): candidate_from(row) for row in rows}
+    return {candidate.result_id: candidate for candidate in map(_CANDIDATES.load, rows)}
 
 
 _Key = tuple[str, int]  # kind and id of the only one who may get a result
@@ -190,13 +167,13 @@ class CandidateQueue:
         for column, target in (("host", host.id), ("user", host.user_id), ("team", team_id)):
             if target is not None:
                 rows = db.query(
-                    f"SELECT {_COLUMNS} FROM workunit w JOIN result r ON r.workunit_id = w.id"
+                    f"SELECT {_CANDIDATES.columns} FROM workunit w JOIN result r ON r.workunit_id = w.id"
                     f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND r.{IS_UNSENT}"
                     f" ORDER BY w.id LIMIT {MAX_TARGETED}",
                     (target,),
                 )
-                for row in rows:
-                    self._add_targeted(candidate_from(row))
+                for candidate in map(_CANDIDATES.load, rows):
+                    self._add_targeted(candidate)
 
     def _read_page(self, db: Database) -> list[Candidate]:
         where, parameters = "", list[object]()
@@ -209,19 +186,19 @@ class CandidateQueue:
             where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
             parameters += [priority, priority, turn, turn, last]
         rows = db.query(
-            f"SELECT {_COLUMNS} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
+            f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
             f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {PAGE}",
             parameters,
         )
-        if rows:
-            self._last = (rows[-1][5], rows[-1][24], rows[-1][0])
-        if len(rows) < PAGE and self._own and count > 1:
+        found = [_CANDIDATES.load(row) for row in rows]
+        if found:
+            self._last = (found[-1].priority, found[-1].turn, found[-1].result_id)
+        if len(found) < PAGE and self._own and count > 1:
             self._own, self._last = False, None  # then the others' slices
         else:
-            self._complete = len(rows) < PAGE
+            self._complete = len(found) < PAGE
         page: list[Candidate] = []
-        for row in rows:
-            candidate = candidate_from(row)
+        for candidate in found:
             if not candidate.targeted:
                 page.append(candidate)
             elif self._n_targeted < MAX_HELD:

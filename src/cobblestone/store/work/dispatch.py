@@ -20,30 +20,13 @@ from cobblestone.policy.lifecycle.states import (
     Cause,
 )
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.work.rows import RESULT_COLUMNS, decode_outputs, result_from
+from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.work.rows import RESULTS, decode_outputs
 from cobblestone.store.work.steps import IS_IN_PROGRESS, step, take
 
 _encode = msgspec.json.Encoder().encode
-_JOINED_COLUMNS = ", ".join(f"r.{column.strip()}" for column in RESULT_COLUMNS.split(","))
-_N_RESULT_COLUMNS = RESULT_COLUMNS.count(",") + 1
-
-
-def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Those of the workunits of which a result went to this user."""
-    rows = db.query_in(
-        "SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??)", workunit_ids, (user_id,)
-    )
-    return {WorkunitId(row[0]) for row in rows}
-
-
-def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Those of the workunits of which a result went to this host."""
-    rows = db.query_in(
-        "SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??)", workunit_ids, (host_id,)
-    )
-    return {WorkunitId(row[0]) for row in rows}
-
-
+_RESULT_COLUMNS = RESULTS.of("r")
+_N_RESULT_COLUMNS = len(RESULTS.names)
 _CLAIM = step(Cause.SENT, RESULT_TRANSITIONS).update(
     "result",
     also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
@@ -225,7 +208,7 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
         return {}
     tx.lock_results(names)
     rows = tx.query_in(
-        f"SELECT {_JOINED_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
+        f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
         " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
         names,
     )
@@ -234,16 +217,18 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
         "SELECT result_id, name FROM upload WHERE result_id IN (??)", [row[0] for row in rows]
     ):
         present.setdefault(result_id, set()).add(int(name.rpartition("_")[2]))
-    return {
-        row[1]: ReportedRow(
-            result=result_from(row[:_N_RESULT_COLUMNS]),
-            output_specs=decode_outputs(row[_N_RESULT_COLUMNS]),
-            outputs_present=frozenset(present.get(row[0], ())),
-            host_owner=None if row[-1] is None else UserId(row[-1]),
-            delay_bound=row[-2],
+    found: dict[str, ReportedRow] = {}
+    for row in rows:
+        result = RESULTS.load(row)
+        specs, delay_bound, owner = row[_N_RESULT_COLUMNS:]
+        found[result.name] = ReportedRow(
+            result=result,
+            output_specs=decode_outputs(specs),
+            outputs_present=frozenset(present.get(result.id, ())),
+            host_owner=owner,
+            delay_bound=delay_bound,
         )
-        for row in rows
-    }
+    return found
 
 
 def record_report(
@@ -320,20 +305,18 @@ class HeldRow:
     assimilate_state: AssimilateState
 
 
+_HELD = RowMapper(
+    HeldRow,
+    {"result": RESULTS.embedded("r"), "error_mask": "w.error_mask", "assimilate_state": "w.assimilate_state"},
+)
+
+
 def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
     """Rows of jobs that a client lists, by name; unknown names are left out."""
     if not names:
         return {}
     rows = db.query_in(
-        f"SELECT {_JOINED_COLUMNS}, w.error_mask, w.assimilate_state FROM result r"
-        " JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
+        f"SELECT {_HELD.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
         names,
     )
-    return {
-        row[1]: HeldRow(
-            result=result_from(row[:_N_RESULT_COLUMNS]),
-            error_mask=WorkunitError(row[-2]),
-            assimilate_state=AssimilateState(row[-1]),
-        )
-        for row in rows
-    }
+    return {held.result.name: held for held in map(_HELD.load, rows)}

@@ -25,7 +25,8 @@ from typing import IO
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
 from cobblestone.ops.durable_files import sync_file, sync_folder
-from cobblestone.store.engine.database import Database, Row, Store, Transaction
+from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.wire.identity import fanout_directory
 
 FAN_OUT = 1024  #: sub-folders of the download and upload hierarchies, as the family has them
@@ -33,7 +34,6 @@ CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed twin
 GZIP_GAIN = 0.9  #: keep the twin if it is smaller than this part of the file
 
-_COLUMNS = "name, nbytes, md5, gzipped_nbytes, refs, touched_time"
 _CONDEMNED = -1
 _ATTEMPTS = 100
 _ATTEMPT_SECONDS = 0.05
@@ -277,15 +277,12 @@ def _record(
 # -- asking --------------------------------------------------------------------
 
 
-def _stored(row: Row) -> StoredFile:
-    return StoredFile(
-        name=row[0], nbytes=row[1], md5=row[2], gzipped_nbytes=row[3], refs=row[4], touched_time=row[5]
-    )
+_FILES = RowMapper(StoredFile)
 
 
 def _rows(db: Database, names: Sequence[str]) -> dict[str, StoredFile]:
-    rows = db.query_in(f"SELECT {_COLUMNS} FROM file WHERE name IN (??)", names)
-    return {row[0]: _stored(row) for row in rows}
+    rows = db.query_in(f"SELECT {_FILES.columns} FROM file WHERE name IN (??)", names)
+    return {file.name: file for file in map(_FILES.load, rows)}
 
 
 def files_by_name(db: Database, names: Sequence[str]) -> dict[str, StoredFile]:

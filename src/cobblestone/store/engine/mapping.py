@@ -1,0 +1,171 @@
+"""Rows as values: the columns of a query, and the ways from row to value and back, made once from the fields of a dataclass.
+
+A field is a column of the same name.  Its type says how it is stored: numbers and texts as they are, flags and states as
+integers, everything else as JSON.  What differs is said by field, see `RowMapper`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, fields
+from enum import Enum, EnumType, Flag, IntEnum
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from cobblestone.store.engine.engine import Row
+
+T = TypeVar("T")
+
+_PLAIN = (int, float, str, bytes, object)
+_to_json = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """How a field is stored, where its name and type do not say it."""
+
+    sql: str = ""  #: column or expression; empty: the field's name
+    decode: Callable[[Any], Any] | None = None  #: from what the driver gives
+    encode: Callable[[Any], object] | None = None
+
+
+class _Stored(NamedTuple):
+    """What is stored in one place of a row."""
+
+    field: str
+    path: str  #: of attributes, from the value that is stored
+    encode: Callable[[Any], object] | None
+
+
+class RowMapper(Generic[T]):
+    """The way between rows and values of one dataclass.
+
+    ``columns`` says by field what differs: the name of a column or an expression, a `Column`, or the mapper of a value whose
+    fields are columns of the same row.  With ``shared``, so many different values are kept and given out again.
+    """
+
+    def __init__(
+        self,
+        cls: type[T],
+        columns: Mapping[str, str | Column | RowMapper[Any]] | None = None,
+        *,
+        shared: int = 0,
+    ) -> None:
+        special = columns or {}
+        unknown = special.keys() - {each.name for each in fields(cast("Any", cls))}
+        if unknown:
+            raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
+        self.names: tuple[str, ...] = ()  #: column or expression of each place in a row
+        self._stored: list[_Stored] = []  # by place
+        scope: dict[str, Any] = {"cls": cls}
+        arguments: list[str] = []
+        for name, kind in get_type_hints(cls).items():
+            if name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+                how = special.get(name, name)
+                first = len(self.names)
+                if isinstance(how, RowMapper):
+                    self._add_nested(name, how)
+                    scope[name], argument = how.load, f"row[{first}:{len(self.names)}]"
+                else:
+                    scope[name], argument = self._add(name, kind, how), f"row[{first}]"
+                arguments.append(
+                    f"{name}={argument}" if scope[name] is None else f"{name}={name}({argument})"
+                )
+        load = eval(f"lambda row: cls({', '.join(arguments)})", scope)  # noqa: S307  # names of our own classes' fields
+        self.load: Callable[[Row], T] = lru_cache(shared)(load) if shared else load
+        """Make a value of a row that begins with these columns."""
+
+    def _add(self, name: str, kind: Any, how: str | Column) -> Callable[[Any], Any] | None:
+        """Add the column of a field; return the way from what is stored."""
+        column = Column(sql=how) if isinstance(how, str) else how
+        decode, encode = _codec(kind)
+        self.names += (column.sql or name,)
+        self._stored.append(_Stored(name, name, column.encode or encode))
+        return column.decode or decode
+
+    def _add_nested(self, name: str, inner: RowMapper[Any]) -> None:
+        self.names += inner.names
+        self._stored += [_Stored(name, f"{name}.{each.path}", each.encode) for each in inner._stored]
+
+    @property
+    def columns(self) -> str:
+        """The columns for a query."""
+        return ", ".join(self.names)
+
+    def of(self, table: str) -> str:
+        """Return the columns for a query, each of which is one of ``table`` (name or alias)."""
+        return ", ".join(f"{table}.{name}" for name in self.names)
+
+    def embedded(self, table: str) -> RowMapper[T]:
+        """Return this mapper for use inside of another one whose query calls the table so."""
+        mapper = copy(self)
+        mapper.names = tuple(f"{table}.{name}" for name in self.names)
+        return mapper
+
+    def writer(self, *, without: Iterable[str] = ()) -> Writer[T]:
+        """Return what stores values, all fields ``without`` some."""
+        left_out = set(without)
+        places = [place for place, each in enumerate(self._stored) if each.field not in left_out]
+        scope: dict[str, Any] = {}
+        parts: list[str] = []
+        for place in places:
+            stored = self._stored[place]
+            scope[f"encode_{place}"] = stored.encode
+            parts.append(
+                f"of.{stored.path}" if stored.encode is None else f"encode_{place}(of.{stored.path})"
+            )
+        values = eval(f"lambda of: ({', '.join(parts)},)", scope)  # noqa: S307  # the same
+        return Writer(tuple(self.names[place] for place in places), values)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer(Generic[T]):
+    """Columns to be written, and what is written there."""
+
+    names: tuple[str, ...]
+    values: Callable[[T], tuple[object, ...]]
+
+    def insert(self, table: str, *also: str) -> str:
+        """Return an INSERT whose parameters are `values` and those of columns ``also``."""
+        names = (*self.names, *also)
+        return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+    def upsert(self, table: str, *key: str) -> str:
+        """Return an INSERT that changes the row of the same key if there is one; columns of ``key`` need not be of `names`."""
+        also = [name for name in key if name not in self.names]
+        changed = ", ".join(f"{name} = excluded.{name}" for name in self.names if name not in key)
+        return f"{self.insert(table, *also)} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}"
+
+    def update(self, table: str, key: str = "id") -> str:
+        """Return an UPDATE whose parameters are `values` and the key."""
+        return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in self.names)} WHERE {key} = ?"
+
+
+def _codec(kind: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], object] | None]:
+    """Functions from and to what a database holds; None: a value is stored as it is."""
+    if get_origin(kind) in (Union, types.UnionType):
+        some = [each for each in get_args(kind) if each is not type(None)]
+        if len(some) == 1 and len(get_args(kind)) == 2:
+            return tuple(map(_unless_none, _codec(some[0])))  # type: ignore[return-value]  # two, as they were
+    kind = getattr(kind, "__supertype__", kind)  # of a NewType
+    if kind in _PLAIN:
+        return None, None
+    if kind is bool:
+        return bool, int
+    if isinstance(kind, EnumType):
+        if issubclass(kind, Flag):
+            return lru_cache(64)(kind), int
+        # The constructors of enums are slow in a hot loop; a look-up is not.
+        by_value = {each.value: each for each in cast("type[Enum]", kind)}
+        return by_value.__getitem__, int if issubclass(kind, IntEnum) else str
+    return msgspec.json.Decoder(kind).decode, lambda value: _to_json(value).decode()
+
+
+def _unless_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    if convert is None:
+        return None
+    return lambda value: None if value is None else convert(value)
