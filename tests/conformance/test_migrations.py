@@ -15,8 +15,9 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.sqlite import open_plain
 from cobblestone.store.people import users
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
-from cobblestone.store.schema.upgrade import current_revision, head_revision, upgrade
+from cobblestone.store.schema.upgrade import current_revision, upgrade
 
 
 def structure(path: Path) -> dict[tuple[str, str], object]:
@@ -44,7 +45,7 @@ def structure(path: Path) -> dict[tuple[str, str], object]:
 
 def test_migrations_make_the_schema_that_the_code_describes(tmp_path: Path):
     migrated, described = tmp_path / "migrated.sqlite", tmp_path / "described.sqlite"
-    upgrade(migrated)
+    upgrade(migrated, PROJECT)
     engine = sa.create_engine(f"sqlite:///{described}")
     metadata.create_all(engine)
     engine.dispose()
@@ -53,9 +54,9 @@ def test_migrations_make_the_schema_that_the_code_describes(tmp_path: Path):
 
 def test_migrations_make_the_same_schema_on_postgresql(postgres: PostgresServer):
     migrated, described = postgres.empty_database(), postgres.empty_database()
-    upgrade(migrated)
-    assert upgrade(migrated) is None
-    assert current_revision(migrated) == head_revision()
+    upgrade(migrated, PROJECT)
+    assert upgrade(migrated, PROJECT) is None
+    assert current_revision(migrated, PROJECT) == PROJECT.head
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(described))
     metadata.create_all(engine)
     engine.dispose()
@@ -77,47 +78,47 @@ def postgres_structure(address: str) -> list[tuple[object, ...]]:
 
 def test_a_new_database_is_made_at_the_head_and_a_second_upgrade_does_nothing(tmp_path: Path):
     path = tmp_path / "project.sqlite"
-    assert upgrade(path) is None
-    assert current_revision(path) == head_revision()
+    assert upgrade(path, PROJECT) is None
+    assert current_revision(path, PROJECT) == PROJECT.head
     before = path.read_bytes()
-    assert upgrade(path) is None
+    assert upgrade(path, PROJECT) is None
     assert path.read_bytes() == before
 
 
 def test_the_revision_of_a_file_that_is_held_for_a_moment_is_waited_for(tmp_path: Path):
     path = tmp_path / "project.sqlite"
-    upgrade(path)
+    upgrade(path, PROJECT)
     holder = open_plain(path)
     holder.execute("PRAGMA journal_mode = DELETE")  # so that one who writes keeps readers out
     holder.execute("BEGIN EXCLUSIVE")
     timer = threading.Timer(0.3, lambda: holder.execute("ROLLBACK"))
     timer.start()
-    assert current_revision(path) == head_revision()
+    assert current_revision(path, PROJECT) == PROJECT.head
     timer.join()
     holder.close()
 
 
 def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path):
     path = tmp_path / "project.sqlite"
-    upgrade(path)
+    upgrade(path, PROJECT)
     connection = sqlite3.connect(path)
     connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="newer cobblestone"):
-        upgrade(path)
+        upgrade(path, PROJECT)
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path):
     path = tmp_path / "project.sqlite"
     path.write_bytes(b"this is a letter to my aunt" * 100)
     with pytest.raises(StoreError, match="not a project database"):
-        upgrade(path)
+        upgrade(path, PROJECT)
 
 
 def test_every_commit_is_flushed_to_disk(tmp_path: Path):
     path = tmp_path / "project.sqlite"
-    upgrade(path)
+    upgrade(path, PROJECT)
     store = Store(path, readers=1)
     assert store.write(lambda tx: tx.value("PRAGMA synchronous")) == 2
     assert store.write(lambda tx: tx.value("PRAGMA journal_mode")) == "wal"
@@ -126,7 +127,7 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path):
 
 def test_ids_are_never_used_twice(tmp_path: Path):
     path = tmp_path / "project.sqlite"
-    upgrade(path)
+    upgrade(path, PROJECT)
     store = Store(path, readers=1)
     first = store.write(lambda tx: users.add_news(tx, "a", "b", now=1.0))
     store.write(lambda tx: tx.execute("DELETE FROM news"))

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.people import users
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.snapshot import fill_database
-from cobblestone.store.schema.upgrade import MIGRATIONS, current_revision, upgrade
+from cobblestone.store.schema.upgrade import Schema, current_revision, upgrade
 
 STEP = """
 import time
@@ -36,22 +38,20 @@ def upgrade():
 """
 
 
-def steps(folder: Path, then: str) -> Path:
+def steps(folder: Path, then: str) -> Schema:
     """The project's migrations and one more."""
-    from cobblestone.store.schema.upgrade import head_revision
-
     target = folder / "migrations"
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(MIGRATIONS, target, ignore=shutil.ignore_patterns("__pycache__"))
-    text = STEP.format(head=head_revision(), then=then)
+    shutil.copytree(PROJECT.migrations, target, ignore=shutil.ignore_patterns("__pycache__"))
+    text = STEP.format(head=PROJECT.head, then=then)
     (target / "versions" / "9999_synthetic_expand.py").write_text(text)
-    return target
+    return replace(PROJECT, migrations=target)
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     path = tmp_path / "project.sqlite"
-    upgrade(path)
+    upgrade(path, PROJECT)
     store = Store(path, readers=1)
     store.write(lambda tx: users.add_news(tx, "as it was", "text", now=1.0))
     store.close()
@@ -62,7 +62,11 @@ def content(path: Path) -> tuple[object, ...]:
     connection = sqlite3.connect(path)
     try:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(news)")]
-        return columns, connection.execute("SELECT title FROM news").fetchall(), current_revision(path)
+        return (
+            columns,
+            connection.execute("SELECT title FROM news").fetchall(),
+            current_revision(path, PROJECT),
+        )
     finally:
         connection.close()
 
@@ -70,7 +74,7 @@ def content(path: Path) -> tuple[object, ...]:
 def test_a_step_that_fails_leaves_the_database_as_it_was(database: Path, tmp_path: Path):
     before = content(database)
     with pytest.raises(StoreError, match=r"(?s)no such table: nowhere.*Nothing was changed"):
-        upgrade(database, migrations=steps(tmp_path, 'op.execute("INSERT INTO nowhere VALUES (1)")'))
+        upgrade(database, steps(tmp_path, 'op.execute("INSERT INTO nowhere VALUES (1)")'))
     assert content(database) == before
     assert sorted(path.name for path in tmp_path.glob("*project*")) == ["project.sqlite"]
     assert list(tmp_path.glob(".*")) == []
@@ -78,7 +82,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(database: Path, tmp_pat
 
 def test_an_upgrade_keeps_the_old_database_beside_the_new_one(database: Path, tmp_path: Path):
     before = content(database)
-    backup = upgrade(database, migrations=steps(tmp_path, ""), now=0)
+    backup = upgrade(database, steps(tmp_path, ""), now=0)
     assert backup is not None
     assert backup.name.startswith("project-before-upgrade-")
     assert content(backup) == before
@@ -94,14 +98,15 @@ def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database:
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
         "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
-        " upgrade(Path(sys.argv[1]), migrations=Path(sys.argv[2]))"
+        " from dataclasses import replace; from cobblestone.store.schema.project import PROJECT;"
+        " upgrade(Path(sys.argv[1]), replace(PROJECT, migrations=Path(sys.argv[2])))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(slow)])
+    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(slow.migrations)])
     (tmp_path / "begun").read_bytes()
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert content(database) == before
-    backup = upgrade(database, migrations=steps(tmp_path, ""))
+    backup = upgrade(database, steps(tmp_path, ""))
     assert backup is not None
     assert content(backup) == before
     assert content(database)[2] == "9999"
@@ -110,13 +115,13 @@ def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database:
 
 def test_what_stands_in_the_log_of_a_killed_server_is_upgraded_too(database: Path, tmp_path: Path):
     program = (
-        "import os, sys; from pathlib import Path; from cobblestone.store import people;"
+        "import os, sys; from pathlib import Path; from cobblestone.store.people import users;"
         " from cobblestone.store.engine.database import Store; store = Store(Path(sys.argv[1]), readers=1);"
-        " store.write(lambda tx: people.add_news(tx, 'in the log', 'text', now=2.0)); os.kill(os.getpid(), 9)"
+        " store.write(lambda tx: users.add_news(tx, 'in the log', 'text', now=2.0)); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(database)], check=False)
     assert database.with_name("project.sqlite-wal").stat().st_size > 0
-    upgrade(database, migrations=steps(tmp_path, ""))
+    upgrade(database, steps(tmp_path, ""))
     assert content(database)[1] == [("changed by the step",)] * 2
     assert not database.with_name("project.sqlite-wal").exists()
 
@@ -125,7 +130,7 @@ def test_a_database_that_somebody_reads_is_not_replaced(database: Path, tmp_path
     store = Store(database, readers=1)
     try:
         with pytest.raises(Busy, match="read by another process"):
-            upgrade(database, migrations=steps(tmp_path, ""))
+            upgrade(database, steps(tmp_path, ""))
         assert content(database)[2] != "9999"
     finally:
         store.close()
@@ -137,7 +142,7 @@ def test_a_database_that_somebody_reads_is_not_replaced(database: Path, tmp_path
 @pytest.fixture
 def address(postgres: PostgresServer) -> str:
     where = postgres.empty_database()
-    upgrade(where)
+    upgrade(where, PROJECT)
     store = Store(where, readers=1)
     store.write(lambda tx: users.add_news(tx, "as it was", "text", now=1.0))
     store.close()
@@ -148,7 +153,7 @@ def content_at(address: str) -> tuple[object, ...]:
     store = Store(address, readers=1)
     try:
         rows = store.read(lambda db: (db.columns("news"), db.query("SELECT title FROM news")))
-        return (*rows, current_revision(address))
+        return (*rows, current_revision(address, PROJECT))
     finally:
         store.close()
 
@@ -157,7 +162,7 @@ def test_on_postgresql_a_step_that_fails_leaves_the_database_as_it_was(address: 
     before = content_at(address)
     harm = steps(tmp_path, 'op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises(StoreError, match=r'(?s)relation "nowhere" does not exist.*Nothing was changed'):
-        upgrade(address, migrations=harm, keep=tmp_path)
+        upgrade(address, harm, keep=tmp_path)
     assert content_at(address) == before
 
 
@@ -165,7 +170,7 @@ def test_on_postgresql_an_upgrade_keeps_a_dump_that_brings_the_old_database_back
     address: str, postgres: PostgresServer, tmp_path: Path
 ):
     before = content_at(address)
-    backup = upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path, now=0)
+    backup = upgrade(address, steps(tmp_path, ""), keep=tmp_path, now=0)
     assert backup is not None
     assert backup.name == f"project-before-upgrade-{before[2]}-19700101-000000.dump"
     assert backup.stat().st_mode & 0o077 == 0
@@ -185,9 +190,9 @@ def test_on_postgresql_there_is_no_upgrade_without_a_backup_unless_wanted(
     monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreError, match=r"No upgrade without a backup: pg_dump is not installed"):
-        upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path)
+        upgrade(address, steps(tmp_path, ""), keep=tmp_path)
     assert content_at(address) == before
-    assert upgrade(address, migrations=steps(tmp_path, "")) is None
+    assert upgrade(address, steps(tmp_path, "")) is None
     assert content_at(address)[2] == "9999"
 
 
@@ -199,12 +204,13 @@ def test_on_postgresql_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
         "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
-        " upgrade(sys.argv[1], migrations=Path(sys.argv[2]), keep=Path(sys.argv[3]))"
+        " from dataclasses import replace; from cobblestone.store.schema.project import PROJECT;"
+        " upgrade(sys.argv[1], replace(PROJECT, migrations=Path(sys.argv[2])), keep=Path(sys.argv[3]))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program, address, str(slow), str(tmp_path)])
+    process = subprocess.Popen([sys.executable, "-c", program, address, str(slow.migrations), str(tmp_path)])
     (tmp_path / "begun").read_bytes()
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert content_at(address) == before
-    assert upgrade(address, migrations=steps(tmp_path, ""), keep=tmp_path) is not None
+    assert upgrade(address, steps(tmp_path, ""), keep=tmp_path) is not None
     assert content_at(address)[2] == "9999"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psycopg
 
-from cobblestone.store.schema.upgrade import head_revision, upgrade
+from cobblestone.store.schema.project import PROJECT
+from cobblestone.store.schema.upgrade import upgrade
 
 #: Deletes all rows of the project; ids begin at 1 again.
 EMPTY = """
@@ -148,7 +149,7 @@ class PostgresServer:
         if not self._template:
             self._template = f"bare{next(self._numbers)}"
             self.execute(f"CREATE DATABASE {self._template}")
-            upgrade(self.address(self._template))
+            upgrade(self.address(self._template), PROJECT)
         name = f"project{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
         return self.address(name)
@@ -157,7 +158,7 @@ class PostgresServer:
         """Empty a project's database, for the next test: much quicker than a new one."""
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(EMPTY)
-            connection.execute("UPDATE alembic_version SET version_num = %s", [head_revision()])
+            connection.execute("UPDATE alembic_version SET version_num = %s", [PROJECT.head])
         self._free.append(address)
 
 

@@ -37,6 +37,7 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, keys
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.upgrade import upgrade
 from cobblestone.store.work import batches, files
 from cobblestone.wire.host_report import HostInfo
@@ -60,7 +61,7 @@ def empty_database() -> bytes:
     """A database as the migrations make it; made once, for that takes most of a second."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "project.sqlite"
-        upgrade(path)
+        upgrade(path, PROJECT)
         return path.read_bytes()
 
 

@@ -23,6 +23,7 @@ from cobblestone.server.operation.move_to_postgres import move_project, with_dat
 from cobblestone.server.run import open_project
 from cobblestone.store.people import users
 from cobblestone.store.schema import copy_to_postgres
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
 from cobblestone.store.schema.upgrade import upgrade
 
@@ -132,7 +133,7 @@ def refused(make: Callable[[], object], text: str) -> None:
 
 def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServer, tmp_path: Path):
     other = postgres.empty_database()
-    upgrade(other)
+    upgrade(other, PROJECT)
     refused(lambda: move_project(project, other, progress=silent), "holds a project already")
     strange = postgres.empty_database()
     postgres.execute("CREATE TABLE mine (id int)", database=strange.split("/")[3].split("?")[0])

@@ -37,6 +37,7 @@ from cobblestone.service.mailer import Mailer
 from cobblestone.service.processes import BEAT_SECONDS, Heartbeat
 from cobblestone.service.serving import run_service, serve_http, tune_gc
 from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.upgrade import check_revision
 from cobblestone.store.work import files
 
@@ -148,7 +149,7 @@ def check_start(root: Path) -> None:
     settings = folder.settings()
     load_plan_classes(folder.root)
     folder.read_secret()
-    check_revision(settings.database.url or folder.database)
+    check_revision(settings.database.url or folder.database, PROJECT)
 
 
 def serve(

@@ -11,6 +11,7 @@ from typing import IO
 from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.engine.database import Store
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.upgrade import upgrade
 
 
@@ -139,5 +140,5 @@ class ProjectFolder:
     def open_store(self, settings: Settings) -> Store:
         """Upgrade the database if needed and open it.  Hold the lock."""
         location = settings.database.url or self.database
-        upgrade(location, keep=self.root if settings.database.backup_before_upgrade else None)
+        upgrade(location, PROJECT, keep=self.root if settings.database.backup_before_upgrade else None)
         return Store(location)

@@ -29,6 +29,7 @@ from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.move_to_postgres import settings_mode, with_database
 from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.snapshot import (
     check_dump,
     copy_database,
@@ -115,12 +116,12 @@ def make_backup(
     working = beside / f".backup-{secrets.token_hex(6)}"
     try:
         working.mkdir(mode=0o700)
-        schema = current_revision(address) if address else ""
+        schema = current_revision(address, PROJECT) if address else ""
         _Copy(folder, working, wish, skip=target, report=report).run()
         manifest = Manifest(
             format=FORMAT,
             cobblestone=__version__,
-            schema=schema or current_revision(working / folder.database.name) or "",
+            schema=schema or current_revision(working / folder.database.name, PROJECT) or "",
             time=time.time(),
             name=settings.project.name,
             url=settings.project.url,
@@ -403,12 +404,12 @@ def check_backup(root: Path, *, report: Report = _quiet, name: Path | None = Non
         raise StoreError(f"{shown}: {strays[0]} is not in the manifest.")
     if manifest.database == "postgresql":
         check_dump(root / DUMP)
-        check_schema(manifest.schema, str(shown))
+        check_schema(manifest.schema, str(shown), PROJECT)
         return manifest
     database = root / ProjectFolder(root).database.name
     if problems := database_problems(database):
         raise StoreError(f"{shown}: the database is damaged: {problems[0]}")
-    check_revision(database)
+    check_revision(database, PROJECT)
     return manifest
 
 

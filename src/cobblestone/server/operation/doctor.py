@@ -29,7 +29,8 @@ from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
 from cobblestone.store.operation.invariants import Finding
-from cobblestone.store.schema.upgrade import current_revision, head_revision
+from cobblestone.store.schema.project import PROJECT
+from cobblestone.store.schema.upgrade import current_revision
 from cobblestone.store.work import files
 from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
@@ -111,11 +112,10 @@ def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    current = current_revision(ctx.settings.database.url or ctx.folder.database)
-    if current != head_revision():
-        yield Finding(
-            "wrong_schema", "database", None, f"it has schema {current}, this program needs {head_revision()}"
-        )
+    current = current_revision(ctx.settings.database.url or ctx.folder.database, PROJECT)
+    if current != PROJECT.head:
+        text = f"it has schema {current}, this program needs {PROJECT.head}"
+        yield Finding("wrong_schema", "database", None, text)
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:

@@ -104,7 +104,7 @@ class Engine(Protocol):
 
         Raises:
             Busy: another process holds the database.
-            StoreError: it cannot be reached, or is no project database.
+            StoreError: it cannot be reached, or is no such database.
         """
         ...
 

@@ -168,7 +168,7 @@ class SqliteEngine:
         except (apsw.BusyError, apsw.LockedError) as error:
             raise Busy(f"{path} is in use by another process.") from error
         except apsw.NotADBError as error:
-            raise StoreError(f"{path} is not a project database: {error}.") from error
+            raise StoreError(f"{path} is not a SQLite database: {error}.") from error
         except apsw.Error as error:
             raise StoreError(f"{path} cannot be opened: {error}.") from error
 

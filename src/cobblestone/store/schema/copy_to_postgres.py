@@ -18,8 +18,9 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
+from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
-from cobblestone.store.schema.upgrade import current_revision, head_revision, upgrade
+from cobblestone.store.schema.upgrade import current_revision, upgrade
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -85,7 +86,7 @@ def move(source: Path, address: str, *, progress: Progress) -> list[MovedTable]:
 
 
 def _check_source(source: Path) -> None:
-    revision, head = current_revision(source), head_revision()
+    revision, head = current_revision(source, PROJECT), PROJECT.head
     if revision is None:
         raise StoreError(f"{source} is no project database.")
     if revision != head:
@@ -100,9 +101,9 @@ def _prepare(source: Path, address: str) -> None:
     from cobblestone.store.engine.postgres import connect, shown
 
     name = str(source.resolve())
-    if current_revision(address) is None:
+    if current_revision(address, PROJECT) is None:
         check_empty(address)
-        upgrade(address)
+        upgrade(address, PROJECT)
         with connect(address) as connection:
             connection.execute("INSERT INTO meta (key, value) VALUES (%s, %s)", (MARK, name))
         return

@@ -69,9 +69,9 @@ def copy_rows(
         StoreError: it cannot be read, or the copy cannot be written.
     """
     if is_postgres(location):
-        from cobblestone.store.schema.postgres_dump import dump
+        from cobblestone.store.schema.postgres_dump import dump, file_names_in
 
-        return dump(str(location), target)
+        return dump(str(location), target, also=file_names_in)
     copy_database(Path(location), target, progress=progress)
     return files_on_disk(target)
 

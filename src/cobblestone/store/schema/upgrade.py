@@ -1,4 +1,4 @@
-"""Bring a database to the current schema.
+"""Bring a database to the current schema, of whatever service it is.
 
 The steps (Alembic) run on a copy, which takes the place of the database in one rename when all of them are done and the copy
 is found sound.  So a step that fails, a full disk or a SIGKILL leaves the database as it was, and the old one stays beside
@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from cobblestone.store.schema.snapshot import copy_database, database_problems
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-MIGRATIONS = Path(__file__).parent / "migrations"
 UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
 ROOM_FACTOR = 1.2
 """Room that an upgrade needs, as a multiple of the database's size."""
@@ -37,28 +37,39 @@ ROOM_FACTOR = 1.2
 _REVISION = re.compile(r"""^(revision|down_revision) = (?:["'](\w+)["']|None)$""", re.MULTILINE)
 
 
-def _revisions(migrations: Path = MIGRATIONS) -> tuple[frozenset[str], str]:
-    """All revisions that there are steps to, and the last one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The tables of one kind of database, as the steps that make them."""
 
-    Read from the steps' files: Alembic and SQLAlchemy, which take 26 MB, are loaded when there are steps to take.
-    """
-    before: dict[str, str | None] = {}
-    for path in (migrations / "versions").glob("*.py"):
-        found = {name: value or None for name, value in _REVISION.findall(path.read_text(encoding="utf-8"))}
-        if found.get("revision"):
-            before[str(found["revision"])] = found.get("down_revision")
-    heads = before.keys() - before.values()
-    if len(heads) != 1:  # a broken installation
-        raise StoreError("This installation of cobblestone lacks its migrations. Install it again.")
-    return frozenset(before), heads.pop()
+    what: str  #: the kind in messages, such as ``project database``
+    migrations: Path  #: folder with ``env.py`` and ``versions``
+
+    def revisions(self) -> tuple[frozenset[str], str]:
+        """Return all revisions that there are steps to, and the last one, which this program needs.
+
+        Read from the steps' files: Alembic and SQLAlchemy, which take 26 MB, are loaded when there are steps to take.
+
+        Raises:
+            StoreError: the steps are missing.
+        """
+        before: dict[str, str | None] = {}
+        for path in (self.migrations / "versions").glob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            found = {name: value or None for name, value in _REVISION.findall(text)}
+            if found.get("revision"):
+                before[str(found["revision"])] = found.get("down_revision")
+        heads = before.keys() - before.values()
+        if len(heads) != 1:  # a broken installation
+            raise StoreError("This installation of cobblestone lacks its migrations. Install it again.")
+        return frozenset(before), heads.pop()
+
+    @property
+    def head(self) -> str:
+        """The revision that this program needs."""
+        return self.revisions()[1]
 
 
-def head_revision() -> str:
-    """The revision that this program needs."""
-    return _revisions()[1]
-
-
-def current_revision(location: Path | str) -> str | None:
+def current_revision(location: Path | str, schema: Schema) -> str | None:
     """The revision that a database has; None for a new or empty one.
 
     Raises:
@@ -75,7 +86,7 @@ def current_revision(location: Path | str) -> str | None:
     try:
         row = reader.execute("SELECT version_num FROM alembic_version").fetchone()
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreError(f"{path} is not a project database: {error}.") from error
+        raise StoreError(f"{path} is not a {schema.what}: {error}.") from error
     except apsw.SQLError:  # it has no such table
         return None
     except (apsw.BusyError, apsw.LockedError) as error:
@@ -87,35 +98,35 @@ def current_revision(location: Path | str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def check_revision(location: Path | str, *, migrations: Path = MIGRATIONS) -> None:
+def check_revision(location: Path | str, schema: Schema) -> None:
     """Refuse a database that this program cannot bring to its own revision.
 
     Raises:
         StoreError: it is not a database, or was made by a newer program.
     """
-    current = current_revision(location)
+    current = current_revision(location, schema)
     if is_postgres(location):
         from cobblestone.store.engine.postgres import shown
 
-        _needs_steps(current, shown(str(location)), migrations)
+        _needs_steps(current, shown(str(location)), schema)
     else:
-        _needs_steps(current, str(location), migrations)
+        _needs_steps(current, str(location), schema)
 
 
-def check_schema(revision: str, name: str) -> None:
+def check_schema(revision: str, name: str, schema: Schema) -> None:
     """Refuse a revision that this program cannot bring to its own.
 
     Raises:
         StoreError: it was made by a newer program.
     """
-    _needs_steps(revision or None, name, MIGRATIONS)
+    _needs_steps(revision or None, name, schema)
 
 
 def upgrade(
     location: Path | str,
+    schema: Schema,
     *,
     now: float | None = None,
-    migrations: Path = MIGRATIONS,
     keep: Path | None = None,
 ) -> Path | None:
     """Upgrade a database to the head revision; hold the project's lock.
@@ -129,18 +140,18 @@ def upgrade(
         Busy: another process reads the database at this moment.
     """
     if is_postgres(location):
-        return _upgrade_postgres(str(location), migrations, keep, time.time() if now is None else now)
+        return _upgrade_postgres(str(location), schema, keep, time.time() if now is None else now)
     path = Path(location)
     working = path.with_name(f".{path.name}.upgrading")
     _remove(working)  # of an upgrade that was killed
-    current = current_revision(path)
-    if not _needs_steps(current, str(path), migrations):
+    current = current_revision(path, schema)
+    if not _needs_steps(current, str(path), schema):
         return None
     try:
         if path.exists() and path.stat().st_size > 0:
             _check_room(path)
             copy_database(path, working)
-        _migrate(working, migrations)
+        _migrate(working, schema)
         problems = database_problems(working)
         if problems:
             raise StoreError(f"the upgraded copy is damaged: {problems[0]}")
@@ -158,13 +169,13 @@ def upgrade(
     return backup
 
 
-def _migrate(path: Path, migrations: Path) -> None:
+def _migrate(path: Path, schema: Schema) -> None:
     import sqlalchemy as sa
 
     engine = sa.create_engine(f"sqlite:///{path}")
     try:
         with engine.begin() as connection:
-            _take_steps(connection, migrations)
+            _take_steps(connection, schema)
     finally:
         engine.dispose()
 
@@ -196,8 +207,8 @@ def _name_of_backup(stem: str, revision: str | None, now: float) -> str:
     return f"{stem}-before-upgrade-{revision or 'none'}-{stamp}"
 
 
-def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
-    known, head = _revisions(migrations)
+def _needs_steps(current: str | None, name: str, schema: Schema) -> bool:
+    known, head = schema.revisions()
     if current == head:
         return False
     if current is not None and current not in known:
@@ -207,12 +218,12 @@ def _needs_steps(current: str | None, name: str, migrations: Path) -> bool:
     return True
 
 
-def _take_steps(connection: sa.Connection, migrations: Path) -> None:
+def _take_steps(connection: sa.Connection, schema: Schema) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("script_location", str(schema.migrations).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
@@ -241,21 +252,21 @@ def _remove(path: Path) -> None:
 # -- PostgreSQL ----------------------------------------------------------------
 
 
-def _upgrade_postgres(address: str, migrations: Path, keep: Path | None, now: float) -> Path | None:
+def _upgrade_postgres(address: str, schema: Schema, keep: Path | None, now: float) -> Path | None:
     import sqlalchemy as sa
 
     from cobblestone.store.engine.postgres import shown
 
     with _postgres_connection(address) as connection:
-        if not _needs_steps(_revision_in(connection), shown(address), migrations):
+        if not _needs_steps(_revision_in(connection), shown(address), schema):
             return None
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
         current = _revision_in(connection)
-        if not _needs_steps(current, shown(address), migrations):  # another process did it meanwhile
+        if not _needs_steps(current, shown(address), schema):  # another process did it meanwhile
             return None
         backup = None if keep is None or current is None else _dump_before(address, keep, current, now)
         try:
-            _take_steps(connection, migrations)
+            _take_steps(connection, schema)
             connection.commit()
         except Exception as error:
             connection.rollback()
@@ -272,7 +283,7 @@ def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     try:
         # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
         working.touch(0o600)
-        dump(address, working)
+        dump(address, working, also=lambda _: None)
         sync_file(working)
         working.replace(backup)
         sync_folder(folder)

@@ -27,6 +27,24 @@ from cobblestone.store.work.steps import IS_IN_PROGRESS, step, take
 _encode = msgspec.json.Encoder().encode
 _RESULT_COLUMNS = RESULTS.of("r")
 _N_RESULT_COLUMNS = len(RESULTS.names)
+
+
+def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Return those of the workunits of which a result went to this user."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??)", workunit_ids, (user_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
+def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Return those of the workunits of which a result went to this host."""
+    rows = db.query_in(
+        "SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??)", workunit_ids, (host_id,)
+    )
+    return {WorkunitId(row[0]) for row in rows}
+
+
 _CLAIM = step(Cause.SENT, RESULT_TRANSITIONS).update(
     "result",
     also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",

@@ -1,12 +1,8 @@
-"""Alembic's entry point: runs the steps on the connection that ``upgrade`` hands over."""
+"""Alembic's entry point, see `cobblestone.store.schema.environment`."""
 
 from __future__ import annotations
 
-from alembic import context
-
+from cobblestone.store.schema.environment import take_steps
 from cobblestone.store.schema.tables import metadata
 
-connection = context.config.attributes["connection"]
-context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
-with context.begin_transaction():
-    context.run_migrations()
+take_steps(metadata)
