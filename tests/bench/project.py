@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.bench.load import Volunteer
+from tests.helpers.store_content import stage_bytes
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
@@ -148,7 +149,7 @@ def _add_app(ctx: ServerContext, *, quorum: int) -> tuple[str, App]:
     key = generate_key()
     key_text = encode_public_key(key.public_key())
     store.write(lambda tx: keys.set_current_key(tx, key_text, successor_signatures={}, now=now))
-    staged = files.stage_bytes(folder.staging, b"#!/bin/sh\n")
+    staged = stage_bytes(folder.staging, b"#!/bin/sh\n")
     stored = files.add_file(
         store, folder.download, staged, files.app_file_name("prog.sh", staged.sha256), now=now
     )

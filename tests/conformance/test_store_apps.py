@@ -102,15 +102,6 @@ def test_an_unknown_version_cannot_be_deprecated(store: Store):
         store.write(lambda tx: apps.set_version_deprecated(tx, AppVersionId(5), True))
 
 
-def test_a_new_version_can_replace_the_older_ones(store: Store, tmp_path: Path):
-    app, file = add_app(store), add_file(store, tmp_path, b"x")
-    other = add_version(store, app, file, platform="linux")
-    add_version(store, app, file)
-    newest = add_version(store, app, file)
-    assert store.write(lambda tx: apps.deprecate_older_versions(tx, newest)) == 1
-    assert store.read(lambda db: apps.list_versions(db, app.id)) == [other, newest]
-
-
 def test_signatures_reach_every_version_with_the_file(store: Store, tmp_path: Path):
     app, file, other = add_app(store), add_file(store, tmp_path, b"x"), add_file(store, tmp_path, b"y")
     for each in (file, file, other):

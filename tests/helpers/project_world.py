@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.helpers.store_content import stage_bytes
 from tests.helpers.wire_elements import Element, read_elements
 from tests.helpers.wire_requests import written_request
 
@@ -145,7 +146,7 @@ class World:
     # -- content ------------------------------------------------------------------------------------------
 
     def store_file(self, name: str, content: bytes, *, compress: bool = False) -> files.StoredFile:
-        staged = files.stage_bytes(self.ctx.folder.staging, content)
+        staged = stage_bytes(self.ctx.folder.staging, content)
         physical = files.app_file_name(name, staged.sha256)
         return files.add_file(
             self.ctx.store, self.ctx.folder.download, staged, physical, now=self.now, compress=compress

@@ -12,16 +12,23 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store
 from cobblestone.store.work import batches, files
 from cobblestone.store.work.batches import Batch, NewJob
-from cobblestone.store.work.files import StoredFile
+from cobblestone.store.work.files import StagedFile, StagingWriter, StoredFile
 
 NOW = 1_800_000_000.0
+
+
+def stage_bytes(staging: Path, data: bytes) -> StagedFile:
+    """Bytes in the staging folder."""
+    with StagingWriter(staging) as writer:
+        writer.write(data)
+        return writer.finish()
 
 
 def add_file(
     store: Store, folder: Path, content: bytes, *, now: float = NOW, compress: bool = False
 ) -> StoredFile:
     """An input file in ``folder/download``."""
-    staged = files.stage_bytes(folder / "staging", content)
+    staged = stage_bytes(folder / "staging", content)
     name = files.input_name(staged.sha256)
     return files.add_file(store, folder / "download", staged, name, now=now, compress=compress)
 

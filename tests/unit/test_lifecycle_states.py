@@ -250,29 +250,6 @@ def test_complaints_about_a_result_name_it():
     assert complaint.text.startswith("result 100 (wu_0): ")
 
 
-# ------------------------------------------------------------------------------------------------- diagrams
-
-
-def test_the_diagrams_show_every_step_of_the_tables():
-    drawing = states.docs_diagram()
-    for (state, cause), after in states.RESULT_TRANSITIONS.items():
-        (line,) = [
-            ln for ln in drawing.splitlines() if ln.strip().startswith(f"{state.name} --> {after.name}:")
-        ]
-        assert cause.value in line
-    assert drawing.count("```mermaid") == 4
-    assert "    [*] --> UNSENT\n" in drawing
-    assert "    OVER_DIDNT_NEED --> [*]\n" in drawing
-
-
-def test_a_diagram_changes_with_its_table():
-    table = dict(states.ASSIMILATE_TRANSITIONS)
-    del table[AssimilateState.READY, Cause.DEFERRED]
-    before = states.draw(states.ASSIMILATE_TRANSITIONS, AssimilateState.INIT)
-    assert states.draw(table, AssimilateState.INIT) != before
-    assert "READY --> INIT: handler wants to wait" in before
-
-
 def test_a_settled_workunit_is_one_with_nothing_left_but_deletion():
     settled = a_view(
         valid(0), canonical_result_id=100, assimilate_state=DONE, file_delete_state=FileDeleteState.READY

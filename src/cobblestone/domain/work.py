@@ -37,7 +37,7 @@ class InputFile:
     open_name: str  #: name in the program's working directory
     nbytes: int
     md5: str
-    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` twin, when there is one
+    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` variant, when there is one
     sticky: bool = False
     copy_file: bool = True
 

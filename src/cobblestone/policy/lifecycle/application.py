@@ -1,6 +1,7 @@
-"""What each effect changes: the reference that every store must agree with.
+"""What each effect changes: the reference that the store must agree with.
 
-Tests, the simulator and the store's conformance suite use it; all steps go through the tables of
+The rules themselves use it, to see what comes of their effects, as do the simulator and the suite that holds the
+store against it (``tests/conformance/test_steps.py``); all steps go through the tables of
 `cobblestone.policy.lifecycle.states`, so an impossible step raises `IllegalTransition`.
 """
 

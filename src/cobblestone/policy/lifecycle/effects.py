@@ -1,8 +1,8 @@
 """What a rule of the life cycle wants done, as values.
 
-A shell loads a `WorkunitView`, asks a rule, and applies the effects in one transaction, guarded by the
-version of the workunit that it read.  `cobblestone.policy.lifecycle.application` is the reference of what
-each effect changes.
+A shell reads a `WorkunitView`, asks a rule and applies the effects, all in one write; where several processes
+write, the workunit is locked from the reading on.  `cobblestone.policy.lifecycle.application` is the reference of
+what each effect changes.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ class SkipValidation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropResult:
-    """The result is not needed any more: an inactive or unsent one becomes OVER with DIDNT_NEED.
-
-    Apply it as a conditional update (still unsent?): a scheduler may be sending the result at this moment.
-    """
+    """The result is not needed any more: an inactive or unsent one becomes OVER with DIDNT_NEED."""
 
     result_id: ResultId
 

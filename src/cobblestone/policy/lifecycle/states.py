@@ -1,8 +1,8 @@
 """The states of results and workunits as tables, and what must always hold.
 
 Everything that says which step may follow which is in this file.  A pair that is absent from a table is a
-step that does not exist; asking for it raises `IllegalTransition` with the history of the row.  The tables
-also draw the diagrams of the documentation (`docs_diagram`), so picture and program cannot disagree.
+step that does not exist; asking for it raises `IllegalTransition` with the history of the row.  The store makes
+its statements from these tables, and ``docs/states.md`` is drawn from them.
 
 Source: BOINC's ``boinc_db_types.h``, ``transitioner.cpp``, ``validator.cpp``, ``sched_result.cpp``,
 ``file_deleter.cpp`` (facts only).  Known difference: a result that could not be looked at becomes INIT
@@ -340,32 +340,3 @@ def _wrong_of_canonical(view: WorkunitView) -> Iterator[tuple[str, str]]:
             "output_released_early",
             "its canonical output may go, but a result that must be compared with it is not over",
         )
-
-
-# ------------------------------------------------------------------------------------------------ diagrams
-
-
-def draw(table: Mapping[tuple[_State, Cause], _State], first: _State) -> str:
-    """Draw a table as a mermaid state diagram; ``first`` is the state in which rows are made."""
-    labels: dict[tuple[str, str], list[str]] = {}
-    for (state, cause), after in table.items():
-        if after != state:
-            labels.setdefault((state.name, after.name), []).append(cause.value)
-    lines = ["stateDiagram-v2", f"    [*] --> {first.name}"]
-    lines += [f"    {start} --> {end}: {' / '.join(causes)}" for (start, end), causes in labels.items()]
-    with_exit = {start for start, _ in labels}
-    ends = dict.fromkeys(end for _, end in labels if end not in with_exit)
-    lines += [f"    {end} --> [*]" for end in ends]
-    return "\n".join(lines) + "\n"
-
-
-def docs_diagram() -> str:
-    """Draw all tables as Markdown with mermaid blocks, for the documentation."""
-    parts = (
-        ("Result: server state and outcome", draw(RESULT_TRANSITIONS, UNSENT)),
-        ("Result: validate state", draw(VALIDATE_TRANSITIONS, ValidateState.INIT)),
-        ("Workunit: assimilate state", draw(ASSIMILATE_TRANSITIONS, AssimilateState.INIT)),
-        ("Workunit and result: file delete state", draw(FILE_DELETE_TRANSITIONS, FileDeleteState.INIT)),
-        ("Batch: state", draw(BATCH_TRANSITIONS, BatchState.INIT)),
-    )
-    return "\n".join(f"### {title}\n\n```mermaid\n{drawing}```\n" for title, drawing in parts)

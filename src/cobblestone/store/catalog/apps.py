@@ -27,7 +27,7 @@ _VERSIONS = RowMapper(AppVersion)
 
 
 def to_json(value: object) -> str:
-    """JSON text of a domain value."""
+    """Return JSON text of a domain value."""
     return msgspec.json.encode(value).decode()
 
 
@@ -39,23 +39,23 @@ def _from_json(text: str, kind: type[T]) -> T:
 
 
 def apps_in_use(db: Database) -> list[App]:
-    """Apps that are not deprecated."""
+    """Return apps that are not deprecated."""
     return [app for app in list_apps(db) if not app.deprecated]
 
 
 def list_apps(db: Database) -> list[App]:
-    """All apps, in the order of their ids."""
+    """Return all apps, in the order of their ids."""
     return [_APPS.load(row) for row in db.query(f"SELECT {_APPS.columns} FROM app ORDER BY id")]
 
 
 def app_by_name(db: Database, name: str) -> App | None:
-    """An app, or None."""
+    """Return an app, or None."""
     row = db.one(f"SELECT {_APPS.columns} FROM app WHERE name = ?", (name,))
     return None if row is None else _APPS.load(row)
 
 
 def app_by_id(db: Database, app_id: AppId) -> App:
-    """An app.
+    """Return an app.
 
     Raises:
         NotFound: there is none with this id.
@@ -67,7 +67,7 @@ def app_by_id(db: Database, app_id: AppId) -> App:
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
-    """What the jobs of an app look like.
+    """Return what the jobs of an app look like.
 
     Raises:
         NotFound: there is no such app.
@@ -114,7 +114,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
 
 
 def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool = False) -> list[AppVersion]:
-    """Versions of one app or of all, oldest first; ``deprecated``: those too."""
+    """Return versions of one app or of all, oldest first; ``deprecated``: those too."""
     where = ["1 = 1"]
     parameters: list[object] = []
     if app_id is not None:
@@ -131,13 +131,13 @@ def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool
 
 
 def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:
-    """A version, or None."""
+    """Return a version, or None."""
     row = db.one(f"SELECT {_VERSIONS.columns} FROM app_version WHERE id = ?", (version_id,))
     return None if row is None else _VERSIONS.load(row)
 
 
 def next_version_num(db: Database, app_id: AppId, *, platform: str, plan_class: str) -> int:
-    """The number of a new version: one above the highest of that platform and plan class, 100 at first."""
+    """Return the number of a new version: one above the highest of that platform and plan class, 100 at first."""
     highest = db.value(
         "SELECT MAX(version_num) FROM app_version WHERE app_id = ? AND platform = ? AND plan_class = ?",
         (app_id, platform, plan_class),
@@ -204,7 +204,7 @@ def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated
 
 
 def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersionId, int]]:
-    """Id and number of the versions before ``version`` of the same app, platform and plan class."""
+    """Return id and number of the versions before ``version`` of the same app, platform and plan class."""
     rows = db.query(
         "SELECT id, version_num FROM app_version"
         " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ?",
@@ -213,19 +213,8 @@ def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersion
     return [(AppVersionId(row[0]), row[1]) for row in rows]
 
 
-def deprecate_older_versions(tx: Transaction, version: AppVersion) -> int:
-    """Deprecate the versions that ``version`` replaces (same app, platform and plan class); how many."""
-    changed = tx.execute(
-        "UPDATE app_version SET deprecated = 1"
-        " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ? AND deprecated = 0",
-        (version.app_id, version.platform, version.plan_class, version.version_num),
-    )
-    tx.wake(CATALOGUE_CHANGED)
-    return changed
-
-
 def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
-    """Store signatures, by physical file name, in every version with that file; how many versions changed."""
+    """Store signatures, by physical file name, in every version with that file; return how many versions changed."""
     changed = 0
     for version in list_versions(tx, deprecated=True):
         signed = tuple(
@@ -240,7 +229,7 @@ def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
 
 
 def unsigned_files(versions: Sequence[AppVersion]) -> list[AppFile]:
-    """Files of versions in use that lack a signature, each once, by name."""
+    """Return files of versions in use that lack a signature, each once, by name."""
     found = {
         file.name: file
         for version in versions

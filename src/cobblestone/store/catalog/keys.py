@@ -26,14 +26,14 @@ _KEYS = RowMapper(CodeSignKey)
 
 
 def list_keys(db: Database) -> list[CodeSignKey]:
-    """All keys, the newest first."""
+    """Return all keys, the newest first."""
     return [
         _KEYS.load(row) for row in db.query(f"SELECT {_KEYS.columns} FROM code_sign_key ORDER BY id DESC")
     ]
 
 
 def current_key(db: Database) -> CodeSignKey | None:
-    """The key that clients shall hold, or None."""
+    """Return the key that clients shall hold, or None."""
     return next((key for key in list_keys(db) if key.is_current), None)
 
 

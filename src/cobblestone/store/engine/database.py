@@ -46,26 +46,26 @@ class Database:
         self._connection = connection
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """The first row of a query, or None."""
+        """Return the first row of a query, or None."""
         return self._connection.execute(sql, parameters).fetchone()
 
     def value(
         self, sql: str, parameters: Parameters = ()
     ) -> Any:  # a driver's value: the caller knows its type
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         row = self.one(sql, parameters)
         return None if row is None else row[0]
 
     def columns(self, table: str) -> list[str]:
-        """Names of a table's columns, in order."""
+        """Return names of a table's columns, in order."""
         return self._connection.column_names(table)
 
     def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
-        """Rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
+        """Return rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
 
         With very many values the order of rows holds for some hundred of them at a time only.
         """
@@ -77,7 +77,7 @@ class Database:
         return ""
 
     def lock(self, table: str, ids: Iterable[int]) -> None:
-        """In a write: let nobody else change these rows before it ends.  A look changes nothing, and needs no lock."""
+        """Keep others from changing these rows before this write ends.  A look changes nothing, and needs no lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class Transaction(Database):
     def execute_expecting(
         self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception]
     ) -> None:
-        """As `execute_many`, and every run must change one row.
+        """Run a statement as `execute_many` does, where every run must change one row.
 
         Raises:
             Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
@@ -161,7 +161,7 @@ class Transaction(Database):
                 self._locked.update((table, id_) for id_ in wanted)
 
     def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
-        """Lock those of the rows that nobody else has, without waiting; their ids."""
+        """Lock those of the rows that nobody else has, without waiting; return their ids."""
         if not self._connection.row_locks:
             return set(ids)
         rows = self.query_in(
@@ -275,7 +275,7 @@ class Writer:
         return await future
 
     def backlog(self) -> int:
-        """How many writes wait."""
+        """Return how many writes wait."""
         return self._queue.qsize()
 
     def close(self) -> None:
@@ -420,7 +420,7 @@ class Store:
         self._limiter = asyncio.Semaphore(readers)
 
     def process_group(self, roles: Sequence[str]) -> ProcessGroup:
-        """The processes that work on this database; ``roles``: all that they divide among them."""
+        """Return the processes that work on this database; ``roles``: all that they divide among them."""
         return self._engine.process_group(roles)
 
     def on_rollback(self, hook: Callable[[], None]) -> None:
@@ -459,7 +459,7 @@ class Store:
             return await asyncio.to_thread(self.read, operation)
 
     def backlog(self) -> int:
-        """How many writes wait."""
+        """Return how many writes wait."""
         return self._writer.backlog()
 
     def close(self) -> None:

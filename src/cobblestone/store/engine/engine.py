@@ -1,4 +1,4 @@
-"""What a database offers to the layer above (``database.py``): SQLite and PostgreSQL each have such an engine.
+"""What a database offers to `cobblestone.store.engine.database`: SQLite and PostgreSQL each have such an engine.
 
 SQL is written once, with ``?`` placeholders, in what both understand.  What differs stands here: how a transaction begins,
 whether rows can be locked, how a list of values is passed, and what an error means.
@@ -33,11 +33,11 @@ class Cursor(Protocol):
         ...
 
     def fetchall(self) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         ...
 
     def fetchone(self) -> Row | None:
-        """The next row, or None."""
+        """Return the next row, or None."""
         ...
 
 
@@ -64,7 +64,7 @@ class Connection(Protocol):
     def execute_expecting(
         self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
     ) -> None:
-        """As ``executemany``, and every run must change one row.
+        """Run a statement as ``executemany`` does, where every run must change one row.
 
         Raises:
             Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
@@ -72,11 +72,11 @@ class Connection(Protocol):
         ...
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
-        """Rows of a query that ends its parameters with ``IN (??)``: one of these values."""
+        """Return rows of a query that ends its parameters with ``IN (??)``: one of these values."""
         ...
 
     def column_names(self, table: str, /) -> list[str]:
-        """Names of a table's columns, in order."""
+        """Return names of a table's columns, in order."""
         ...
 
     def begin(self) -> None:
@@ -109,9 +109,9 @@ class Engine(Protocol):
         ...
 
     def fault(self, error: BaseException) -> Fault:
-        """What an error means."""
+        """Return what an error means."""
         ...
 
     def process_group(self, roles: Sequence[str]) -> ProcessGroup:
-        """The processes that work on this database; ``roles``: all that they divide among them."""
+        """Return the processes that work on this database; ``roles``: all that they divide among them."""
         ...

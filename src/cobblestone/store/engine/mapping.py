@@ -146,7 +146,7 @@ class Writer(Generic[T]):
 
 
 def _codec(kind: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], object] | None]:
-    """Functions from and to what a database holds; None: a value is stored as it is."""
+    """Return functions from and to what a database holds; None: a value is stored as it is."""
     if get_origin(kind) in (Union, types.UnionType):
         some = [each for each in get_args(kind) if each is not type(None)]
         if len(some) == 1 and len(get_args(kind)) == 2:

@@ -41,7 +41,7 @@ class PostgresEngine:
         return PostgresConnection(partial(connect, self._address), read_only=read_only)
 
     def fault(self, error: BaseException) -> Fault:
-        """What an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
+        """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
             return Fault.COLLISION
@@ -54,7 +54,7 @@ class PostgresEngine:
         return Fault.JOB
 
     def process_group(self, roles: Sequence[str]) -> ProcessGroup:
-        """Any number of processes."""
+        """Return a group of any number of processes."""
         from cobblestone.store.engine.postgres_process_group import PostgresProcessGroup
 
         return PostgresProcessGroup(self._address, roles)
@@ -94,13 +94,8 @@ def connect(address: str) -> psycopg.Connection[Row]:
     return connection
 
 
-def plain_connection(address: str) -> psycopg.Connection[Row]:
-    """A connection as the driver makes it, for SQLAlchemy."""
-    return psycopg.connect(address)
-
-
 def first_line(error: BaseException) -> str:
-    """The essence of a driver's message, without a full stop."""
+    """Return the essence of a driver's message, without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
@@ -123,7 +118,7 @@ def _hint(message: str) -> str:
 
 
 def shown(address: str) -> str:
-    """An address without its password."""
+    """Return an address without its password."""
     try:
         parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError:

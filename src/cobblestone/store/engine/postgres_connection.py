@@ -79,7 +79,7 @@ def adapt(connection: psycopg.Connection[Row]) -> None:
 
 @lru_cache(maxsize=4096)
 def translated(sql: str) -> bytes:
-    """A statement with PostgreSQL's own placeholders; question marks inside of texts stay."""
+    """Return a statement with PostgreSQL's own placeholders; question marks inside of texts stay."""
     count = 0
 
     def place(match: re.Match[str]) -> str:
@@ -96,13 +96,13 @@ def translated(sql: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _for_many_rows(sql: str) -> str:
-    """The same change of many rows in one statement, where nothing but a row's key is filled in; else empty."""
+    """Return the same change of many rows in one statement, where nothing but a row's key is filled in; else empty."""
     match = _BY_KEY.fullmatch(sql)
     return f"{match[1]}IN (??){match[2]}" if match else ""
 
 
 def _together(sql: str, rows: Sequence[Parameters]) -> tuple[str, Sequence[Parameters]]:
-    """A statement for several rows, or the same change in one statement where that can be."""
+    """Return a statement for several rows, or the same change in one statement where that can be."""
     if len(rows) > 1 and (together := _for_many_rows(sql)):
         keys = [row[0] for row in rows]
         if len(set(keys)) == len(keys):
@@ -120,11 +120,11 @@ class Answer:
         self.rowcount = rowcount  #: number of changed (or found) rows
 
     def fetchall(self) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         return self.rows
 
     def fetchone(self) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return self.rows[0] if self.rows else None
 
 
@@ -202,11 +202,11 @@ class PostgresConnection:
         return counts
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
-        """Rows of a query with ``IN (??)``: the values travel as one array."""
+        """Return rows of a query with ``IN (??)``: the values travel as one array."""
         return self.execute(sql, [*parameters, list(values)]).rows if values else []
 
     def column_names(self, table: str, /) -> list[str]:
-        """Names of a table's columns, in order."""
+        """Return names of a table's columns, in order."""
         if self._waiting:
             self._send_waiting()
         result = self._pg.exec_(f"SELECT * FROM {table} LIMIT 0".encode())
@@ -263,7 +263,7 @@ class PostgresConnection:
     # ------------------------------------------------------------------ below
 
     def _bind(self, sql: str, parameters: Parameters) -> _Bound:
-        """A prepared statement with values; what makes no sense as a value is said here."""
+        """Return a prepared statement with values; what makes no sense as a value is said here."""
         converter = self._values
         values = converter.dump_sequence(parameters, _formats(len(parameters)))
         key = (sql, converter.types or ())
@@ -306,7 +306,7 @@ class PostgresConnection:
         return results
 
     def _receive(self) -> list[pq.abc.PGresult]:
-        """Answers to all that was sent, up to the mark at its end.  The server may want to be read before it reads on."""
+        """Return answers to all that was sent, up to the mark at its end.  The server may want to be read before it reads on."""
         results: list[pq.abc.PGresult] = []
         unsent = self._pg.flush()
         while True:

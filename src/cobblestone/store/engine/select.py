@@ -12,12 +12,12 @@ POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
 def is_postgres(location: Path | str) -> bool:
-    """Whether a location is the address of a PostgreSQL database, not a SQLite file."""
+    """Return whether a location is the address of a PostgreSQL database, not a SQLite file."""
     return isinstance(location, str) and location.startswith(POSTGRES_PREFIXES)
 
 
 def engine_for(location: Path | str) -> Engine:
-    """The engine for a SQLite file, or for an address that begins with ``postgresql://``.
+    """Return the engine for a SQLite file, or for an address that begins with ``postgresql://``.
 
     Raises:
         ConfigError: PostgreSQL's driver is not installed.

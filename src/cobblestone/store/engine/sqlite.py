@@ -112,7 +112,7 @@ class SqliteConnection(apsw.Connection):
             raise error(changed)
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
-        """Rows of a query with ``IN (??)``, some hundred values at a time."""
+        """Return rows of a query with ``IN (??)``, some hundred values at a time."""
         rows: list[Row] = []
         for start in range(0, len(values), MAX_VALUES):
             part = values[start : start + MAX_VALUES]
@@ -121,14 +121,14 @@ class SqliteConnection(apsw.Connection):
         return rows
 
     def column_names(self, table: str, /) -> list[str]:
-        """Names of a table's columns, in order."""
+        """Return names of a table's columns, in order."""
         return [
             row[0] for row in self.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
         ]
 
 
 def open_reader(path: Path) -> Any:  # Any: see the top of this file
-    """A plain connection that only reads an existing file.
+    """Return a plain connection that only reads an existing file.
 
     Raises:
         apsw.Error: it cannot be opened.
@@ -139,7 +139,7 @@ def open_reader(path: Path) -> Any:  # Any: see the top of this file
 
 
 def open_plain(path: Path) -> Any:  # Any: see the top of this file
-    """A connection without the settings of a project's database, to a file that is made if it is not there.
+    """Return a connection without the settings of a project's database, to a file that is made if it is not there.
 
     Raises:
         apsw.Error: it cannot be opened.
@@ -173,10 +173,10 @@ class SqliteEngine:
             raise StoreError(f"{path} cannot be opened: {error}.") from error
 
     def fault(self, error: BaseException) -> Fault:
-        """Disk full, locked, broken: nothing of the transaction can be kept."""
+        """Tell a statement's own errors from a full disk, a lock or damage, after which no part of the transaction is kept."""
         ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
         return Fault.TRANSACTION if ours else Fault.JOB
 
     def process_group(self, roles: Sequence[str]) -> ProcessGroup:
-        """This process alone: a SQLite project is open in one process at a time."""
+        """Return a group of this process alone: a SQLite database is open in one process at a time."""
         return SingleProcess()

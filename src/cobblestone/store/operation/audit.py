@@ -69,7 +69,7 @@ def record(
 def entries(
     db: Database, *, limit: int, before: int | None = None, target: str = "", actor: str = ""
 ) -> list[AuditEntry]:
-    """Actions, the newest first; ``before``: only those with smaller ids.
+    """Return actions, the newest first; ``before``: only those with smaller ids.
 
     ``target`` is exact; ``actor`` is the beginning of the name.
     """
@@ -97,7 +97,7 @@ def _text(value: object) -> str:
 
 
 def without_secrets(value: object) -> object:
-    """The value with whatever is called like a secret replaced."""
+    """Return the value with whatever is called like a secret replaced."""
     if isinstance(value, dict):
         members = cast("dict[object, object]", value)
         return {

@@ -141,7 +141,7 @@ class EndingRow:
 
 
 def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
-    """How results ended since a time (Unix seconds), by host and app version; only of one version if given."""
+    """Return how results ended since a time (Unix seconds), by host and app version; only of one version if given."""
     newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
     rows = db.query(
@@ -171,7 +171,7 @@ class _System(msgspec.Struct):
 
 
 def systems_of_hosts(db: Database, host_ids: Sequence[int]) -> dict[int, str]:
-    """Operating systems of hosts by host id."""
+    """Return operating systems of hosts by host id."""
     rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
     return {row[0]: msgspec.json.decode(row[1], type=_System).os_name or "unknown" for row in rows}
 
@@ -197,13 +197,13 @@ def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, kee
 
 
 def samples(db: Database, *, since: float) -> list[Sample]:
-    """Samples since a time, oldest first."""
+    """Return samples since a time, oldest first."""
     rows = db.query("SELECT time, figures FROM project_sample WHERE time >= ? ORDER BY time", (since,))
     return [Sample(row[0], msgspec.json.decode(row[1], type=dict[str, float])) for row in rows]
 
 
 def last_sample_time(db: Database) -> float:
-    """When the newest sample was taken; 0: never."""
+    """Return when the newest sample was taken; 0: never."""
     return float(db.value("SELECT MAX(time) FROM project_sample") or 0.0)
 
 
@@ -220,7 +220,7 @@ class Rollout:
 
 
 def rollout_of(db: Database, version_id: AppVersionId) -> Rollout:
-    """The roll-out of a version.
+    """Return the roll-out of a version.
 
     Raises:
         NotFound: there is no such version.
@@ -257,14 +257,14 @@ def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan
 
 
 def stage_record(db: Database, rollout: Rollout) -> StageRecord:
-    """How results of a version ended since its current stage began."""
+    """Return how results of a version ended since its current stage began."""
     rows = endings(db, since=rollout.plan.stage_time, version_id=rollout.version_id)
     total = sum((row.endings for row in rows), Endings())
     return StageRecord(n_good=total.good, n_bad=total.total - total.good)
 
 
 def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now: float) -> int:
-    """Give up a version's results on hosts, as if those had left; how many.
+    """Give up a version's results on hosts, as if those had left; return how many.
 
     Hosts are told to stop at their next contact, the transitioner makes new results, and what is reported all the same still
     counts.

@@ -42,7 +42,7 @@ class WorkunitState:
 
 
 def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
-    """A workunit.  Raises NotFound."""
+    """Return a workunit.  Raises NotFound."""
     db.lock("workunit", [workunit_id])
     found = work.workunits(db, [workunit_id]).get(WorkunitId(workunit_id))
     if found is None:
@@ -71,7 +71,7 @@ def cancel_workunit(tx: Transaction, workunit_id: int, *, now: float) -> None:
 
 
 def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int:
-    """Allow an unfinished workunit as many more failures as it has had, and let the transitioner look; how many.
+    """Allow an unfinished workunit as many more failures as it has had, and let the transitioner look; return how many.
 
     Raises:
         NotFound: there is none.
@@ -90,7 +90,7 @@ def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int
 
 
 def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> list[int]:
-    """Ids of a batch's finished workunits without an answer, greater than ``after``."""
+    """Return ids of a batch's finished workunits without an answer, greater than ``after``."""
     rows = db.query(
         "SELECT id FROM workunit WHERE batch_id = ? AND id > ? AND completed_seq IS NOT NULL AND error_mask <> 0"
         " ORDER BY id LIMIT ?",
@@ -124,7 +124,7 @@ def copy_jobs(tx: Transaction, batch: Batch, workunit_ids: Sequence[int], *, now
 
 
 def count_cancelled_open(db: Database, batch_id: int) -> int:
-    """Jobs of a batch that are cancelled, but not yet closed by the transitioner."""
+    """Return jobs of a batch that are cancelled, but not yet closed by the transitioner."""
     return int(
         db.value(
             "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
@@ -137,7 +137,7 @@ def count_cancelled_open(db: Database, batch_id: int) -> int:
 
 
 def user_or_missing(db: Database, user_id: int) -> User:
-    """A user.  Raises NotFound."""
+    """Return a user.  Raises NotFound."""
     user = users.user_by_id(db, UserId(user_id))
     if user is None:
         raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
@@ -187,7 +187,7 @@ class Found:
 
 
 def search(db: Database, text: str) -> list[Found]:
-    """Users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address."""
+    """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address."""
     wanted = text.strip()
     if not wanted:
         return []

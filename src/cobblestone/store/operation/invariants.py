@@ -80,12 +80,12 @@ _HANDED_OUT = (
 
 
 def handed_to_one_host(db: Database) -> Iterator[Finding]:
-    """Results on no host or on a wrong one."""
+    """Return results on no host or on a wrong one."""
     return _ask(db, _HANDED_OUT)
 
 
 def workunit_states(db: Database) -> Iterator[Finding]:
-    """Workunits and results in states that the rules do not allow."""
+    """Return workunits and results in states that the rules do not allow."""
     last = 0
     while rows := db.query("SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK)):
         ids = [row[0] for row in rows]
@@ -96,7 +96,7 @@ def workunit_states(db: Database) -> Iterator[Finding]:
 
 
 def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> int:
-    """Let the transitioner look at workunits; how many."""
+    """Let the transitioner look at workunits; return how many."""
     changed = tx.execute_each(
         "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)",
         [(now, id_, now) for id_ in workunit_ids],
@@ -132,7 +132,7 @@ _CREDIT = (
 
 
 def credited_once(db: Database) -> Iterator[Finding]:
-    """Valid results without their credit, credit without a valid result, credit given twice."""
+    """Return valid results without their credit, credit without a valid result, credit given twice."""
     return _ask(db, _CREDIT)
 
 
@@ -169,7 +169,7 @@ _ASSIMILATED = (
 
 
 def assimilated_once(db: Database) -> Iterator[Finding]:
-    """Batches whose counts are not those of their jobs, and jobs that share a place in the list."""
+    """Return batches whose counts are not those of their jobs, and jobs that share a place in the list."""
     return _ask(db, _ASSIMILATED)
 
 
@@ -196,7 +196,7 @@ _names = msgspec.json.Decoder(list[_Named])
 
 
 def needed_files(db: Database) -> Counter[str]:
-    """How many workunits and app versions need each file."""
+    """Return how many workunits and app versions need each file."""
     needed: Counter[str] = Counter()
     last = 0
     while rows := db.query(
@@ -214,19 +214,19 @@ def needed_files(db: Database) -> Counter[str]:
 
 
 def file_rows(db: Database) -> dict[str, tuple[int, int]]:
-    """Size and references of stored files by name; those being deleted are left out."""
+    """Return size and references of stored files by name; those being deleted are left out."""
     return {
         row[0]: (row[1], row[2]) for row in db.query("SELECT name, nbytes, refs FROM file WHERE refs >= 0")
     }
 
 
 def output_rows(db: Database) -> dict[str, int]:
-    """Size of each output that lies on disk, by name."""
+    """Return size of each output that lies on disk, by name."""
     return dict(db.query("SELECT name, nbytes FROM upload WHERE data IS NULL"))
 
 
 def recount_references(tx: Transaction) -> int:
-    """Set the references of all files to what workunits and app versions say; how many were wrong."""
+    """Set the references of all files to what workunits and app versions say; return how many were wrong."""
     needed = needed_files(tx)
     wrong = [(needed[name], name) for name, (_, refs) in file_rows(tx).items() if refs != needed[name]]
     tx.execute_many("UPDATE file SET refs = ? WHERE name = ? AND refs >= 0", wrong)
@@ -234,7 +234,7 @@ def recount_references(tx: Transaction) -> int:
 
 
 def unknown_names(db: Database, names: Sequence[str], *, outputs: bool) -> list[str]:
-    """Those of the names that no row has."""
+    """Return those of the names that no row has."""
     table = "upload" if outputs else "file"
     known = {row[0] for row in db.query_in(f"SELECT name FROM {table} WHERE name IN (??)", names)}
     return [name for name in names if name not in known]
@@ -261,7 +261,7 @@ _HUGE = 1e300
 
 
 def finite_numbers(db: Database) -> Iterator[Finding]:
-    """Averages and amounts that are infinite or negative."""
+    """Return averages and amounts that are infinite or negative."""
     for table, columns in _NUMBERS.items():
         for column in columns:
             least = f"-{_HUGE}" if f"{table}.{column}" in _MAY_BE_NEGATIVE else "0"
@@ -281,7 +281,7 @@ def finite_numbers(db: Database) -> Iterator[Finding]:
 
 
 def forget_wrong_records(tx: Transaction) -> int:
-    """Let hosts begin anew with an app version for which their record holds impossible numbers; how many."""
+    """Let hosts begin anew with an app version for which their record holds impossible numbers; return how many."""
     wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
     return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
 
@@ -308,14 +308,14 @@ _REMOVALS = {"result_text": "result_id", "upload": "name", "host_app_version": "
 
 
 def orphans(db: Database) -> Iterator[Finding]:
-    """Rows whose owner is gone."""
+    """Return rows whose owner is gone."""
     for table, sql in _ORPHANS.items():
         for (row_id,) in db.query(sql):
             yield Finding("no_owner", table, row_id, f"its {_OWNER[table]} does not exist")
 
 
 def remove_orphans(tx: Transaction) -> int:
-    """Remove rows that mean nothing without their owner: texts, outputs and records; how many."""
+    """Remove rows that mean nothing without their owner: texts, outputs and records; return how many."""
     removed = 0
     for table, key in _REMOVALS.items():
         removed += sum(tx.execute_each(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table])))
@@ -323,7 +323,7 @@ def remove_orphans(tx: Transaction) -> int:
 
 
 def durability_of_server(db: Database) -> Iterator[Finding]:
-    """Settings of PostgreSQL by which an acknowledged write could be lost."""
+    """Return settings of PostgreSQL by which an acknowledged write could be lost."""
     for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
         value = str(db.value(f"SELECT current_setting('{name}')"))
         if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
@@ -336,7 +336,7 @@ def durability_of_server(db: Database) -> Iterator[Finding]:
 
 
 def durability(db: Database) -> Iterator[Finding]:
-    """Settings of SQLite by which an acknowledged write could be lost, and damage."""
+    """Return settings of SQLite by which an acknowledged write could be lost, and damage."""
     for text in (row[0] for row in db.query("PRAGMA integrity_check(20)")):
         if text != "ok":
             yield Finding("damaged", "database", None, text)

@@ -72,7 +72,7 @@ _TASK_CONDITIONS: Mapping[TaskState, str] = {
 
 
 def task_state(result: Result) -> TaskState | None:
-    """The kind of state that a task's list shows it under; None: not sent yet."""
+    """Return the kind of state that a task's list shows it under; None: not sent yet."""
     if result.server_state == ServerState.IN_PROGRESS:
         return TaskState.IN_PROGRESS
     if result.server_state != ServerState.OVER:
@@ -117,7 +117,7 @@ class TaskOwner:
     app_id: AppId | None = None  #: only tasks of this app
 
     def where(self) -> tuple[str, int]:
-        """The condition and its value."""
+        """Return the condition and its value."""
         if self.host_id is not None:
             return "r.host_id = ?", self.host_id
         return "r.user_id = ?", self.user_id or 0
@@ -161,7 +161,7 @@ def list_tasks(
     before: int | None = None,
     limit: int = PAGE_SIZE,
 ) -> list[TaskRow]:
-    """An owner's tasks with ids below ``before``, newest first, with one row more when there are older ones."""
+    """Return an owner's tasks with ids below ``before``, newest first, with one row more when there are older ones."""
     condition, value = owner.where()
     # The inner limit bounds the work when a filter finds little among very many tasks.
     newest = (
@@ -181,7 +181,7 @@ def list_tasks(
 
 
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
-    """How many of an owner's newest tasks are in each state."""
+    """Return how many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
     sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
@@ -193,13 +193,13 @@ def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
 
 
 def task(db: Database, result_id: int) -> TaskRow | None:
-    """One task, or None."""
+    """Return one task, or None."""
     found = _task_rows(db, "(SELECT * FROM result WHERE id = ?)", (result_id,), "ASC")
     return found[0] if found else None
 
 
 def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
-    """The tasks of one workunit, oldest first."""
+    """Return the tasks of one workunit, oldest first."""
     return _task_rows(
         db, "(SELECT * FROM result WHERE workunit_id = ? ORDER BY id LIMIT 200)", (workunit_id,), "ASC"
     )
@@ -236,7 +236,7 @@ _TOP_TABLES: Mapping[Owner, tuple[str, str]] = {
 
 
 def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
-    """A page (from 0) of a top list, with one row more when there is a next page."""
+    """Return a page (from 0) of a top list, with one row more when there is a next page."""
     table, condition = _TOP_TABLES[owner]
     bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
     if app_id is None:
@@ -256,13 +256,13 @@ def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | No
 
 
 def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
-    """Several users; missing ones are left out."""
+    """Return several users; missing ones are left out."""
     found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
     return {user.id: user for user in found if user is not None}
 
 
 def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
-    """A page of a team's members by recent average credit, with one more when there is a next page."""
+    """Return a page of a team's members by recent average credit, with one more when there is a next page."""
     ids = db.query(
         "SELECT id FROM user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
         (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
@@ -272,7 +272,7 @@ def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
 
 
 def external_address(db: Database, host_id: HostId) -> str:
-    """The address that a host's last request came from."""
+    """Return the address that a host's last request came from."""
     return str(db.value("SELECT external_ip_addr FROM host WHERE id = ?", (host_id,)) or "")
 
 
@@ -288,7 +288,7 @@ class VersionRecord:
 
 
 def version_records(db: Database, host_id: HostId) -> list[VersionRecord]:
-    """Records of a host by app version, newest version first."""
+    """Return records of a host by app version, newest version first."""
     records = hosts.records_of_host(db, host_id)
     rows = db.query_in(
         "SELECT v.id, a.name, a.user_friendly_name, v.version_num, v.platform, v.plan_class FROM app_version v"
@@ -434,7 +434,7 @@ def _count_since(db: Database, table: str, since: float) -> int:
 
 
 def _first_id_since(db: Database, table: str, column: str, since: float) -> int | None:
-    """The first id whose time is ``since`` or later; ids grow with time, so halving finds it without an index."""
+    """Return the first id whose time is ``since`` or later; ids grow with time, so halving finds it without an index."""
     last = db.one(f"SELECT id, {column} FROM {table} ORDER BY id DESC LIMIT 1")
     if last is None or last[1] < since:
         return None
@@ -481,7 +481,7 @@ class Outcomes:
 
 
 def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
-    """How the newest `NEWEST_TASKS` tasks of an app ended, by version."""
+    """Return how the newest `NEWEST_TASKS` tasks of an app ended, by version."""
     kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
     sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[kind]})" for kind in kinds)
     rows = db.query(
@@ -497,7 +497,7 @@ _VERSIONS = RowMapper(VersionRow, {"credit": people.CREDIT})
 
 
 def versions_in_use(db: Database) -> list[VersionRow]:
-    """Versions that are given out, by app and platform."""
+    """Return versions that are given out, by app and platform."""
     rows = db.query(
         f"SELECT {_VERSIONS.columns} FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
@@ -505,6 +505,6 @@ def versions_in_use(db: Database) -> list[VersionRow]:
 
 
 def news_item(db: Database, news_id: int) -> people.NewsItem | None:
-    """A piece of news, or None."""
+    """Return a piece of news, or None."""
     row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
     return None if row is None else people.NewsItem(*row)

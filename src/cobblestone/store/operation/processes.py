@@ -51,6 +51,6 @@ def note_process(tx: Transaction, process: ServerProcess, *, forget_before: floa
 
 
 def server_processes(db: Database) -> Sequence[ServerProcess]:
-    """All processes that are remembered, by machine and start."""
+    """Return all processes that are remembered, by machine and start."""
     rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
     return [_PROCESSES.load(row) for row in rows]

@@ -9,7 +9,7 @@ KEEP_SECONDS = 7 * 86400.0
 
 
 def recall(db: Database, request_key: str, digest: str) -> str | None:
-    """The reply to the request with this key, or None.
+    """Return the reply to the request with this key, or None.
 
     Raises:
         Conflict: the key belongs to a request with another body (``digest``).

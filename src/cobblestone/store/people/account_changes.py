@@ -23,7 +23,7 @@ class Secrets:
 
 
 def secrets_of(db: Database, user_id: UserId) -> Secrets | None:
-    """The secrets of an account, or None."""
+    """Return the secrets of an account, or None."""
     row = db.one(
         "SELECT passwd_hash, totp_secret, totp_step FROM user_account WHERE id = ? AND erased_time IS NULL",
         (user_id,),
@@ -47,11 +47,6 @@ def set_profile(
         "UPDATE user_account SET name = ?, country = ?, url = ?, language = ?, show_hosts = ?, send_email = ? WHERE id = ?",
         (name, country, url, language, int(show_hosts), int(send_email), user_id),
     )
-
-
-def set_language(tx: Transaction, user_id: UserId, language: str) -> None:
-    """Store the language of an account's pages and mails."""
-    tx.execute("UPDATE user_account SET language = ? WHERE id = ?", (language, user_id))
 
 
 def end_sessions(tx: Transaction, user_id: UserId) -> None:
@@ -110,11 +105,6 @@ def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None
     tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
 
 
-def set_venue(tx: Transaction, user_id: UserId, venue: str) -> None:
-    """Store the venue that new computers get."""
-    tx.execute("UPDATE user_account SET venue = ? WHERE id = ?", (venue, user_id))
-
-
 # -- the end of an account -------------------------------------------------------------------------------
 
 
@@ -128,7 +118,7 @@ def ask_to_erase(tx: Transaction, user_id: UserId, erase_time: float | None) -> 
 
 
 def due_to_erase(db: Database, *, now: float, limit: int = 20) -> list[UserId]:
-    """Accounts whose time has come."""
+    """Return accounts whose time has come."""
     rows = db.query(
         "SELECT id FROM user_account WHERE erase_time IS NOT NULL AND erased_time IS NULL AND erase_time <= ?"
         " ORDER BY erase_time LIMIT ?",

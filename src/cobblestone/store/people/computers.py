@@ -18,7 +18,7 @@ def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hi
 
 
 def has_work(db: Database, host_id: HostId) -> bool:
-    """Whether a computer has tasks that it has not reported."""
+    """Return whether a computer has tasks that it has not reported."""
     return (
         db.value(
             f"SELECT 1 FROM result WHERE server_state = {ServerState.IN_PROGRESS} AND host_id = ? LIMIT 1",

@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def host_by_id(db: Database, host_id: HostId) -> Host | None:
-    """A host, or None; a record that was merged away leads to its survivor."""
+    """Return a host, or None; a record that was merged away leads to its survivor."""
     for _ in range(10):
         row = db.one(f"SELECT {_HOSTS.columns}, merged_into FROM host WHERE id = ?", (host_id,))
         if row is None:
@@ -36,7 +36,7 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
-    """A user's computers, the one that called last first; without those that the owner removed and that did not call again."""
+    """Return a user's computers, the one that called last first; not those that the owner removed and that did not call again."""
     rows = db.query(
         f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
         " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
@@ -46,7 +46,7 @@ def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[H
 
 
 def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
-    """A user's records with one (hashed) host id, newest first."""
+    """Return a user's records with one (hashed) host id, newest first."""
     rows = db.query(
         f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
@@ -56,7 +56,7 @@ def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
 
 
 def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
-    """A user's computers of one network name, newest first."""
+    """Return a user's computers of one network name, newest first."""
     if not domain_name:
         return []
     rows = db.query(
@@ -68,7 +68,7 @@ def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]
 
 
 def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
-    """Hosts in the order of their ids."""
+    """Return hosts in the order of their ids."""
     rows = db.query(
         f"SELECT {_HOSTS.columns} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
         (after, limit),
@@ -77,7 +77,7 @@ def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]
 
 
 def recent_hosts(db: Database, *, limit: int) -> list[Host]:
-    """The hosts that called last."""
+    """Return the hosts that called last."""
     rows = db.query(
         f"SELECT {_HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
         (limit,),
@@ -86,7 +86,7 @@ def recent_hosts(db: Database, *, limit: int) -> list[Host]:
 
 
 def speeds(db: Database) -> list[float]:
-    """Speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
+    """Return speed of one CPU of each known host, in FLOPS, by the part of the time in which it computes."""
     found: list[float] = []
     last = 0
     while page := list_hosts(db, after=last):
@@ -145,7 +145,7 @@ def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -
 
 
 def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
-    """Somebody says that a host is mended: forget its trouble, and its bad results as far as they hold back tasks."""
+    """Forget a host's trouble, and its bad results as far as they hold back tasks: somebody says that it is mended."""
     set_trouble(tx, host_id, "", now=now)
     tx.execute(
         "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
@@ -154,7 +154,7 @@ def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
 
 
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
-    """Quota and reliability of one host, by app version."""
+    """Return quota and reliability of one host, by app version."""
     rows = db.query(f"SELECT {_RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
     return {AppVersionId(row[1]): _RECORDS.load(row) for row in rows}
 
@@ -162,7 +162,7 @@ def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostApp
 def records(
     db: Database, keys: Sequence[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], HostAppVersion]:
-    """Records of several hosts; a missing one is a fresh one."""
+    """Return records of several hosts; a missing one is a fresh one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
@@ -208,7 +208,7 @@ _SAVE_QUALITY = _SAVED_QUALITY.upsert("host_app_version", "host_id", "app_versio
 
 
 def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
-    """What credit systems know of every host and app version."""
+    """Return what credit systems know of every host and app version."""
     rows = db.query(f"SELECT {_STATISTICS.columns}, host_id, app_version_id FROM host_app_version")
     return {row[-2:]: _STATISTICS.load(row) for row in rows}
 
@@ -216,7 +216,7 @@ def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersio
 def qualities(
     db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], Quality]:
-    """What validation may change of several records; a missing one is a fresh one."""
+    """Return what validation may change of several records; a missing one is a fresh one."""
     found = {key: Quality() for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)
@@ -254,13 +254,13 @@ _decode_processors = msgspec.json.Decoder(Processors).decode
 
 
 def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
-    """Number and speed of the processors of several hosts."""
+    """Return number and speed of the processors of several hosts."""
     rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
     return {HostId(row[0]): _decode_processors(row[1]) for row in rows}
 
 
 def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
-    """Median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
+    """Return median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
     rows = db.query("SELECT description FROM host ORDER BY rpc_time DESC LIMIT ?", (sample,))
     speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
     if not speeds:

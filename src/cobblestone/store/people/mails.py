@@ -28,7 +28,7 @@ class Mail:
 
 
 def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float) -> int:
-    """Put a mail into the queue; its id."""
+    """Put a mail into the queue; return its id."""
     tx.wake("mailer")
     return tx.insert(
         "INSERT INTO mail (create_time, recipient, subject, body, next_time) VALUES (?, ?, ?, ?, ?)",
@@ -37,7 +37,7 @@ def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float
 
 
 def written_since(db: Database, *, recipient: str, subject: str, since: float) -> bool:
-    """Whether this person got a mail with this subject since then."""
+    """Return whether this person got a mail with this subject since then."""
     found = db.one(
         "SELECT 1 FROM mail WHERE recipient = ? AND subject = ? AND create_time >= ? LIMIT 1",
         (recipient, subject, since),
@@ -46,7 +46,7 @@ def written_since(db: Database, *, recipient: str, subject: str, since: float) -
 
 
 def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
-    """Mails that are due, the one that waits longest first."""
+    """Return mails that are due, the one that waits longest first."""
     rows = db.query(
         "SELECT id, create_time, recipient, subject, body, attempts FROM mail WHERE sent_time IS NULL AND next_time <= ?"
         " AND attempts < ? ORDER BY next_time, id LIMIT ?",
@@ -72,27 +72,9 @@ def set_failed(tx: Transaction, mail_id: int, error: str, *, next_time: float) -
 
 
 def forget_old(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Forget mails that were sent, or given up, long ago; how many."""
+    """Forget mails that were sent, or given up, long ago; return how many."""
     return tx.execute(
         "DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE create_time < ? AND (sent_time IS NOT NULL OR attempts >= ?)"
         " ORDER BY id LIMIT ?)",
         (now - KEPT_SECONDS, MAX_ATTEMPTS, limit),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class MailCounts:
-    """The state of the queue."""
-
-    waiting: int
-    given_up: int
-
-
-def mail_counts(db: Database) -> MailCounts:
-    """How many mails wait, and how many could not be sent at all."""
-    row = db.one(
-        "SELECT coalesce(sum(CASE WHEN attempts < ? THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN attempts >= ? THEN 1 ELSE 0"
-        " END), 0) FROM mail WHERE sent_time IS NULL",
-        (MAX_ATTEMPTS, MAX_ATTEMPTS),
-    )
-    return MailCounts(0, 0) if row is None else MailCounts(int(row[0]), int(row[1]))

@@ -54,7 +54,7 @@ def add_codes(
 
 
 def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
-    """A code that may still be used, or None."""
+    """Return a code that may still be used, or None."""
     row = db.one(
         "SELECT id, user_id, payload FROM one_time_code WHERE code_hash = ? AND used_time IS NULL"
         " AND (expire_time IS NULL OR expire_time > ?)",
@@ -75,7 +75,7 @@ def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> One
 
 
 def count_codes(db: Database, user_id: UserId, purpose: Purpose) -> int:
-    """How many unused codes a user has."""
+    """Return how many unused codes a user has."""
     return int(
         db.value(
             "SELECT count(*) FROM one_time_code WHERE user_id = ? AND purpose = ? AND used_time IS NULL",
@@ -91,7 +91,7 @@ def drop_codes(tx: Transaction, user_id: UserId, *purposes: Purpose) -> None:
 
 
 def drop_expired(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Forget codes whose time is over; how many."""
+    """Forget codes whose time is over; return how many."""
     return tx.execute(
         "DELETE FROM one_time_code WHERE id IN (SELECT id FROM one_time_code WHERE expire_time < ? ORDER BY id LIMIT ?)",
         (now, limit),

@@ -22,12 +22,12 @@ class TeamRow:
 
 
 def count_members(db: Database, team_id: int) -> int:
-    """How many users a team has."""
+    """Return how many users a team has."""
     return int(db.value("SELECT count(*) FROM user_account WHERE team_id = ?", (team_id,)))
 
 
 def find_teams(db: Database, words: str) -> list[TeamRow]:
-    """Teams whose name holds ``words`` (any case), the one with the most recent credit first."""
+    """Return teams whose name holds ``words`` (any case), the one with the most recent credit first."""
     pattern = words.strip().lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = db.query(
         "SELECT id FROM team WHERE name_lc LIKE ? ESCAPE '\\' ORDER BY expavg_credit DESC LIMIT ?",
@@ -37,7 +37,7 @@ def find_teams(db: Database, words: str) -> list[TeamRow]:
 
 
 def rows_of(db: Database, team_ids: list[int]) -> list[TeamRow]:
-    """Several teams with the number of their members."""
+    """Return several teams with the number of their members."""
     found = (users.team_by_id(db, TeamId(team_id)) for team_id in team_ids)
     return [TeamRow(team=team, n_members=count_members(db, team.id)) for team in found if team is not None]
 

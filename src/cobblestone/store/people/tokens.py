@@ -42,7 +42,7 @@ class ApiToken:
     share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
     def usable(self, now: float) -> bool:
-        """Whether it is accepted at ``now`` (Unix seconds)."""
+        """Return whether it is accepted at ``now`` (Unix seconds)."""
         return self.revoke_time is None and (self.expire_time is None or now < self.expire_time)
 
 
@@ -56,7 +56,7 @@ def _hash(secret: str) -> str:
 
 
 def new_secret() -> str:
-    """A fresh token text."""
+    """Return a fresh token text."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -90,13 +90,13 @@ def create_token(
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
-    """The token of a text, usable or not; None: unknown."""
+    """Return the token of a text, usable or not; None: unknown."""
     row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (_hash(secret),))
     return None if row is None else _TOKENS.load(row)
 
 
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
-    """All tokens of the project, or those of a user; the newest first."""
+    """Return all tokens of the project, or those of a user; the newest first."""
     rows = db.query(
         f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC",
         (user_id or 0,),

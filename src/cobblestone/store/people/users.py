@@ -36,13 +36,13 @@ def _must_be_there(row: T | None) -> T:
 
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
-    """A user, or None."""
+    """Return a user, or None."""
     row = db.one(f"SELECT {_USERS.columns} FROM user_account WHERE id = ?", (user_id,))
     return None if row is None else _USERS.load(row)
 
 
 def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
-    """The user of a strong or weak authenticator, and whether it was the weak one."""
+    """Return the user of a strong or weak authenticator, and whether it was the weak one."""
     if not authenticator:
         return None
     weak = "_" in authenticator
@@ -52,7 +52,7 @@ def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool]
 
 
 def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
-    """The user of an e-mail address (any case), with the stored password hash."""
+    """Return the user of an e-mail address (any case), with the stored password hash."""
     row = db.one(
         f"SELECT {_USERS.columns}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
     )
@@ -60,7 +60,7 @@ def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
 
 
 def list_users(db: Database, *, limit: int = 100, after: int = 0) -> list[User]:
-    """Users in the order of their ids."""
+    """Return users in the order of their ids."""
     rows = db.query(
         f"SELECT {_USERS.columns} FROM user_account WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
     )
@@ -131,7 +131,7 @@ def adopt_cross_project_id(tx: Transaction, user_id: UserId, cross_project_id: s
 
 
 def global_preferences_time(db: Database, user_id: UserId) -> float:
-    """When the stored computing preferences were changed, Unix seconds."""
+    """Return when the stored computing preferences were changed, Unix seconds."""
     return float(db.value("SELECT global_prefs_time FROM user_account WHERE id = ?", (user_id,)) or 0)
 
 
@@ -149,19 +149,19 @@ def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None
 
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
-    """A team, or None."""
+    """Return a team, or None."""
     row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE id = ?", (team_id,))
     return None if row is None else _TEAMS.load(row)
 
 
 def team_by_name(db: Database, name: str) -> Team | None:
-    """A team by its name (any case), or None."""
+    """Return a team by its name (any case), or None."""
     row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE name_lc = ?", (name.strip().lower(),))
     return None if row is None else _TEAMS.load(row)
 
 
 def list_teams(db: Database, *, limit: int = 100) -> list[Team]:
-    """Teams in the order of their ids."""
+    """Return teams in the order of their ids."""
     return [
         _TEAMS.load(row)
         for row in db.query(f"SELECT {_TEAMS.columns} FROM team ORDER BY id LIMIT ?", (limit,))
@@ -205,7 +205,7 @@ class NewsItem:
 
 
 def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
-    """Publish a piece of news; its id."""
+    """Publish a piece of news; return its id."""
     return tx.insert("INSERT INTO news (title, text, time) VALUES (?, ?, ?)", (title, text, now))
 
 
@@ -231,6 +231,6 @@ def _news_item(db: Database, news_id: int) -> NewsItem:
 
 
 def list_news(db: Database, *, limit: int = 20) -> list[NewsItem]:
-    """The newest news first."""
+    """Return the newest news first."""
     rows = db.query("SELECT id, title, text, time FROM news ORDER BY id DESC LIMIT ?", (limit,))
     return [NewsItem(*row) for row in rows]

@@ -178,12 +178,12 @@ class _Rows:
             yield row
 
     def checksum(self) -> str:
-        """Of the rows so far."""
+        """Return the checksum of the rows so far."""
         return f"{self._sum:032x}"
 
 
 def _stream(connection: Connection[Row], query: bytes) -> Iterator[Row]:
-    """Rows of a query, a page at a time in memory."""
+    """Yield rows of a query, a page at a time in memory."""
     with connection.cursor("readback", binary=True) as cursor:
         cursor.itersize = PAGE
         cursor.execute(query)

@@ -90,7 +90,7 @@ def check(source: Path) -> None:
 
 
 def _program(name: str, server: int) -> Path:
-    """The program of a name that is nearest to the server, but not older; the newest if no server is asked (0).
+    """Return the program of a name that is nearest to the server, but not older; the newest if no server is asked (0).
 
     A restore by a newer one may say things that the server does not know yet (version 17: ``transaction_timeout``), and an
     older machine may not read what a newer one has dumped.
@@ -138,7 +138,7 @@ def _run(program: Path, address: str, *options: str) -> None:
 
 @contextmanager
 def _without_password(address: str) -> Generator[str]:
-    """The address for a command line, which everybody on this machine can read: its password stands in a file for us alone."""
+    """Yield the address for a command line, which everybody on this machine can read; its password stands in a file for us."""
     if not address:
         yield ""
         return

@@ -48,7 +48,7 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
 
 
 def database_problems(path: Path) -> list[str]:
-    """What is wrong with a database file; an empty list when it is sound."""
+    """Return what is wrong with a database file; an empty list when it is sound."""
     try:
         connection = open_reader(path)
         try:
@@ -102,7 +102,7 @@ def fill_database(address: str, path: Path) -> None:
 
 
 def files_on_disk(location: Path | str) -> tuple[set[str], set[str]]:
-    """Names of the files that a database's rows need: downloads in use, and outputs that are not in the database itself."""
+    """Return names of the files that a database's rows need: downloads in use, and outputs that are not in the database."""
     if is_postgres(location):
         from cobblestone.store.schema.postgres_dump import file_names
 

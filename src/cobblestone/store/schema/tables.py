@@ -1,7 +1,7 @@
 """Tables.
 
 Hot rows are kept short: texts of results stand in ``result_text``, descriptions of hosts and files in one JSON column.
-Times are Unix seconds.  Every partial index serves one query of a daemon or of the scheduler (see ``work.py``).
+Times are Unix seconds.  Every partial index serves one query of a daemon or of the scheduler (`cobblestone.store.work`).
 """
 # length: all tables stand side by side, as a reader of the database wants them.
 
@@ -63,7 +63,7 @@ def _credit() -> tuple[sa.Column[Any], ...]:
 
 
 def _average(name: str) -> tuple[sa.Column[Any], ...]:
-    """A running mean with its variance (see `cobblestone.domain.statistics.RunningAverage`)."""
+    """Return the columns of a running mean with its variance (see `cobblestone.domain.statistics.RunningAverage`)."""
     return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
 
 

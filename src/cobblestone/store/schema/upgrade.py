@@ -70,7 +70,7 @@ class Schema:
 
 
 def current_revision(location: Path | str, schema: Schema) -> str | None:
-    """The revision that a database has; None for a new or empty one.
+    """Return the revision that a database has; None for a new or empty one.
 
     Raises:
         Busy: another process holds the file for longer than the time-out.

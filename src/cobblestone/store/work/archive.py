@@ -22,7 +22,7 @@ _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
 def purge(store: Store, path: Path, *, now: float, min_age: float, limit: int) -> int:
-    """Move workunits that are done with into the archive; how many.  Not for the event loop."""
+    """Move workunits that are done with into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
     if not ids:
         return 0
@@ -32,7 +32,7 @@ def purge(store: Store, path: Path, *, now: float, min_age: float, limit: int) -
 
 
 def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]:
-    """Workunits that the rule lets go."""
+    """Return workunits that the rule lets go."""
     candidates = db.query(
         "SELECT w.id, b.state FROM workunit w LEFT JOIN batch b ON b.id = w.batch_id"
         f" WHERE w.{matching(FileDeleteState.DONE)} AND w.completed_time < ?"
@@ -52,7 +52,7 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
 
 
 def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-    """Rows of the archived tables with the names of their columns."""
+    """Return rows of the archived tables with the names of their columns."""
     found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
     keys: Sequence[int] = ids
     for table in _TABLES:

@@ -89,7 +89,7 @@ _BATCHES = RowMapper(Batch)
 
 
 def batch_by_id(db: Database, batch_id: int) -> Batch:
-    """A batch.
+    """Return a batch.
 
     Raises:
         NotFound: there is no such batch.
@@ -102,13 +102,13 @@ def batch_by_id(db: Database, batch_id: int) -> Batch:
 
 
 def batch_by_key(db: Database, request_key: str) -> Batch | None:
-    """The batch that a request with this key made, or None."""
+    """Return the batch that a request with this key made, or None."""
     row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE request_key = ?", (request_key,))
     return None if row is None else _BATCHES.load(row)
 
 
 def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[Batch]:
-    """Batches, the newest first; ``before``: only those with smaller ids."""
+    """Return batches, the newest first; ``before``: only those with smaller ids."""
     where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
     rows = db.query(
         f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
@@ -159,7 +159,7 @@ def _weight_of_next_batch(db: Database, token_id: int | None) -> float:
 
 
 def _turns(db: Database, batch: Batch, jobs: Sequence[NewJob], served: float) -> list[float]:
-    """Places in the queue of jobs that are added to a batch."""
+    """Return places in the queue of jobs that are added to a batch."""
     if not served:
         # Nothing was sent since the server started: what waits longest will be next.
         waiting = db.value(
@@ -298,7 +298,7 @@ _JOBS = RowMapper(
 
 
 def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[Job]:
-    """Finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
+    """Return finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
     rows = db.query(
         f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
         " ORDER BY w.completed_seq LIMIT ?",
@@ -308,7 +308,7 @@ def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> lis
 
 
 def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[Job]:
-    """Jobs of a batch in the order of their workunit ids, those greater than ``after``."""
+    """Return jobs of a batch in the order of their workunit ids, those greater than ``after``."""
     rows = db.query(
         f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?",
         (batch_id, after, limit),
@@ -317,7 +317,7 @@ def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) 
 
 
 def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
-    """One job of a batch.
+    """Return one job of a batch.
 
     Raises:
         NotFound: the batch has no such job.
@@ -332,7 +332,7 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> Job:
 
 
 def count_running(db: Database, batch_id: int) -> int:
-    """How many unfinished jobs of a batch are on a host now."""
+    """Return how many unfinished jobs of a batch are on a host now."""
     return int(
         db.value(
             "SELECT COUNT(*) FROM workunit w"
@@ -344,7 +344,7 @@ def count_running(db: Database, batch_id: int) -> int:
 
 
 def many_unsent(db: Database, most: int) -> bool:
-    """Whether ``most`` results or more wait to be sent."""
+    """Return whether ``most`` results or more wait to be sent."""
     counted = db.value(
         f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
     )
@@ -352,7 +352,7 @@ def many_unsent(db: Database, most: int) -> bool:
 
 
 def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
-    """How many unfinished jobs of a batch failed on a host already, and the newest such result."""
+    """Return how many unfinished jobs of a batch failed on a host already, and the newest such result."""
     row = db.one(
         "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
         " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
@@ -378,7 +378,7 @@ _FAILURES = RowMapper(FailedResult, {"result_id": "id"})
 
 
 def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
-    """For each of these workunits the newest result that did not succeed; those without one are left out."""
+    """Return for each of these workunits the newest result that did not succeed; those without one are left out."""
     rows = db.query_in(
         f"SELECT {_FAILURES.columns}, workunit_id FROM result"
         f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",

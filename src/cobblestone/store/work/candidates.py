@@ -42,7 +42,7 @@ _CANDIDATES = RowMapper(
 
 
 def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
-    """Candidates for given results, whatever their state (to send lost ones again)."""
+    """Return candidates for given results, whatever their state (to send lost ones again)."""
     rows = db.query_in(
         f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
         result_ids,
@@ -83,17 +83,17 @@ class CandidateQueue:
         return len(self._held)
 
     def invalidate(self) -> None:
-        """New results were made, or a write was undone: read again before the next look."""
+        """Read again before the next look: new results were made, or a write was undone."""
         self._stale = True
 
     def set_slice(self, number: int, count: int) -> None:
-        """Of several schedulers, each looks at workunits of its own first, so that they seldom want the same."""
+        """Look at workunits of this process's own first: of several schedulers each has some, so they seldom want the same."""
         if self._slice != (number, count):
             self._slice = (number, count)
             self._stale = True
 
     def remove(self, result_id: ResultId, *, claimed: bool = True) -> None:
-        """A result was claimed, or (``claimed`` false) is gone or in use by another process at this moment."""
+        """Drop a result that was claimed, or (``claimed`` false) is gone or in use by another process at this moment."""
         if self._held.pop(result_id, None) is None:
             for held in self._targeted.values():
                 held.pop(result_id, None)
@@ -101,14 +101,14 @@ class CandidateQueue:
             self._dropped = True
 
     def replace(self, candidate: Candidate) -> None:
-        """The workunit of a candidate has changed."""
+        """Take a candidate whose workunit has changed."""
         if candidate.result_id in self._held:
             self._held[candidate.result_id] = candidate
         elif candidate.targeted:
             self._add_targeted(candidate)
 
     def sent(self, candidate: Candidate) -> None:
-        """A result was claimed: its turn has been served."""
+        """Note that a result was claimed: its turn has been served."""
         if candidate.targeted:
             self._targeted.get(_key(candidate), {}).pop(candidate.result_id, None)
         else:
@@ -117,11 +117,11 @@ class CandidateQueue:
             self._served[candidate.priority] = candidate.turn
 
     def served(self, priority: int) -> float:
-        """The turn that has been served among results of this priority."""
+        """Return the turn that has been served among results of this priority."""
         return self._served.get(priority, 0.0)
 
     def targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
-        """Results that are for this host, its user or his team alone, best first."""
+        """Return results that are for this host, its user or his team alone, best first."""
         self._refresh()
         if not self._complete:
             if self._any_targeted is None:
@@ -134,7 +134,7 @@ class CandidateQueue:
         return [each for key in keys for each in self._targeted.get(key, {}).values()]
 
     def scan(self, db: Database) -> Iterator[Candidate]:
-        """All unsent results, best first; reads more from the database as far as the caller looks.
+        """Yield all unsent results, best first; read more from the database as far as the caller looks.
 
         Do not change the queue before the iterator is done with.
         """

@@ -45,7 +45,8 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
     return {WorkunitId(row[0]) for row in rows}
 
 
-_CLAIM = step(Cause.SENT, RESULT_TRANSITIONS).update(
+_SENT = step(Cause.SENT, RESULT_TRANSITIONS)
+_CLAIM = _SENT.update(
     "result",
     also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
 )
@@ -194,7 +195,7 @@ def expire(tx: Transaction, result_ids: Sequence[ResultId], *, now: float) -> No
 
 
 def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:
-    """The computer lost all its jobs for good; how many."""
+    """End all that a computer was sent, since it lost its jobs for good; return how many."""
     tx.execute(
         "UPDATE workunit SET transition_time = ? WHERE id IN"
         f" (SELECT workunit_id FROM result WHERE host_id = ? AND {IS_IN_PROGRESS})",
@@ -221,7 +222,7 @@ class ReportedRow:
 
 
 def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
-    """Rows of reported results by name, to be changed; unknown names are left out."""
+    """Return rows of reported results by name, to be changed; unknown names are left out."""
     if not names:
         return {}
     tx.lock_results(names)
@@ -303,7 +304,7 @@ class JobInProgress:
 
 
 def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
-    """Results that a host was sent and has not reported, in the order of their ids."""
+    """Return results that a host was sent and has not reported, in the order of their ids."""
     rows = db.query(
         "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
         f" w.error_mask = 0 AND w.assimilate_state <> {AssimilateState.DONE}"
@@ -330,7 +331,7 @@ _HELD = RowMapper(
 
 
 def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
-    """Rows of jobs that a client lists, by name; unknown names are left out."""
+    """Return rows of jobs that a client lists, by name; unknown names are left out."""
     if not names:
         return {}
     rows = db.query_in(

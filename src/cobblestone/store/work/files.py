@@ -31,10 +31,10 @@ from cobblestone.wire.identity import fanout_directory
 
 FAN_OUT = 1024  #: sub-folders of the download and upload hierarchies, as the family has them
 CHUNK = 1 << 20
-GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed twin
-GZIP_GAIN = 0.9  #: keep the twin if it is smaller than this part of the file
+GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed variant
+GZIP_GAIN = 0.9  #: keep the variant if it is smaller than this part of the file
 
-_CONDEMNED = -1
+_DELETING = -1
 _ATTEMPTS = 100
 _ATTEMPT_SECONDS = 0.05
 
@@ -46,7 +46,7 @@ class StoredFile:
     name: str
     nbytes: int
     md5: str
-    gzipped_nbytes: int | None = None  #: size of the ``.gz`` twin, when there is one
+    gzipped_nbytes: int | None = None  #: size of the ``.gz`` variant, when there is one
     refs: int = 0  #: workunits and app versions that need it
     touched_time: float = 0.0  #: Unix seconds; unused files are kept for a while after it
 
@@ -65,27 +65,27 @@ class StagedFile:
 
 
 def fan_out(name: str) -> str:
-    """Sub-folder of a file in the download and upload hierarchies."""
+    """Return sub-folder of a file in the download and upload hierarchies."""
     return fanout_directory(name, FAN_OUT)
 
 
 def place_of(root: Path, name: str) -> Path:
-    """Where a file of a hierarchy lies."""
+    """Return where a file of a hierarchy lies."""
     return root / fan_out(name) / name
 
 
-def twin_of(path: Path) -> Path:
-    """Where the compressed twin of a file lies."""
+def gzip_variant(path: Path) -> Path:
+    """Return where the compressed variant of a file lies."""
     return path.with_name(path.name + ".gz")
 
 
 def input_name(sha256: str) -> str:
-    """Physical name of an input file."""
+    """Return physical name of an input file."""
     return f"jf_{sha256}"
 
 
 def app_file_name(original: str, sha256: str) -> str:
-    """Physical name of an app version's file: readable, and new whenever the content is."""
+    """Return physical name of an app version's file: readable, and new whenever the content is."""
     path = PurePosixPath(original.replace("\\", "/"))
     stem = re.sub(r"[^A-Za-z0-9_\-]+", "_", path.stem)[:60].strip("_") or "file"
     suffix = re.sub(r"[^A-Za-z0-9.]+", "", path.suffix)[:16]
@@ -136,13 +136,6 @@ class StagingWriter:
             self.path.unlink(missing_ok=True)
 
 
-def stage_bytes(staging: Path, data: bytes) -> StagedFile:
-    """Put bytes into the staging folder."""
-    with StagingWriter(staging) as writer:
-        writer.write(data)
-        return writer.finish()
-
-
 def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
     """Remove what an earlier process left half done; what is younger than ``older_than`` seconds may be another's."""
     limit = time.time() - older_than
@@ -160,7 +153,7 @@ def add_files(
 ) -> dict[str, StoredFile]:
     """Move staged files (by physical name) to their places under ``root`` and record them in one transaction.
 
-    ``compress`` also makes ``.gz`` twins where that pays.  Not for the event loop.
+    ``compress`` also makes ``.gz`` variants where that pays.  Not for the event loop.
 
     Raises:
         Conflict: there is a file of that name with other content.
@@ -193,7 +186,7 @@ def _place_all(root: Path, staged: Mapping[str, StagedFile], *, compress: bool) 
         target = place_of(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         _link(file.path, target, file)
-        gzipped = _make_twin(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
+        gzipped = _make_gzip_variant(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
         folders.add(target.parent)
         files.append(StoredFile(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped))
     for folder in [root, *folders]:
@@ -227,13 +220,13 @@ def _same_content(path: Path, file: StagedFile) -> bool:
         return True
 
 
-def _make_twin(path: Path) -> int | None:
-    twin = twin_of(path)
+def _make_gzip_variant(path: Path) -> int | None:
+    variant = gzip_variant(path)
     with contextlib.suppress(FileNotFoundError):
-        return twin.stat().st_size
+        return variant.stat().st_size
     temporary = path.with_name(f".{secrets.token_hex(8)}")
     try:
-        # No name and no time inside: the same file always gives the same twin.
+        # No name and no time inside: the same file always gives the same variant.
         with (
             path.open("rb") as source,
             temporary.open("xb") as raw,
@@ -244,7 +237,7 @@ def _make_twin(path: Path) -> int | None:
         if nbytes > GZIP_GAIN * path.stat().st_size:
             return None
         sync_file(temporary)
-        temporary.replace(twin)
+        temporary.replace(variant)
         return nbytes
     finally:
         temporary.unlink(missing_ok=True)
@@ -257,7 +250,7 @@ def _record(
     present = _rows(tx, [file.name for file in files])
     for file in files:
         old = present.get(file.name)
-        if old is not None and old.refs == _CONDEMNED:
+        if old is not None and old.refs == _DELETING:
             return None
         if old is not None and (old.md5, old.nbytes) != (file.md5, file.nbytes):
             raise Conflict(
@@ -286,14 +279,8 @@ def _rows(db: Database, names: Sequence[str]) -> dict[str, StoredFile]:
 
 
 def files_by_name(db: Database, names: Sequence[str]) -> dict[str, StoredFile]:
-    """Files by physical name; missing ones are left out."""
-    return {name: file for name, file in _rows(db, names).items() if file.refs != _CONDEMNED}
-
-
-def count_files(db: Database) -> tuple[int, int]:
-    """Number of stored files, and their bytes."""
-    row = db.one("SELECT COUNT(*), COALESCE(SUM(nbytes), 0) FROM file WHERE refs >= 0")
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+    """Return files by physical name; missing ones are left out."""
+    return {name: file for name, file in _rows(db, names).items() if file.refs != _DELETING}
 
 
 # -- references ----------------------------------------------------------------
@@ -338,7 +325,7 @@ def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float
 
 
 def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) -> int:
-    """Delete files that nobody refers to and that nobody touched since ``before`` (Unix seconds); how many.
+    """Delete files that nobody refers to and that nobody touched since ``before`` (Unix seconds); return how many.
 
     Not for the event loop.  Also finishes deletions that a crash interrupted.  The conditions on ``refs`` are worded as that
     of the index, or it would not be used.
@@ -350,13 +337,13 @@ def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) 
             (before, limit),
         )
         tx.execute_many(
-            f"UPDATE file SET refs = {_CONDEMNED} WHERE name = ? AND refs = 0 AND touched_time < ?",
+            f"UPDATE file SET refs = {_DELETING} WHERE name = ? AND refs = 0 AND touched_time < ?",
             [(row[0], before) for row in rows],
         )
         return [
             row[0]
             for row in tx.query(
-                f"SELECT name FROM file WHERE refs <= 0 AND refs = {_CONDEMNED} LIMIT ?", (limit,)
+                f"SELECT name FROM file WHERE refs <= 0 AND refs = {_DELETING} LIMIT ?", (limit,)
             )
         ]
 
@@ -367,7 +354,7 @@ def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) 
         remove_from_disk(root, names)
         store.write(
             lambda tx: tx.execute_many(
-                f"DELETE FROM file WHERE name = ? AND refs = {_CONDEMNED}", [(name,) for name in names]
+                f"DELETE FROM file WHERE name = ? AND refs = {_DELETING}", [(name,) for name in names]
             )
         )
         return len(names)
@@ -375,10 +362,10 @@ def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) 
 
 
 def remove_from_disk(root: Path, names: Iterable[str]) -> None:
-    """Remove files and their twins from a hierarchy; missing ones are fine."""
+    """Remove files and their compressed variants from a hierarchy; missing ones are fine."""
     for name in names:
         path = place_of(root, name)
-        for each in (path, twin_of(path)):
+        for each in (path, gzip_variant(path)):
             try:
                 each.unlink(missing_ok=True)
             except OSError as error:

@@ -70,7 +70,7 @@ _WAKES: dict[type[Effect], str] = {
 
 
 def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
-    """Workunits with all their results, in the order of ``ids``; missing ones are left out.
+    """Return workunits with all their results, in the order of ``ids``; missing ones are left out.
 
     In a write they belong to it until it ends: nobody else changes them or their results.
     """
@@ -85,7 +85,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
 
 
 def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]:
-    """Workunits whose transition time has come, the longest waiting first."""
+    """Return workunits whose transition time has come, the longest waiting first."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
         f" ORDER BY transition_time LIMIT ?{db.claiming}",
@@ -95,7 +95,7 @@ def due_workunits(db: Database, *, now: float, limit: int) -> list[WorkunitView]
 
 
 def next_transition_time(db: Database) -> float | None:
-    """When the next workunit becomes due, Unix seconds."""
+    """Return when the next workunit becomes due, Unix seconds."""
     return db.value("SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
 
 
@@ -187,7 +187,7 @@ def apply_transitions(
 
 
 def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = None) -> list[WorkunitId]:
-    """Workunits that a validator must look at, of some shards."""
+    """Return workunits that a validator must look at, of some shards."""
     rows = _of_shards(
         db, "SELECT id FROM workunit WHERE need_validate = 1 AND retry_time <= ?", (now,), shards, limit
     )
@@ -195,7 +195,7 @@ def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = No
 
 
 def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, limit: int) -> list[Row]:
-    """The first rows of a query for workunits, by id, that belong to some shards."""
+    """Return the first rows of a query for workunits, by id, that belong to some shards."""
     if shards is None:
         return db.query(f"{sql} ORDER BY id LIMIT ?", [*parameters, limit])
     return db.query_in(f"{sql} AND id % {SHARDS} IN (??) ORDER BY id LIMIT {limit}", shards, parameters)
@@ -210,7 +210,7 @@ _FAST_PATH_EFFECTS = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilat
 
 
 def _is_fast_path(decision: ValidationDecision) -> bool:
-    """Whether a canonical result was found, and its answer is ready to be handed over."""
+    """Return whether a canonical result was found, and its answer is ready to be handed over."""
     return decision.newly_canonical and any(
         isinstance(effect, fx.ReadyToAssimilate) for effect in decision.effects
     )
@@ -256,7 +256,7 @@ def postpone(tx: Transaction, workunit_ids: Iterable[WorkunitId], *, until: floa
 
 
 def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, int]:
-    """How often the project's function failed on each workunit."""
+    """Return how often the project's function failed on each workunit."""
     rows = db.query_in("SELECT id, handler_failures FROM workunit WHERE id IN (??)", workunit_ids)
     return {WorkunitId(row[0]): int(row[1]) for row in rows}
 
@@ -273,7 +273,7 @@ class ToAssimilate:
 def workunits_to_assimilate(
     db: Database, *, now: float, limit: int, shards: Shards = None
 ) -> list[ToAssimilate]:
-    """Workunits of some shards whose answer, or failure, is ready to be handed to the project."""
+    """Return workunits of some shards whose answer, or failure, is ready to be handed to the project."""
     rows = _of_shards(
         db,
         f"SELECT id, label, handler_failures FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?",
@@ -339,7 +339,7 @@ class FilesToDelete:
 
 
 def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
-    """Workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
+    """Return workunits and results whose files may go.  Canonical outputs stay until their batch is retired."""
     rows = db.query(f"SELECT id FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,))
     inputs = workunits(db, [row[0] for row in rows])
     outputs = db.query(

@@ -48,7 +48,7 @@ def store_trickle(
 def trickles(
     db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False, variety: str | None = None
 ) -> list[StoredTrickle]:
-    """Trickles in the order of arrival, if wanted only those of one variety."""
+    """Return trickles in the order of arrival, if wanted only those of one variety."""
     condition = " AND handled = 0" if unhandled else ""
     parameters: list[object] = [after]
     if variety is not None:
@@ -79,7 +79,7 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
 
 
 def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
-    """Messages that this host has not been sent."""
+    """Return messages that this host has not been sent."""
     rows = db.query(
         "SELECT id, result_name, text FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?",
         (host_id, limit),

@@ -85,7 +85,7 @@ class ResultText:
 
 
 def result_text(db: Database, result_id: int) -> ResultText:
-    """The stderr and the details of a report; empty if there is none."""
+    """Return the stderr and the details of a report; empty if there is none."""
     row = db.one("SELECT stderr, report FROM result_text WHERE result_id = ?", (result_id,))
     if row is None:
         return ResultText()

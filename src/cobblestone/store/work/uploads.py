@@ -46,12 +46,12 @@ class StoredOutput:
 
 
 def partial_folder(folder: Path) -> Path:
-    """Where the beginnings of large output files lie until they are complete."""
+    """Return where the beginnings of large output files lie until they are complete."""
     return folder / "partial"
 
 
 def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
-    """What an upload name stands for, or None if no result has such an output."""
+    """Return what an upload name stands for, or None if no result has such an output."""
     result_name, _, index_text = name.rpartition("_")
     if not result_name or not index_text.isdecimal() or len(index_text) > 6:
         return None
@@ -100,7 +100,7 @@ def record_upload(
 def outputs_of_results(
     db: Database, result_ids: Sequence[ResultId], *, with_data: bool = True
 ) -> dict[ResultId, list[StoredOutput]]:
-    """Complete outputs of several results, in the order of their indices."""
+    """Return complete outputs of several results, in the order of their indices."""
     data = "data" if with_data else "NULL"
     found: dict[ResultId, list[StoredOutput]] = {id_: [] for id_ in result_ids}
     rows = db.query_in(
@@ -125,7 +125,7 @@ def outputs_of_results(
 
 
 def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> bytes:
-    """The content of an output, unpacked if the client compressed it.
+    """Return the content of an output, unpacked if the client compressed it.
 
     Raises:
         StoreError: the file is missing, broken, or larger than ``max_nbytes``.
