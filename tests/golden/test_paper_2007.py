@@ -89,7 +89,7 @@ def test_foreseen_polls_give_the_same_run_as_made_ones(world: Scenario, policy: 
     compiled = load_compiled()
 
     def run() -> Metrics:
-        return simulate(world, choice, seed=seed, fluid=compiled).metrics
+        return simulate(world, choice, seed=seed, backends=compiled).metrics
 
     foreseen = run()
     with pytest.MonkeyPatch.context() as patch:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.round_robin import ProjectQueue
+from cobblestone.policy.client.round_robin_backends import PURE
 from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
-from cobblestone.simulator.fluid import PURE
 from cobblestone.simulator.paper.admission_2007 import sorted_2007
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY, Compatibility
@@ -66,7 +66,9 @@ def test_compiled_and_pure_round_robin_are_equal(
 def test_a_run_with_compiled_twins_is_the_same_run(literal: bool) -> None:
     compatibility = Compatibility.year_2007(literal=True) if literal else None
     scenario = presets.mix(6, bound=presets.TIGHT_BOUND, compatibility=compatibility)
-    runs = [simulate(scenario, PolicyChoice(), fluid=fluid).metrics for fluid in (PURE, load_compiled())]
+    runs = [
+        simulate(scenario, PolicyChoice(), backends=backends).metrics for backends in (PURE, load_compiled())
+    ]
     assert runs[0] == runs[1]
     assert scenario.duration == 100 * DAY
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.simulator import clients as clients_module
 from cobblestone.simulator import presets
-from cobblestone.simulator.classic import ClassicClient
+from cobblestone.simulator.driver import SimulatedClient
 from cobblestone.simulator.engine import MAX_ROUNDS, HostRun, SimulationFault
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.run import RunResult, simulate
@@ -238,16 +239,16 @@ def test_projects_that_always_have_work_get_their_shares(policy: PolicyChoice) -
 def test_the_correction_factor_settles_at_the_error_of_the_estimates(
     error: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clients: list[ClassicClient] = []
+    clients: list[SimulatedClient] = []
 
-    class Watched(ClassicClient):
-        def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
-            super().__init__(host, network, choice, rng)
+    class Watched(SimulatedClient):
+        def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, policy: Policy) -> None:
+            super().__init__(host, network, choice, policy)
             clients.append(self)
 
-    monkeypatch.setattr(clients_module, "ClassicClient", Watched)
+    monkeypatch.setattr(clients_module, "SimulatedClient", Watched)
     late = run(replace(presets.slack(12, error=error), duration=60 * DAY)).metrics
-    assert clients[0].dcf[0] == pytest.approx(error, rel=1e-3)
+    assert clients[0].core.policy.correction(0) == pytest.approx(error, rel=1e-3)
     assert late.waste == 0.0
 
 

@@ -12,6 +12,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client import availability, backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
+from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.debts import (
     adjust_long_term,
     adjust_short_term,
@@ -243,7 +244,7 @@ def test_no_work_is_fetched_while_the_buffer_is_full_and_a_job_in_trouble() -> N
     projects = [FetchProject(1.0, True, 0.0, queued=1), FetchProject(1.0, True, 0.0)]
     plan = work_fetch.fetch_by_shortfall(projects, _outlook(queues), prefs=PREFS, explain=True)
     assert (plan.project, plan.urgency) == (None, Urgency.DONT_NEED)
-    assert "deadline trouble" in plan.reasons[0].text()
+    assert "deadline trouble" in sentence(plan.reasons[0])
 
 
 def test_the_project_that_is_owed_most_is_asked_for_its_part() -> None:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from cobblestone.policy.client.round_robin import PESSIMISM, ProjectQueue, RoundRobinOutcome
-from cobblestone.simulator.fluid import PURE, FluidModels
+from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 
 try:
     numpy: Any = import_module("numpy")  # Any: optional, see load_compiled
@@ -26,9 +26,9 @@ Kernel = Callable[..., tuple[Any, Any]]  # Any: arrays
 _remaining, _cutoffs, _share = itemgetter(1), itemgetter(2), itemgetter(0)
 
 
-def load_compiled() -> FluidModels:
+def load_compiled() -> RoundRobinBackends:
     """Return the compiled twins, or the pure functions where the extra is not installed."""
-    return PURE if numba is None else FluidModels(_simulate, _simulate_2007)
+    return PURE if numba is None else RoundRobinBackends(_simulate, _simulate_2007)
 
 
 def _compiled(function: Kernel) -> Kernel:

@@ -36,6 +36,7 @@ class ClientModel(Protocol):
 
     def step(self) -> None: ...
     def account(self) -> None: ...
+    def switch_off(self) -> None: ...
     def gap(self, seconds: float) -> None: ...
     def left_over(self) -> list[Task]: ...
 
@@ -215,8 +216,7 @@ class HostRun:
         else:
             self.advance(stop)
         if self.now >= change:
-            if self.quantum:
-                client.account()  # as the last poll before it did
+            client.switch_off()
             self._switch_off()
 
     def next_time(self, client: ClientModel, end: float) -> float:
@@ -256,10 +256,8 @@ class HostRun:
             return
         self.now = to
         self.clock += seconds
-        busy = self.books.busy
         for task in self.running:
             task.done += seconds * task.rate
-            busy[task.project] += seconds
         self._finish -= seconds
         self.books.pass_time(seconds, self._used_peak)
 

@@ -41,9 +41,6 @@ class Books:
 
     scenario: Scenario
     projects: list[ProjectBook] = field(default_factory=list[ProjectBook])
-    busy: list[float] = field(
-        default_factory=list[float]
-    )  #: wall seconds of running tasks per project, since the client last looked
     peak: float = 0.0  #: FLOP/s of all devices
     available: float = 0.0  #: seconds
     delivered: float = 0.0
@@ -59,7 +56,6 @@ class Books:
         count = len(self.scenario.projects)
         host = self.scenario.host
         self.projects = [ProjectBook() for _ in range(count)]
-        self.busy = [0.0] * count
         self.peak = host.ncpus * host.flops + sum(g.count * g.flops for g in host.gpus)
         self._running = [0] * count
         self._idle_since = [0.0] * count

@@ -19,7 +19,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.ids import HostId, UserId
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
-from cobblestone.policy.client.device_work_fetch import DeviceRequest
+from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.simulator.clients import make_client
@@ -67,7 +67,7 @@ class HostDoor:
         *,
         now: float,
         dcf: float,
-        workload: Iterable[Task] | None,
+        workload: Iterable[QueuedWork] | None,
         buffer_min: float,
         faults: Faults2007,
     ) -> tuple[list[Task], bool]:
@@ -80,17 +80,16 @@ class HostDoor:
                 if t.remaining > 0.0
             ]
             known = Workload(jobs, ncpus=self._host.ncpus)
-        return self._give(DeviceRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
+        return self._give(WorkRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
 
     def answer_devices(
         self,
-        requests: Mapping[str, DeviceRequest],
+        requests: Mapping[str, WorkRequest],
         *,
         now: float,
         dcf: float,
-        delays: Mapping[str, float],
         fraction: float,
-        workload: Iterable[Task] | None,
+        workload: Iterable[QueuedWork] | None,
     ) -> list[Task]:
         """Return the jobs sent for a request of today's clients."""
         request = requests.get("")
@@ -100,11 +99,11 @@ class HostDoor:
         if workload is not None:
             jobs = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload]
             known = Workload(jobs, ncpus=self._host.ncpus)
-        tasks, _ = self._give(request, delays.get("", 0.0), known, dcf / fraction, now)
+        tasks, _ = self._give(request, request.delay, known, dcf / fraction, now)
         return tasks
 
     def _give(
-        self, request: DeviceRequest, delay: float, known: Workload | None, stretch: float, now: float
+        self, request: WorkRequest, delay: float, known: Workload | None, stretch: float, now: float
     ) -> tuple[list[Task], bool]:
         assignments = self.shared.choose(
             self._row,

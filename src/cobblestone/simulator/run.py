@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.simulator.clients import make_client
 from cobblestone.simulator.engine import HostRun, Recorder, SimulationFault
-from cobblestone.simulator.fluid import PURE, FluidModels
 from cobblestone.simulator.metrics import Books, Metrics, compute_metrics
 from cobblestone.simulator.network import Network
 from cobblestone.simulator.scenario import Scenario
@@ -38,9 +38,9 @@ def simulate(
     *,
     seed: int = 1,
     recorder: Recorder | None = None,
-    fluid: FluidModels = PURE,
+    backends: RoundRobinBackends = PURE,
 ) -> RunResult:
-    """Simulate; same arguments, same result, also with compiled twins in ``fluid``.
+    """Simulate; same arguments, same result, also with compiled twins in ``backends``.
 
     Raises :class:`ConfigError` for an impossible scenario and :class:`SimulationFault` if the books do not
     balance.
@@ -72,7 +72,7 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     rng = shared if shared is not None else streams.stream("backoff")
-    client = make_client(host, network, policy, rng, fluid)
+    client = make_client(host, network, policy, rng, backends)
     host.run(client)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)

@@ -14,7 +14,7 @@ from cobblestone.simulator.streams import normal_by_inversion
 from cobblestone.simulator.task import Task
 
 if TYPE_CHECKING:
-    from cobblestone.policy.client.device_work_fetch import DeviceRequest
+    from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 
 MAX_JOBS_PER_REPLY = 1000  #: to today's clients
 MAX_JOBS_PER_REQUEST = 5000  #: to a request of one kind of processor (the published policies know no limit)
@@ -79,7 +79,7 @@ class ProjectServer:
         *,
         now: float,
         dcf: float,
-        workload: Iterable[Task] | None,
+        workload: Iterable[QueuedWork] | None,
         buffer_min: float,
         faults: Faults2007,
     ) -> tuple[list[Task], bool]:
@@ -122,13 +122,12 @@ class ProjectServer:
 
     def answer_devices(
         self,
-        requests: Mapping[str, DeviceRequest],
+        requests: Mapping[str, WorkRequest],
         *,
         now: float,
         dcf: float,
-        delays: Mapping[str, float],
         fraction: float,
-        workload: Iterable[Task] | None,
+        workload: Iterable[QueuedWork] | None,
     ) -> list[Task]:
         """Return the jobs sent for a request of today's clients.
 
@@ -145,7 +144,7 @@ class ProjectServer:
         for kind, wanted in requests.items():
             if not any(a.gpu == kind and a.weight > 0 for a in self.model.apps):
                 continue
-            seconds, instances, delay = wanted.seconds, wanted.instances, delays.get(kind, 0.0)
+            seconds, instances, delay = wanted
             while (seconds > 0.0 or instances > 0.0) and len(sent) < MAX_JOBS_PER_REPLY:
                 task = self.make_job(now, gpu=kind)
                 duration = dcf * task.raw / fraction
@@ -175,7 +174,7 @@ class ProjectServer:
             return self.make_job(now)
         self._kept = None
         task.received = now
-        task.report_deadline = task.cutoff = now + task.app.latency_bound
+        task.report_deadline = now + task.app.latency_bound
         return task
 
 

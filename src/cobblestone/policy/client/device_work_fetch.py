@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.reasons import Reason, reason
 from cobblestone.policy.client.concurrency import ProjectLimits
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.rec import priority
@@ -52,7 +52,7 @@ class DeviceFetchPlan:
 
     project: int | None
     requests: dict[str, DeviceRequest]
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Why, ...] = ()
 
 
 def plan_device_fetch(
@@ -82,56 +82,46 @@ def plan_device_fetch(
     ]
     order = sorted(range(len(projects)), key=lambda i: -scores[i])
     needed = {kind for kind, d in outlook.devices.items() if d.saturated < low}
-    reasons: list[Reason] = []
+    reasons: list[Why] = []
     if not needed:
         return DeviceFetchPlan(
             None,
             {},
-            (reason("fetch.full", "no work is fetched: all devices are busy for the minimal buffer"),),
+            (why("fetch.busy"),),
         )
     claimed: set[str] = set()
     for i in order:
         p = projects[i]
-        why = _ruled_out(p, ncpus)
-        if why is None and p.share <= 0.0:
+        no = _ruled_out(p, ncpus)
+        if no is None and p.share <= 0.0:
             able = {
                 k for k in p.supplies if k in outlook.devices and outlook.devices[k].saturated < MIN_BUFFER
             }
         else:
             able = {k for k in p.supplies if _useful(p, i, k, outlook, low)}
-        if why is not None:
-            reasons.append(reason(f"fetch.{why[0]}", "project {project} " + why[1], project=i))
+        if no is not None:
+            reasons.append(why(no, project=i))
             continue
         open_kinds = able - p.backed_off
         if not open_kinds & needed:
             claimed |= open_kinds
-            reasons.append(
-                reason("fetch.nothing", "project {project} has nothing for what is needed", project=i)
-            )
+            reasons.append(why("fetch.nothing", project=i))
             continue
         wanted = {k for k in able if k not in claimed and outlook.devices[k].saturated < total}
         requests = {k: _request(projects, i, k, outlook, fetch_share_by_type) for k in sorted(wanted)}
-        reasons.append(
-            reason(
-                "fetch.chosen",
-                "project {project} is asked: highest priority of those that can help",
-                project=i,
-            )
-        )
+        reasons.append(why("fetch.first", project=i))
         return DeviceFetchPlan(i, requests, tuple(reasons))
     return DeviceFetchPlan(None, {}, tuple(reasons))
 
 
-def _ruled_out(p: DeviceFetchProject, ncpus: int) -> tuple[str, str] | None:
+def _ruled_out(p: DeviceFetchProject, ncpus: int) -> str | None:
     if p.blocked:
-        return ("blocked", "has a stalled download or a suspended job")
+        return "fetch.blocked"
     if p.uploading > 2 * ncpus:
-        return ("uploads", "has too many results to upload")
+        return "fetch.uploads"
     if p.runnable > MAX_RUNNABLE:
-        return ("runnable", "has enough runnable jobs")
-    if not p.contactable:
-        return ("not_contactable", "cannot be contacted now")
-    return None
+        return "fetch.runnable"
+    return None if p.contactable else "fetch.not_contactable"
 
 
 def _useful(p: DeviceFetchProject, i: int, kind: str, outlook: Outlook, low: float) -> bool:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.debts import is_overworked
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
@@ -68,7 +68,7 @@ class FetchPlan:
     project: int | None
     seconds: float
     urgency: Urgency
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Why, ...] = ()
     others: Mapping[int, float] = field(default_factory=dict[int, float])
     """What further projects would be asked for, should they be contacted for another reason."""
 
@@ -87,7 +87,7 @@ def fetch_by_queue(
     """
     total_share = sum(p.share for p in projects)
     best: int | None = None
-    reasons: list[Reason] = []
+    reasons: list[Why] = []
     best_score = -math.inf
     needs: dict[int, float] = {}
     for i, p in enumerate(projects):
@@ -97,15 +97,7 @@ def fetch_by_queue(
         if need <= 0.0 and not p.queued and p.share > 0.0:
             need = 1.0
         if explain:
-            reasons.append(
-                _reason(
-                    i,
-                    "queue",
-                    "project {project}: {need:.0f} s below its queue of {target:.0f} s",
-                    need=need,
-                    target=target,
-                )
-            )
+            reasons.append(why("fetch.queue", project=i, need=need, target=target))
         if need <= 0:
             continue
         needs[i] = need
@@ -154,7 +146,7 @@ def fetch_by_shortfall(
     urgency = overall_urgency(projects, outcome, prefs=prefs)
     if urgency is Urgency.DONT_NEED:
         return FetchPlan(None, 0.0, urgency, _why_not(outcome) if explain else ())
-    reasons: list[Reason] = []
+    reasons: list[Why] = []
     best = -1
     best_key = (False, False, False, 0.0)
     best_missing = 0.0
@@ -163,12 +155,7 @@ def fetch_by_shortfall(
         no = _ruled_out(i, p, trouble[i], missing, urgency, prefs)
         if no is None and not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
             if p.queued:
-                no = _reason(
-                    i,
-                    "dcf",
-                    "project {project}: its correction factor {dcf:.3g} is not to be trusted and it has work",
-                    dcf=p.dcf,
-                )
+                no = why("fetch.dcf", project=i, dcf=p.dcf)
             else:
                 missing = 1.0
         if no is not None:
@@ -192,37 +179,28 @@ def fetch_by_shortfall(
         return FetchPlan(None, 0.0, urgency, tuple(reasons))
     seconds = _request(projects, best, best_missing, outcome.shortfall, prefs)
     if explain:
-        reasons.append(
-            _reason(
-                best,
-                "chosen",
-                "project {project} is asked for {seconds:.3g} s: it is owed most",
-                seconds=seconds,
-            )
-        )
+        reasons.append(why("fetch.chosen", project=best, seconds=seconds))
     return FetchPlan(best, seconds, urgency, tuple(reasons))
 
 
 def _ruled_out(
     i: int, p: FetchProject, misses: int, missing: float, urgency: Urgency, prefs: FetchPreferences
-) -> Reason | None:
+) -> Why | None:
     if not p.contactable:
-        return _reason(i, "not_contactable", "project {project} cannot be contacted now")
+        return why("fetch.not_contactable", project=i)
     if p.share <= 0.0 and urgency is not Urgency.NEED_IMMEDIATELY:
-        return _reason(i, "backup", "project {project} has no share: it is asked only for idle processors")
+        return why("fetch.backup", project=i)
     if misses >= prefs.ncpus and urgency is not Urgency.NEED_IMMEDIATELY:
-        return _reason(i, "misses", "project {project} has {misses} jobs in deadline trouble", misses=misses)
+        return why("fetch.misses", project=i, misses=misses)
     if p.blocked:
-        return _reason(i, "blocked", "project {project} has a stalled download or a suspended job")
+        return why("fetch.blocked", project=i)
     if urgency < Urgency.NEED:
         if is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds):
-            return _reason(i, "overworked", "project {project} has had more than its share")
+            return why("fetch.overworked", project=i)
         if missing == 0.0:
-            return _reason(i, "no_shortfall", "project {project} has enough work")
+            return why("fetch.no_shortfall", project=i)
     if p.uploading > 2 * prefs.ncpus:
-        return _reason(
-            i, "uploads", "project {project} has {uploading} results to upload", uploading=p.uploading
-        )
+        return why("fetch.uploads", project=i, uploading=p.uploading)
     return None
 
 
@@ -241,18 +219,8 @@ def _request(
     return min(seconds, 1.01 * prefs.buffer_total * prefs.ncpus)
 
 
-def _why_not(outcome: RoundRobinOutcome) -> tuple[Reason, ...]:
-    if any(outcome.misses):
-        return (
-            reason(
-                "fetch.deadlines", "no work is fetched: the buffer is full and jobs are in deadline trouble"
-            ),
-        )
-    return (reason("fetch.full", "no work is fetched: the buffer is full and no project is owed work"),)
-
-
-def _reason(project: int, code: str, sentence: str, **values: float) -> Reason:
-    return reason(f"fetch.{code}", sentence, project=project, **values)
+def _why_not(outcome: RoundRobinOutcome) -> tuple[Why, ...]:
+    return (why("fetch.deadlines" if any(outcome.misses) else "fetch.full"),)
 
 
 def report_due(

@@ -86,10 +86,10 @@ def run_cell(task: dict[str, Any]) -> list[dict[str, float]]:
     cell = Cell(task["preset"], tuple(map(tuple, task["values"])), task["policy"], task["mode"])
     scenario = cell.scenario()
     policy = PolicyChoice.parse(cell.policy)
-    fluid = load_compiled()
+    backends = load_compiled()
     runs: list[dict[str, float]] = []
     for seed in task["seeds"]:
-        runs.append(asdict(simulate(scenario, policy, seed=seed, fluid=fluid).metrics))
+        runs.append(asdict(simulate(scenario, policy, seed=seed, backends=backends).metrics))
         if len(runs) >= FEWEST and _widest(runs) <= task["precision"]:
             break
     return runs

@@ -11,41 +11,76 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.protocol import Changes
+from cobblestone.policy.client.core.state import NEVER, Job
+from cobblestone.policy.client.debt_accounting import DebtState, PolledAccounting
 from cobblestone.policy.client.estimates import remaining_2007
+from cobblestone.policy.client.published import Availability, Published, Ways2007
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
-from cobblestone.simulator.accounts import BookState, PolledAccounts
-from cobblestone.simulator.classic import ClassicClient
-from cobblestone.simulator.engine import NEVER, HostRun
+from cobblestone.policy.client.round_robin_backends import RoundRobinBackends
+from cobblestone.simulator.driver import SimulatedClient
+from cobblestone.simulator.engine import HostRun
 from cobblestone.simulator.network import Network
-from cobblestone.simulator.task import Task
+from cobblestone.simulator.paper.preemption_2007 import Heap2007
+from cobblestone.simulator.scenario import Compatibility
 
 #: Seconds for which it took a minimum buffer of nothing (0.00001 day).
 MIN_BUFFER = 0.864
 
 
-class PollingClient(ClassicClient):
+def ways_2007(compatibility: Compatibility) -> Ways2007:
+    """Return the ways that a scenario asks for."""
+    faults = compatibility.faults
+    return Ways2007(
+        poll_seconds=compatibility.quantum,
+        every_poll=compatibility.every_poll,
+        one_contact_reports_all=compatibility.one_contact_reports_all,
+        faults=faults,
+        line_up=Heap2007 if faults.inverted_preemption else None,
+    )
+
+
+class LiteralPolicy(Published):
+    """The published family as its code of 2007 was."""
+
+    enforced_with: list[int]  #: misses as the run list was last enforced with
+
+    def enforce(self, wanted: Sequence[Job]) -> Changes:
+        """Return who starts and who gives way."""
+        self.enforced_with = self.memory.misses
+        return super().enforce(wanted)
+
+
+class PollingClient(SimulatedClient):
     """The published family's client with the poll loop of 2007."""
 
-    last_enforce: float
-    polled: PolledAccounts  #: the accounts, which can be foreseen
+    polled: PolledAccounting  #: the accounts, which can be foreseen
     _seen: dict[int, RoundRobinOutcome]  #: by number of polls from now
-    _states: list[BookState]
-    _coming: Iterator[BookState]
+    _states: list[DebtState]
+    _coming: Iterator[DebtState]
     _waiting: bool
-    _enforced_with: list[int]  #: misses as the run list was last enforced with
 
-    def __init__(self, host: HostRun, network: Network, choice: PolicyChoice, rng: random.Random) -> None:
-        super().__init__(host, network, choice, rng)
-        self.prefs = replace(self.prefs, buffer_min=max(MIN_BUFFER, self.prefs.buffer_min))
-
-    def _enforce(self) -> bool:
-        self._enforced_with = self.misses
-        return super()._enforce()
+    def __init__(
+        self,
+        host: HostRun,
+        network: Network,
+        choice: PolicyChoice,
+        rng: random.Random,
+        availability: Availability,
+        backends: RoundRobinBackends,
+    ) -> None:
+        ways = ways_2007(host.scenario.compatibility)
+        self.policy = LiteralPolicy(choice, rng, availability=availability, ways=ways, backends=backends)
+        super().__init__(host, network, choice, self.policy)
+        self.state = state = self.core.state
+        prefs = state.preferences
+        state.preferences = replace(prefs, buffer_min=max(MIN_BUFFER, prefs.buffer_min))
+        self.policy.refit()
 
     def _set_alarm(self) -> None:
         host = self.host
@@ -58,8 +93,8 @@ class PollingClient(ClassicClient):
         self._states = []
         self._coming = self.polled.foresee(
             quantum=quantum,
-            runnable=[bool(q) for q in self.queues],
-            contactable=[at <= now for at in self.not_before],
+            runnable=[bool(p.queue) for p in self.state.projects],
+            contactable=[p.not_before <= now for p in self.state.projects],
         )
         event = self._next_certain_event()
         off = host.availability.until
@@ -72,41 +107,40 @@ class PollingClient(ClassicClient):
 
     def _may_skip(self) -> bool:
         """Tell whether the polls to come can be foreseen."""
-        tasks = self.host.running
-        if not isinstance(self.accounts, PolledAccounts):
+        if not isinstance(self.policy.debts, PolledAccounting):
             return False
-        self.polled = self.accounts
+        self.polled = self.policy.debts
         return (
-            self.by_efficiency
+            self.policy.availability == "efficiency"
             and self.host.recorder is None
-            and self.network.next_arrival() == NEVER
-            and not any(t.app.checkpoint_period for t in tasks)
-            and self.choice.work_fetch < 3
+            and self.network.next_transfer() == NEVER
+            and not any(t.app.checkpoint_period for t in self.host.running)
         )
 
     def _next_certain_event(self) -> float:
         """Return the first poll at which something is due that does not depend on work fetch."""
         now, quantum = self.host.now, self.host.quantum
         events = [self.host.next_finish()]
-        if self.jobs or self.finished:
-            events.append(self.last_schedule + self.slice)
-        running = self.host.running
-        self._waiting = len(running) != len(self.wanted) or not all(t.running for t in self.wanted)
+        if self.state.jobs or self.state.finished:
+            events.append(self.state.last_schedule + self.state.slice)
+        running, wanted = self.state.running, self.state.wanted
+        self._waiting = len(running) != len(wanted) or not all(job.running for job in wanted)
         if self._waiting:
             # the list is enforced every second poll
-            after = max(self.look_again, now + quantum)
-            if self.misses != self._enforced_with or any(
-                self.misses[t.project] for t in self.wanted if not t.running
+            misses = self.policy.memory.misses
+            after = max(self.state.look_again, now + quantum)
+            if misses != self.policy.enforced_with or any(
+                misses[job.project] for job in wanted if not job.running
             ):
                 after = now + quantum  # then with other eyes
-            steps = max(1, math.ceil((after - self.last_enforce) / (2.0 * quantum)))
-            events.append(self.last_enforce + 2.0 * quantum * steps)
-        connected = self.network.next_contact(now)
+            steps = max(1, math.ceil((after - self.state.last_enforce) / (2.0 * quantum)))
+            events.append(self.state.last_enforce + 2.0 * quantum * steps)
+        connected = self.state.next_contact(now)
         if connected > now:
             events.append(connected)
-        events.extend(at for at in self.not_before if at > now)
+        events.extend(p.not_before for p in self.state.projects if p.not_before > now)
         events.append(now + self._until_a_debt_counts())
-        overdue = [t.report_at for t in self.finished]
+        overdue = [job.report_at for job in self.state.finished]
         if overdue:
             due = math.floor(min(overdue) / quantum + 1.0) * quantum
             if due > now:
@@ -118,9 +152,9 @@ class PollingClient(ClassicClient):
 
     def _until_a_debt_counts(self) -> float:
         """Return the seconds until some long-term debt passes the limit of being overworked, as things go."""
-        debts_now = self.accounts.long
-        floor = -self.prefs.slice_seconds
-        if self.choice.work_fetch == 1 or len(debts_now) == 1 or not self.host.running:
+        debts_now = self.policy.debts.long
+        floor = -self.policy.prefs.slice_seconds
+        if self.choice.work_fetch == 1 or len(debts_now) == 1 or not self.state.running:
             return NEVER
         first = NEVER
         for debt, later in zip(debts_now, self._state(1).long, strict=True):
@@ -153,27 +187,28 @@ class PollingClient(ClassicClient):
         """Tell whether what the last poll finds says nothing of those before it."""
         if self._waiting:
             return True  # trouble that comes and goes lets a waiting job start
-        if not self.network.may_contact(self.host.now):
+        if not self.state.may_contact(self.host.now):
             return False
-        if self.choice.work_fetch == 1 or len(self.shares) == 1:
-            return any(map(self._grows, self.host.running))
-        if self.outcome is None:
+        if self.choice.work_fetch == 1 or len(self.policy.shares) == 1:
+            return any(map(self._grows, self.state.running))
+        if self.policy.outcome is None:
             return True
         return not (
-            self._has_enough(self.outcome, self.accounts.long)
+            self._has_enough(self.policy.outcome, self.policy.debts.long)
             and self._has_enough(self._outcome(polls), self._state(polls).long)
         )
 
-    def _grows(self, task: Task) -> bool:
+    def _grows(self, job: Job) -> bool:
         """Tell whether a job's remaining time rises while it runs: it does at first, if it is far larger than estimated."""
-        part, estimate = task.done / task.size, task.raw * self.dcf[task.project] / task.size
+        size = self._tasks[job.id].size
+        part, estimate = job.done / size, job.raw * self.policy.memory.dcf[job.project] / size
         return 1.0 - 2.0 * part > 2.0 * (1.0 - part) * estimate
 
     def _wants(self, polls: int) -> bool:
         """Tell whether work is missing then, if nobody waits; it stays so while queues only drain."""
         if self.choice.work_fetch == 1:
             return self._acts(polls)
-        if not self.network.may_contact(self.host.now) or len(self.shares) > 1:
+        if not self.state.may_contact(self.host.now) or len(self.policy.shares) > 1:
             return False
         outcome = self._outcome(polls)
         return outcome.shortfall > 0.0 or outcome.shortfalls[0] > 0.0
@@ -188,24 +223,24 @@ class PollingClient(ClassicClient):
         before = min(self.wake - quantum, self.host.availability.until, self.host.scenario.duration)
         skipped = round((before - now) / quantum)
         if self.choice.work_fetch != 1:
-            self.trouble = self._trouble(skipped)
-            self.misses = self._outcome(skipped).misses
+            self.policy.memory.trouble = self._trouble(skipped)
+            self.policy.memory.misses = self._outcome(skipped).misses
         if skipped:
             self.polled.accept(self._state(skipped), before)
-        pairs = int((before - self.last_enforce) // (2.0 * quantum))
+        pairs = int((before - self.state.last_enforce) // (2.0 * quantum))
         if pairs > 0:
-            self.last_enforce += 2.0 * quantum * pairs
+            self.state.last_enforce += 2.0 * quantum * pairs
 
     def _trouble(self, polls: int) -> list[int]:
         """Return the misses as of the last enforcement of the run list up to that poll: those of the poll
         before it.
         """
         quantum, now = self.host.quantum, self.host.now
-        pairs = int((now + quantum * polls - self.last_enforce) // (2.0 * quantum))
+        pairs = int((now + quantum * polls - self.state.last_enforce) // (2.0 * quantum))
         if pairs < 1:
-            return self.trouble
-        seen_at = round((self.last_enforce + 2.0 * quantum * pairs - now) / quantum) - 1
-        return self._outcome(seen_at).misses if seen_at > 0 else self.misses
+            return self.policy.memory.trouble
+        seen_at = round((self.state.last_enforce + 2.0 * quantum * pairs - now) / quantum) - 1
+        return self._outcome(seen_at).misses if seen_at > 0 else self.policy.memory.misses
 
     # -- from afar ----------------------------------------------------------------------------------------------------
 
@@ -214,17 +249,19 @@ class PollingClient(ClassicClient):
         found = self._seen.get(polls)
         if found is None:
             ahead = self._let_pass(polls)
-            found = self._round_robin_2007(self.host.now + ahead, self._state(polls).efficiency)
+            found = self.policy.look_ahead_2007(self.host.now + ahead, self._state(polls).efficiency)
             self._seen[polls] = found
         return found
 
     def _let_pass(self, polls: int) -> float:
         """Set the remaining times of the running tasks to what they will be; returns the seconds until then."""
         ahead = polls * self.host.quantum
-        for task in self.host.running:
-            done = task.done + ahead
-            task.remaining = remaining_2007(
-                estimate=task.raw * self.dcf[task.project], used=done, fraction_done=done / task.size
+        for job in self.state.running:
+            done = job.done + ahead
+            job.remaining = remaining_2007(
+                estimate=job.raw * self.policy.memory.dcf[job.project],
+                used=done,
+                fraction_done=done / self._tasks[job.id].size,
             )
         return ahead
 
@@ -233,25 +270,30 @@ class PollingClient(ClassicClient):
         now = self.host.now + polls * self.host.quantum
         long = self._state(polls).long
         if self.choice.work_fetch == 1:
-            if not self.network.may_contact(now):
+            if not self.state.may_contact(now):
                 return False
             self._let_pass(polls)
-            plan = work_fetch.fetch_by_queue(self.fetch_projects(long), self.shortfalls, prefs=self.prefs)
+            plan = work_fetch.fetch_by_queue(
+                self.policy.look_at_projects(long), self.policy.memory.shortfalls, prefs=self.policy.prefs
+            )
             return plan.project is not None
         outcome = self._outcome(polls)
-        if self._waiting and outcome.misses != self.misses:
+        if self._waiting and outcome.misses != self.policy.memory.misses:
             return True
-        if not self.network.may_contact(now):
+        if not self.state.may_contact(now):
             return False
-        projects = self.fetch_projects(long)
-        if work_fetch.overall_urgency(projects, outcome, prefs=self.prefs) is work_fetch.Urgency.DONT_NEED:
+        projects = self.policy.look_at_projects(long)
+        if (
+            work_fetch.overall_urgency(projects, outcome, prefs=self.policy.prefs)
+            is work_fetch.Urgency.DONT_NEED
+        ):
             return False
         plan = work_fetch.fetch_by_shortfall(
             projects,
             outcome,
-            prefs=self.prefs,
+            prefs=self.policy.prefs,
             misses=self._trouble(polls),
-            order_dependent=self.faults.order_dependent_fetch,
+            order_dependent=self.policy.faults.order_dependent_fetch,
         )
         return plan.project is not None
 
@@ -264,13 +306,13 @@ class PollingClient(ClassicClient):
         """
         if outcome.shortfall > 0.0:
             return False
-        horizon, floor = self.prefs.buffer_total, -self.prefs.slice_seconds
+        horizon, floor = self.policy.prefs.buffer_total, -self.policy.prefs.slice_seconds
         return not any(
             0.0 <= dry <= horizon and debt > floor
             for dry, debt in zip(outcome.dry_after, long_debts, strict=True)
         )
 
-    def _state(self, polls: int) -> BookState:
+    def _state(self, polls: int) -> DebtState:
         """Return the accounts after so many polls."""
         while len(self._states) < polls:
             self._states.append(next(self._coming))

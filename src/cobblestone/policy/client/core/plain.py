@@ -6,6 +6,7 @@ Numbers that JSON does not know (infinite ones) become texts.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -77,6 +78,8 @@ def _restore(kind: Any, plain: Any) -> Any:
         if isinstance(kind, type) and issubclass(kind, tuple):
             hints = _hints(cast("type", kind)).values()
             return cast("Any", kind)(*(_restore(hint, each) for hint, each in zip(hints, plain, strict=True)))
+        if isinstance(kind, enum.EnumType):
+            return kind(plain)
         return float(plain) if kind is float else _checked(kind, plain)
     if origin is tuple:
         each_kind = [arguments[0]] * len(plain) if arguments[-1] is Ellipsis else arguments

@@ -24,7 +24,68 @@ def why(code: str, **values: Value) -> Why:
 
 
 #: Sentences by code; names in braces are values.
-SENTENCES: dict[str, str] = {}
+SENTENCES: dict[str, str] = {
+    # what runs
+    "run.debt": "{job}: its project's turn, short-term debt {debt:.0f} s",
+    "run.deadlines": (
+        "{job}: {misses} of its project's jobs would be late in turn; due in {hours:.1f} h, {left:.1f} h left to compute"
+    ),
+    "run.edf": "{job}: would be late in turn; due in {hours:.1f} h, {left:.1f} h left to compute",
+    "run.priority": "{job}: its project's turn, priority {priority:.3g}",
+    "run.always": "{job}: uses next to no processor and always runs",
+    # what waits
+    "wait.slice": "{job} waits until a running job's time slice is over",
+    "wait.turn": "it waits for its turn",
+    "wait.files": "its files are not here yet",
+    "wait.stalled": "its files do not come",
+    "wait.suspended": "the volunteer has suspended it",
+    "wait.project_suspended": "the volunteer has suspended its project",
+    "wait.deferred": "it asked to be started again in {minutes:.0f} min",
+    "wait.memory": "it is expected to need {needs:.3g} bytes of memory; {left:.3g} are left",
+    "wait.swap": "there is no swap space left for it",
+    "wait.gpu": "no {gpu} device is free that it may use",
+    "wait.gpu_quitting": "it waits until another task has left its {gpu} device",
+    "wait.project": "its project runs as many jobs as the volunteer allows",
+    "wait.app": "its app runs as many jobs as the volunteer allows",
+    "wait.cpus": "all processors are in use",
+    "wait.cpu_suspended": "computing is suspended ({cause})",
+    "wait.gpu_suspended": "GPU computing is suspended ({cause})",
+    "wait.network_suspended": "it needs the network, which is suspended ({cause})",
+    "wait.quitting": "its process is about to end",
+    "wait.given_up": "it is given up",
+    "wait.uploading": "it is done; its output files are on their way",
+    "wait.report": "it is done and waits to be reported",
+    # work fetch
+    "fetch.queue": "{project}: {need:.0f} s below its queue of {target:.0f} s",
+    "fetch.dcf": "{project}: its correction factor {dcf:.3g} is not to be trusted and it has work",
+    "fetch.chosen": "{project} is asked for {seconds:.3g} s: it is owed most",
+    "fetch.first": "{project} is asked: highest priority of those that can help",
+    "fetch.nothing": "{project} has nothing for what is needed",
+    "fetch.not_contactable": "{project} cannot be contacted now",
+    "fetch.backup": "{project} has no share: it is asked only for idle devices",
+    "fetch.misses": "{project} has {misses} jobs in deadline trouble",
+    "fetch.blocked": "{project} has a stalled download or a suspended job",
+    "fetch.overworked": "{project} has had more than its share",
+    "fetch.no_shortfall": "{project} has enough work",
+    "fetch.uploads": "{project} has {uploading} results to upload",
+    "fetch.uploading": "{project} has been uploading for a short time: one contact will do for both",
+    "fetch.runnable": "{project} has enough runnable jobs",
+    "fetch.suspended": "the volunteer has suspended {project}",
+    "fetch.no_new_work": "the volunteer wants no new work of {project}",
+    "fetch.group": "{project} comes after projects of a higher group, which have work",
+    "fetch.non_cpu_intensive": "{project} is asked for the one job that it keeps running",
+    "fetch.deadlines": "no work is fetched: the buffer is full and jobs are in deadline trouble",
+    "fetch.full": "no work is fetched: the buffer is full and no project is owed work",
+    "fetch.busy": "no work is fetched: all devices are busy for the minimal buffer",
+    # contacts
+    "contact.waits": "no contact for {hours:.1f} h: jobs that need a little more would be late with the next one",
+    "contact.report": "{job} is to be reported",
+    "contact.work": "work is needed",
+    "contact.asked": "{who} wants it",
+    # giving up
+    "give_up.late": "{job} would be late",
+    "give_up.project": "{job} is not wanted any more",
+}
 
 
 def sentence(reason: Why) -> str:

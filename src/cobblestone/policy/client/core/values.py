@@ -78,7 +78,8 @@ class Reading(NamedTuple):
     job: str
     elapsed: float  #: seconds it has run since its beginning, without those lost by a restart
     fraction_done: float | None = None  #: as reported by the app; None = it says nothing
-    checkpointed_at: float | None = None  #: when it last saved its state; None = not in this run
+    checkpointed_at: float | None = None  #: when it last saved its state; None = it has not
+    checkpoint_elapsed: float | None = None  #: how much of ``elapsed`` that saved
     working_set: float = 0.0  #: bytes, smoothed
     swap: float = 0.0
     cpu_time: float | None = None  #: CPU seconds; None = as ``elapsed``

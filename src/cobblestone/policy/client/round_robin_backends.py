@@ -13,7 +13,7 @@ from cobblestone.policy.client.round_robin import (
 )
 
 
-class Flow(Protocol):
+class QueueSimulation(Protocol):
     """As ``simulate_round_robin``."""
 
     def __call__(
@@ -28,7 +28,7 @@ class Flow(Protocol):
     ) -> RoundRobinOutcome: ...
 
 
-class Steps(Protocol):
+class StepSimulation(Protocol):
     """As ``simulate_round_robin_2007``."""
 
     def __call__(
@@ -43,12 +43,12 @@ class Steps(Protocol):
     ) -> RoundRobinOutcome: ...
 
 
-class FluidModels(NamedTuple):
+class RoundRobinBackends(NamedTuple):
     """Today's form and that of 2007."""
 
-    flow: Flow
-    steps: Steps
+    queues: QueueSimulation
+    steps: StepSimulation
 
 
 #: The policy's own functions.
-PURE = FluidModels(simulate_round_robin, simulate_round_robin_2007)
+PURE = RoundRobinBackends(simulate_round_robin, simulate_round_robin_2007)

@@ -1,0 +1,279 @@
+"""The round of decisions after events.
+
+Questions of judgement are put to a policy (see ``protocol``); when they are put, and that the answers fit what the volunteer
+allows, is settled here and holds for every policy.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping
+from operator import attrgetter
+
+from cobblestone.policy.client.core.instructions import (
+    ContactProject,
+    Explain,
+    GiveUp,
+    Instruction,
+    QuitTask,
+    SetAlarm,
+    StartTask,
+    SuspendTask,
+)
+from cobblestone.policy.client.core.protocol import Policy
+from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.standing_reasons import why_job
+from cobblestone.policy.client.core.state import NOTHING, ClientState, Contact, Job, Phase
+from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
+
+#: Seconds that count as none, against rounding of the last digit.
+TINY = 1e-6
+_by_arrival = attrgetter("serial")
+
+
+class Decisions:
+    """Decides, and collects what is to be done."""
+
+    def __init__(self, state: ClientState, policy: Policy, *, explain: bool) -> None:
+        self.state = state
+        self.policy = policy
+        self.explain = explain
+        self.out: list[Instruction] = []
+        self._contact_waits = False  #: in this round
+
+    def decide(self) -> None:
+        """Decide everything that is due."""
+        s = self.state
+        now = s.now
+        self._wake_deferred()
+        gave_up = self._contact_waits = False
+        if (s.jobs or s.finished) and (s.must_schedule or now - s.last_schedule >= s.slice - TINY):
+            gave_up = self._schedule()
+        if s.must_enforce or self.policy.enforce_due():
+            self._enforce()
+        if not s.permission.network and s.contact is None:
+            if s.must_fetch or now >= s.next_fetch - TINY:
+                self._plan_fetch()
+            if (
+                not gave_up
+            ):  # the ends of those jobs will be told at once, and are to be reported with the rest
+                self._contact()
+        self._set_alarm()
+
+    def _wake_deferred(self) -> None:
+        s = self.state
+        for job in s.jobs:
+            if job.deferred_until and job.deferred_until <= s.now:
+                job.deferred_until = 0.0
+                job.runnable = s.can_run(job)
+                s.must_schedule = s.must_fetch = True
+                self.policy.outdated(job.project)
+
+    def _schedule(self) -> bool:
+        """Make a new run list; returns whether jobs were given up."""
+        s = self.state
+        s.must_schedule = False
+        s.last_schedule = s.now
+        unmeetable = self.policy.unmeetable()
+        for job, reason in unmeetable:
+            self.give_up(job, reason, "unmeetable_deadline")
+        for job in [each for each in s.running if not each.runnable]:
+            s.running.remove(job)
+            job.why = why_job(s, job)
+            self._stop(job)
+        s.wanted = self.policy.schedule()
+        s.must_enforce = True
+        if self.explain and s.wanted:
+            self._explain("schedule", tuple(self.policy.reason(job) for job in s.wanted))
+        return bool(unmeetable)
+
+    def give_up(self, job: Job, reason: Why, code: str) -> None:
+        """Give a job up."""
+        s = self.state
+        if job.running:
+            s.running.remove(job)
+        job.move("give_up")
+        job.failed = job.given_up = True
+        job.completed_at = s.now
+        job.why = (reason,)
+        hand_in(self.state, self.policy, job)
+        self.out.append(GiveUp(job=job.id, code=code, why=job.why))
+        if self.explain:
+            self._explain("give_up", (why(reason.code, job=job.id, **reason.values),))
+        s.must_fetch = True
+        self.policy.outdated()
+
+    def _enforce(self) -> None:
+        s = self.state
+        s.must_enforce = False
+        s.last_enforce = s.now
+        change = self.policy.enforce(s.wanted)
+        s.look_again = change.look_again
+        for job in change.preempt:
+            s.running.remove(job)
+            self._stop(job)
+        for job in change.start:
+            self._start(job)
+        if self.explain:
+            waiting = [job for job in s.wanted if not job.running]
+            if waiting:
+                self._explain("enforce", tuple(why("wait.slice", job=job.id) for job in waiting))
+
+    def _stop(self, job: Job) -> None:
+        s = self.state
+        self.policy.preempted(job)
+        allowed = s.permission.leave_in_memory
+        stays = s.preferences.leave_in_memory if allowed is None else allowed
+        if job.gpu or (not stays and job.checkpointed_at is not None):
+            job.move("quit")
+            lose(job)
+            self.out.append(QuitTask(job=job.id, why=job.why))
+        else:
+            job.move("suspend")
+            self.out.append(SuspendTask(job=job.id, why=job.why))
+        self.policy.outdated(job.project)
+
+    def _start(self, job: Job) -> None:
+        s = self.state
+        job.move("start")
+        job.run_start = s.now
+        if not job.start_order:
+            s.starts += 1
+            job.start_order = s.starts
+        s.running.append(job)
+        job.why = (self.policy.reason(job),)
+        self.out.append(StartTask(job=job.id, instances=job.instances, why=job.why))
+
+    def _plan_fetch(self) -> None:
+        s = self.state
+        s.must_fetch = False
+        s.plan = self.policy.fetch()
+        if self.explain and s.plan.why:
+            self._explain("fetch", s.plan.why)
+
+    def _contact(self) -> None:
+        s = self.state
+        now = s.now
+        if not s.may_contact(now):
+            return
+        wait = self.policy.contact_wait()
+        self._contact_waits = wait > 0.0
+        if self._contact_waits:
+            if self.explain:
+                self._explain("wait", (why("contact.waits", hours=wait / 3600.0),))
+            return
+        plan = s.plan
+        for job in s.finished:
+            if job.phase is Phase.REPORTABLE and self.policy.report_due(job):
+                i = job.project
+                if s.projects[i].not_before <= now:
+                    requests = plan.requests if i == plan.project else plan.others.get(i, {})
+                    self._contact_project(i, requests, why("contact.report", job=job.id))
+                    return
+        for i, project in enumerate(s.projects):
+            if (project.contact_asked or project.contact_by <= now) and project.not_before <= now:
+                requests = plan.requests if i == plan.project else plan.others.get(i, {})
+                self._contact_project(
+                    i, requests, why("contact.asked", who=project.contact_asked or "project")
+                )
+                return
+        if plan.project is not None and s.projects[plan.project].not_before <= now:
+            self._contact_project(plan.project, plan.requests, why("contact.work"))
+
+    def _contact_project(self, i: int, planned: Mapping[str, WorkRequest], reason: Why) -> None:
+        s = self.state
+        s.plan = NOTHING
+        s.last_contact = s.now
+        requests = self.policy.requests(i, planned)
+        everything = self.policy.reports_all
+        report = tuple(
+            [j.id for j in s.finished if j.phase is Phase.REPORTABLE and (everything or j.project == i)]
+        )
+        project = s.projects[i]
+        identity = project.description.id
+        s.contact = Contact(identity, requests, report, project.contact_asked)
+        project.why = (reason,)
+        self.out.append(self.contact_instruction(i, requests, report, reason))
+
+    def contact_instruction(
+        self, i: int, requests: Mapping[str, WorkRequest], report: tuple[str, ...], *reasons: Why
+    ) -> ContactProject:
+        """Return the instruction to contact a project."""
+        s = self.state
+        workload = None
+        if requests and self.policy.tells_workload:
+            self.policy.refresh()
+            workload = tuple(
+                [QueuedWork(j.id, j.report_deadline, j.remaining, j.gpu, j.cpus) for j in s.jobs]
+            )
+        return ContactProject(
+            project=s.projects[i].description.id,
+            requests=requests,
+            report=report,
+            workload=workload,
+            correction=self.policy.correction(i),
+            available=self.policy.available() if requests else 1.0,
+            why=reasons,
+        )
+
+    def _set_alarm(self) -> None:
+        s = self.state
+        now = s.now
+        wake = min(s.look_again, self.policy.next_wake())
+        if s.jobs:
+            wake = min(wake, s.last_schedule + s.slice)
+            for job in s.jobs:
+                if now < job.deferred_until < wake:
+                    wake = job.deferred_until
+        if not s.permission.network and s.contact is None:
+            wake = min(wake, self._next_contact_wanted(wake))
+        if wake <= now + TINY:
+            wake = now + self.policy.least_wait()
+        if wake != s.alarm:
+            s.alarm = wake
+            self.out.append(SetAlarm(at=wake))
+
+    def _next_contact_wanted(self, wake: float) -> float:
+        s = self.state
+        now = s.now
+        wake = min(wake, s.next_fetch)
+        for project in s.projects:
+            if now + TINY < project.not_before < wake and s.may_contact(project.not_before):
+                wake = project.not_before
+            if project.contact_by < wake:
+                wake = max(project.contact_by, project.not_before)
+        due = [
+            max(job.report_at, s.projects[job.project].not_before)
+            for job in s.finished
+            if job.phase is Phase.REPORTABLE
+        ]
+        if (
+            due and not self._contact_waits
+        ):  # a report that is due but waits must not wake the client again and again
+            wake = min(wake, max(min(due), s.next_contact(now)))
+        return wake
+
+    def _explain(self, about: str, reasons: tuple[Why, ...]) -> None:
+        self.out.append(Explain(about=about, why=reasons))
+
+
+def hand_in(state: ClientState, policy: Policy, job: Job) -> None:
+    """Put a job that needs no device any more among those that wait for their report."""
+    queue = state.projects[job.project].queue
+    if job in queue:
+        queue.remove(job)
+    state.jobs.remove(job)
+    if job in state.wanted:
+        state.wanted = [other for other in state.wanted if other is not job]
+    policy.outdated(job.project)
+    insort(state.finished, job, key=_by_arrival)
+    job.report_at = policy.report_at(job)
+
+
+def lose(job: Job) -> None:
+    """Set a job back to its last checkpoint."""
+    if job.done > job.checkpoint_elapsed:
+        if job.fraction_done is not None:
+            job.fraction_done *= job.checkpoint_elapsed / job.done
+            job.fraction_at = job.checkpoint_elapsed
+        job.done = job.checkpoint_elapsed

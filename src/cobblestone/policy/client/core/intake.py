@@ -1,0 +1,377 @@
+"""What each event does to the state.  Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cobblestone.domain.errors import IllegalTransition
+from cobblestone.policy.client.core import events as ev
+from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
+from cobblestone.policy.client.core.reasons import why
+from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, Contact, Job, Phase, Project
+from cobblestone.policy.client.core.values import JobDescription
+
+#: A silence longer than this (seconds) is a sleep of the computer, for drivers that are never silent so long.
+SLEEP = 180.0
+_ENDED = (Phase.UPLOADING, Phase.REPORTABLE)
+
+
+class Intake:
+    """Takes events in."""
+
+    def __init__(self, decisions: Decisions, *, notices_sleep: bool) -> None:
+        self.decisions = decisions
+        self.state = decisions.state
+        self.policy = decisions.policy
+        self.notices_sleep = notices_sleep
+
+    def advance(self, now: float) -> None:
+        """Let the time since the last event pass."""
+        s = self.state
+        seconds = now - s.now
+        if seconds < 0.0:
+            set_clock_back(s, seconds)
+        elif s.off_since is None:
+            if self.notices_sleep and seconds > SLEEP:
+                self.host_on(ev.HostOn(now))
+            else:
+                s.clock += seconds
+                if s.running:
+                    self.policy.passed(seconds)
+        s.now = now
+
+    def host_on(self, event: ev.HostOn) -> None:
+        """Count the time since the last event, or since the host went off, as off."""
+        s = self.state
+        since = s.now if s.off_since is None else s.off_since
+        s.off_since = None
+        seconds = event.now - since
+        s.now = event.now
+        if seconds > 0.0:
+            self.policy.off(seconds)
+            s.on.gap(seconds, event.now)
+            for each in (s.active, s.gpu_active):
+                each.since += seconds  # they are parts of the time on
+
+    def host_off(self, event: ev.HostOff) -> None:
+        """Remember when."""
+        self.state.off_since = event.now
+
+    def time_passed(self, event: ev.TimePassed) -> None:
+        """Nothing to do but to decide."""
+
+    def preferences_changed(self, event: ev.PreferencesChanged) -> None:
+        """Take them over."""
+        self.state.preferences = event.preferences
+        self._all_changed()
+
+    def permission_changed(self, event: ev.PermissionChanged) -> None:
+        """Take it over, and learn how often computing is allowed."""
+        s = self.state
+        before = s.permission
+        for estimate, was, is_now in (
+            (s.active, before.cpu, event.permission.cpu),
+            (s.gpu_active, before.gpu, event.permission.gpu),
+        ):
+            if was and not is_now:
+                estimate.gap(s.now - estimate.since, s.now)
+            elif is_now and not was:
+                estimate.fraction, estimate.since = estimate.at(s.now), s.now
+        s.permission = event.permission
+        self._all_changed()
+
+    def devices_changed(self, event: ev.DevicesChanged) -> None:
+        """Take them over."""
+        self.state.devices = event.devices
+        self._all_changed()
+
+    def _all_changed(self) -> None:
+        s = self.state
+        s.requeue()
+        s.must_schedule = s.must_fetch = True
+        self.policy.refit()
+        self.policy.outdated()
+
+    def project_attached(self, event: ev.ProjectAttached) -> None:
+        """Add a project, or change its description."""
+        s = self.state
+        known = [p.description.id for p in s.projects]
+        if event.project.id in known:
+            s.projects[known.index(event.project.id)].description = event.project
+        else:
+            s.projects.append(Project(event.project))
+        self._all_changed()
+
+    def project_detached(self, event: ev.ProjectDetached) -> None:
+        """Forget a project and its jobs."""
+        s = self.state
+        i = s.position(event.project)
+        if s.contact is not None and s.contact.project == event.project:
+            s.contact = None
+        for listed in (s.jobs, s.finished, s.running, s.wanted):
+            listed[:] = [job for job in listed if job.project != i]
+        s.by_id = {job.id: job for job in (*s.jobs, *s.finished)}
+        del s.projects[i]
+        for job in s.by_id.values():
+            job.project -= job.project > i
+        s.plan = NOTHING
+        self.policy.detached(i)
+        self._all_changed()
+
+    def contact_asked(self, event: ev.ContactAsked) -> None:
+        """Remember it; a volunteer's wish ends all waits."""
+        project = self.state.projects[self.state.position(event.project)]
+        project.contact_asked = event.why
+        if event.why == "user":
+            project.not_before = min(project.not_before, event.now)
+            project.backoffs.clear()
+        self.state.must_fetch = True
+
+    def reply_received(self, event: ev.ReplyReceived) -> None:
+        """Forget reported jobs, take in new ones."""
+        s = self.state
+        i, contact = self._contact_over(event.project)
+        project = s.projects[i]
+        project.first_contact = False
+        project.contact_by = event.now + event.next_contact if event.next_contact > 0.0 else NEVER
+        for identity in contact.report if event.acknowledged is None else event.acknowledged:
+            job = s.by_id.get(identity)
+            if job is not None and job.phase is Phase.REPORTABLE:
+                s.finished.remove(job)
+                del s.by_id[identity]
+        jobs = [self._arrive(each) for each in event.jobs]
+        for identity in event.abort:
+            self._abort(identity, started_too=True)
+        for identity in event.abort_unstarted:
+            self._abort(identity, started_too=False)
+        if event.refused:
+            project.not_before = event.now + 1.0
+        self.policy.replied(i, contact.requests, jobs)
+        if event.request_delay > 0.0:
+            project.not_before = max(project.not_before, event.now + event.request_delay)
+        s.must_fetch = True
+
+    def contact_failed(self, event: ev.ContactFailed) -> None:
+        """Let the policy set a wait."""
+        i, _ = self._contact_over(event.project)
+        self.policy.unreachable(i)
+        self.state.must_fetch = True
+
+    def _contact_over(self, identity: str) -> tuple[int, Contact]:
+        s = self.state
+        contact = s.contact
+        if contact is None or contact.project != identity:
+            raise IllegalTransition(f"no contact with {identity!r} is under way")
+        s.contact = None
+        i = s.position(identity)
+        s.projects[i].contact_asked = ""
+        return i, contact
+
+    def _abort(self, identity: str, *, started_too: bool) -> None:
+        job = self.state.by_id.get(identity)
+        if (
+            job is None
+            or job.phase in _ENDED
+            or job.phase is Phase.GIVEN_UP
+            or (job.start_order and not started_too)
+        ):
+            return  # it has ended in the meantime
+        self.decisions.give_up(job, why("give_up.project"), "project")
+
+    def jobs_found(self, event: ev.JobsFound) -> None:
+        """Take them in."""
+        for each in event.jobs:
+            self._arrive(each)
+
+    def _arrive(self, description: JobDescription) -> Job:
+        s = self.state
+        if description.id in s.by_id:
+            raise IllegalTransition(f"job {description.id!r} is here already")
+        job = Job.of(description, s.position(description.project))
+        s.arrivals += 1
+        job.serial = s.arrivals
+        s.jobs.append(job)
+        s.by_id[job.id] = job
+        project = s.projects[job.project]
+        if not project.description.suspended:
+            project.queue.append(job)
+        job.runnable = s.can_run(job)
+        project.backoffs.pop(job.gpu, None)
+        self.policy.outdated(job.project)
+        self.policy.arrived(job)
+        s.must_schedule = True
+        return job
+
+    def job_ready(self, event: ev.JobReady) -> None:
+        """It may run."""
+        job = self.job(event.job)
+        job.move("ready")
+        job.stalled = False
+        self._queue_changed(job)
+
+    def download_stalled(self, event: ev.DownloadStalled) -> None:
+        """It no longer counts as work, or does again."""
+        job = self.job(event.job)
+        if job.stalled != event.stalled:
+            job.stalled = event.stalled
+            self._queue_changed(job)
+
+    def job_suspended(self, event: ev.JobSuspended) -> None:
+        """It no longer counts as work, or does again."""
+        job = self.job(event.job)
+        job.suspended = event.suspended
+        self._queue_changed(job)
+
+    def _queue_changed(self, job: Job) -> None:
+        s = self.state
+        if not job.queued or job not in s.projects[job.project].queue:
+            s.requeue()
+        else:
+            job.runnable = s.can_run(job)
+        s.must_schedule = s.must_fetch = True
+        self.policy.outdated(job.project)
+
+    def job_progressed(self, event: ev.JobProgressed) -> None:
+        """Take the figures over."""
+        by_id = self.state.by_id
+        for reading in event.readings:
+            job = by_id.get(reading[0])
+            if job is None:
+                continue  # it has ended in the meantime
+            _, job.done, fraction, at, saved, working_set, swap, _ = reading
+            if fraction is not None and fraction != job.fraction_done:
+                job.fraction_done, job.fraction_at = fraction, job.done
+            job.checkpointed_at = at
+            if saved is not None:
+                job.checkpoint_elapsed = saved
+            if working_set > 0.0:
+                job.measured = working_set
+                job.largest = max(job.largest, working_set)
+            job.swap = swap
+
+    def job_checkpointed(self, event: ev.JobCheckpointed) -> None:
+        """Take the figures over."""
+        job = self.job(event.job)
+        job.checkpointed_at, job.checkpoint_elapsed = event.now, event.elapsed
+        job.done = max(job.done, event.elapsed)
+
+    def job_finished(self, event: ev.JobFinished) -> None:
+        """Hand it in."""
+        self._end(self.job(event.job), event.elapsed, event.uploading)
+
+    def job_failed(self, event: ev.JobFailed) -> None:
+        """Hand it in."""
+        job = self.job(event.job)
+        job.failed = True
+        self._end(job, event.elapsed, event.uploading)
+
+    def _end(self, job: Job, elapsed: float, uploading: bool) -> None:
+        s = self.state
+        given_up = job.phase is Phase.GIVEN_UP
+        job.move("end_uploading" if uploading else "end")
+        if given_up:
+            s.must_fetch = True
+            return  # everything else was done when it was given up
+        if job in s.running:
+            s.running.remove(job)
+        job.completed_at = s.now
+        self.policy.ended(job, elapsed)
+        hand_in(self.state, self.policy, job)
+        project = s.projects[job.project]
+        project.backoffs.pop(job.gpu, None)
+        if uploading:
+            project.upload_since = s.now
+        s.must_schedule = s.must_fetch = True
+
+    def job_deferred(self, event: ev.JobDeferred) -> None:
+        """It may not run before its time."""
+        job = self.job(event.job)
+        self._stopped(job)
+        job.deferred_until = event.until
+        job.runnable = self.state.can_run(job)
+        self.state.must_fetch = True
+
+    def task_stopped(self, event: ev.TaskStopped) -> None:
+        """It goes on from its checkpoint some time."""
+        self._stopped(self.job(event.job))
+
+    def _stopped(self, job: Job) -> None:
+        s = self.state
+        if job.phase is Phase.GIVEN_UP or job.phase in _ENDED:
+            return
+        if job.phase is Phase.QUITTING:
+            s.must_enforce = s.must_enforce or bool(job.gpu)  # others may have waited for its instance
+        else:
+            s.must_schedule = True
+        if job.running:
+            s.running.remove(job)
+            self.policy.preempted(job)
+        job.move("stopped")
+        lose(job)
+        self.policy.outdated(job.project)
+
+    def job_uploaded(self, event: ev.JobUploaded) -> None:
+        """It can be reported."""
+        job = self.job(event.job)
+        job.move("uploaded")
+        project = self.state.projects[job.project]
+        if not any(j.phase is Phase.UPLOADING and j.project == job.project for j in self.state.finished):
+            project.upload_since = -NEVER
+        project.backoffs.pop(job.gpu, None)
+        self.state.must_fetch = True
+
+    def job(self, identity: str) -> Job:
+        """Return a job.  Raises :class:`IllegalTransition` if it is not known."""
+        job = self.state.by_id.get(identity)
+        if job is None:
+            raise IllegalTransition(f"job {identity!r} is not known")
+        return job
+
+
+def set_clock_back(s: ClientState, seconds: float) -> None:
+    """The clock was set back: move everything that counts from the old time with it (deadlines stay as they are)."""
+    for name in ("last_schedule", "last_enforce", "next_fetch", "look_again", "last_contact", "alarm"):
+        setattr(s, name, getattr(s, name) + seconds)
+    for estimate in (s.on, s.active, s.gpu_active):
+        estimate.since += seconds
+    for project in s.projects:
+        project.not_before += seconds
+        project.upload_since += seconds
+        project.backoffs = {kind: (each, end + seconds) for kind, (each, end) in project.backoffs.items()}
+    for job in (*s.jobs, *s.finished):
+        job.run_start += seconds
+        job.completed_at += seconds
+        if job.deferred_until:
+            job.deferred_until += seconds
+        if job.checkpointed_at is not None:
+            job.checkpointed_at += seconds
+
+
+Handler = Callable[[Intake, Any], None]  # Any: the event of that kind
+
+#: What to do with each event.
+HANDLERS: dict[type[ev.Event], Handler] = {
+    ev.HostOn: Intake.host_on,
+    ev.HostOff: Intake.host_off,
+    ev.TimePassed: Intake.time_passed,
+    ev.PreferencesChanged: Intake.preferences_changed,
+    ev.PermissionChanged: Intake.permission_changed,
+    ev.DevicesChanged: Intake.devices_changed,
+    ev.ProjectAttached: Intake.project_attached,
+    ev.ProjectDetached: Intake.project_detached,
+    ev.ContactAsked: Intake.contact_asked,
+    ev.ReplyReceived: Intake.reply_received,
+    ev.ContactFailed: Intake.contact_failed,
+    ev.JobsFound: Intake.jobs_found,
+    ev.JobReady: Intake.job_ready,
+    ev.DownloadStalled: Intake.download_stalled,
+    ev.JobSuspended: Intake.job_suspended,
+    ev.JobProgressed: Intake.job_progressed,
+    ev.JobCheckpointed: Intake.job_checkpointed,
+    ev.JobFinished: Intake.job_finished,
+    ev.JobFailed: Intake.job_failed,
+    ev.JobDeferred: Intake.job_deferred,
+    ev.TaskStopped: Intake.task_stopped,
+    ev.JobUploaded: Intake.job_uploaded,
+}

@@ -1,0 +1,153 @@
+"""The client's decisions: events in, instructions out.
+
+What an event does to the state is in ``intake``, what is decided after it in ``decisions``, how in the policies.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.core.decisions import Decisions
+from cobblestone.policy.client.core.events import Event, HostOn, JobProgressed
+from cobblestone.policy.client.core.instructions import GiveUp, Instruction, QuitTask, SetAlarm, StartTask
+from cobblestone.policy.client.core.intake import HANDLERS, Intake
+from cobblestone.policy.client.core.plain import to_plain
+from cobblestone.policy.client.core.protocol import Policy, make_policy
+from cobblestone.policy.client.core.reasons import Why
+from cobblestone.policy.client.core.standing_reasons import why_job, why_project
+from cobblestone.policy.client.core.state import ClientState, Phase
+
+_VERSION = 1
+
+
+class CountingRandom(random.Random):
+    """A random source that counts what is drawn, so that it can be brought back to where it was."""
+
+    def __new__(cls, source: random.Random, state: ClientState) -> CountingRandom:
+        return super().__new__(cls)
+
+    def __init__(self, source: random.Random, state: ClientState) -> None:
+        super().__init__(0)
+        self._source, self._state = source, state
+
+    def random(self) -> float:
+        """Return the next number of [0, 1)."""
+        self._state.draws += 1
+        return self._source.random()
+
+
+class ClientCore:
+    """A client's decisions.
+
+    ``rng`` is used for the spread of waits alone.  With ``explain`` every decision comes with an `Explain`.  With
+    ``notices_sleep`` a long silence counts as time in which the host was off: for drivers that send something every minute.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        state: ClientState | None = None,
+        explain: bool = False,
+        notices_sleep: bool = False,
+        memory: Any = None,  # Any: the policy's, as it was stored
+    ) -> None:
+        self.state = state if state is not None else ClientState()
+        self.policy = policy
+        self._decisions = Decisions(self.state, policy, explain=explain)
+        self._intake = Intake(self._decisions, notices_sleep=notices_sleep)
+        policy.bind(self.state, memory, explain=explain)
+        if state is not None:
+            policy.refit()
+
+    @classmethod
+    def start(cls, name: str, *, rng: random.Random, **options: bool) -> ClientCore:
+        """Return the core of a new client with the policy ``name``."""
+        state = ClientState()
+        return cls(make_policy(name, CountingRandom(rng, state)), state=state, **options)
+
+    @classmethod
+    def restore(
+        cls, plain: Mapping[str, Any], *, rng: random.Random, policy: str = "", **options: bool
+    ) -> ClientCore:
+        """Return the core that :meth:`snapshot` gave; ``rng`` must begin as it began then.
+
+        Another ``policy`` than the stored one begins without memories.  Raises :class:`ConfigError` if ``plain`` is nothing
+        of ours.
+        """
+        if plain.get("version") != _VERSION:
+            raise ConfigError(
+                f"the stored state has version {plain.get('version')!r}; this program reads {_VERSION}"
+            )
+        if not plain.keys() >= {"policy", "state", "memory"}:
+            raise ConfigError("the stored state is not complete")
+        state = ClientState.restore(plain["state"])
+        for _ in range(state.draws):
+            rng.random()
+        name = policy or str(plain["policy"])
+        same = name == plain["policy"]
+        made = make_policy(name, CountingRandom(rng, state))
+        return cls(made, state=state, memory=plain["memory"] if same else None, **options)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything that the core knows, for JSON."""
+        return {
+            "version": _VERSION,
+            "policy": self.policy.name,
+            "state": self.state.snapshot(),
+            "memory": to_plain(self.policy.memory),
+        }
+
+    # -- the whole interface ------------------------------------------------------------------------------------------
+
+    def handle(self, *events: Event) -> list[Instruction]:
+        """Take events in and return what is to be done.
+
+        Raises :class:`IllegalTransition` for events that cannot have happened, such as the end of an unknown job.
+        """
+        out = self._decisions.out = []
+        state = self.state
+        told = figures = False
+        for event in events:
+            kind = type(event)
+            if event.now != state.now and kind is not HostOn:
+                self._intake.advance(event.now)
+            if event.decisive and not told:
+                told = True
+                self.policy.outdated()
+                self.policy.before(deciding=True)
+            elif kind is JobProgressed:
+                figures = True
+            HANDLERS[kind](self._intake, event)
+        if told:
+            self._decisions.decide()
+        elif figures:
+            self.policy.before(deciding=False)
+        return out
+
+    def instructions_in_force(self) -> list[Instruction]:
+        """Return what ought to be under way, for a driver that was killed: running tasks, a contact, jobs to abort."""
+        s = self.state
+        force: list[Instruction] = [
+            StartTask(job=job.id, instances=job.instances, why=job.why) for job in s.running
+        ]
+        force += [QuitTask(job=job.id) for job in s.jobs if job.phase is Phase.QUITTING]
+        force += [GiveUp(job=job.id, why=job.why) for job in s.finished if job.phase is Phase.GIVEN_UP]
+        if s.contact is not None:
+            force.append(
+                self._decisions.contact_instruction(
+                    s.position(s.contact.project), s.contact.requests, s.contact.report
+                )
+            )
+        return [*force, SetAlarm(at=s.alarm)]
+
+    def why_job(self, identity: str) -> tuple[Why, ...]:
+        """Return why a job runs or waits.  Raises :class:`IllegalTransition` if it is not known."""
+        return why_job(self.state, self._intake.job(identity))
+
+    def why_project(self, identity: str) -> tuple[Why, ...]:
+        """Return why a project is asked for work or not.  Raises :class:`IllegalTransition` if it is not attached."""
+        return why_project(self.state, self.state.projects[self.state.position(identity)])

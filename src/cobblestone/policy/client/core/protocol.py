@@ -1,0 +1,185 @@
+"""What a scheduling policy is, and which there are.
+
+A policy answers the questions of :class:`Policy`; when they are asked, and what follows from the answers, is the machine's
+business.  It may look at the whole state, change its own memory, and set the flags ``must_schedule`` and ``must_fetch``.
+To add one, write a module with a class like that and register it in :data:`POLICIES`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.core.reasons import Why
+from cobblestone.policy.client.core.state import ClientState, FetchPlan, Job
+from cobblestone.policy.client.core.values import WorkRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Tasks to start and to preempt, and when to look again because a job waits for another's time slice to end."""
+
+    start: Sequence[Job] = ()
+    preempt: Sequence[Job] = ()
+    look_again: float = float("inf")
+
+
+class Policy(Protocol):
+    """One way to decide."""
+
+    @property
+    def name(self) -> str:
+        """The text that :func:`make_policy` makes it of."""
+        ...
+
+    @property
+    def tells_workload(self) -> bool:
+        """Whether requests list all jobs in progress, for servers that check deadlines."""
+        ...
+
+    @property
+    def reports_all(self) -> bool:
+        """Whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
+        ...
+
+    @property
+    def memory(self) -> Any:  # Any: a dataclass of the policy's own
+        """What it remembers beyond the state; stored with it."""
+        ...
+
+    def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
+        """Work for this client from now on; ``memory`` is what was stored (plain), None for a new client."""
+        ...
+
+    # -- what it is told ----------------------------------------------------------------------------------------------
+
+    def refit(self) -> None:
+        """Projects, preferences, devices or permissions have changed."""
+        ...
+
+    def detached(self, project: int) -> None:
+        """The project at this position is gone, those after it have moved up."""
+        ...
+
+    def passed(self, seconds: float) -> None:
+        """The running tasks have computed so long."""
+        ...
+
+    def off(self, seconds: float) -> None:
+        """The host was off so long, until now."""
+        ...
+
+    def before(self, *, deciding: bool) -> None:
+        """All figures are up to date; what has happened comes next, and, if ``deciding``, decisions."""
+        ...
+
+    def outdated(self, project: int | None = None) -> None:
+        """Jobs of a project (None: anything) have changed."""
+        ...
+
+    def arrived(self, job: Job) -> None:
+        """A job has come: set its ``cutoff`` and ``remaining``."""
+        ...
+
+    def ended(self, job: Job, elapsed: float) -> None:
+        """A job has ended (see its ``failed``) after so many seconds; it is still in its queue."""
+        ...
+
+    def preempted(self, job: Job) -> None:
+        """A task was taken off the processor."""
+        ...
+
+    def replied(self, project: int, requests: Mapping[str, WorkRequest], jobs: Sequence[Job]) -> None:
+        """A contact succeeded and brought these jobs; to set the waits before the next one."""
+        ...
+
+    def unreachable(self, project: int) -> None:
+        """A contact failed; to set the wait before the next one."""
+        ...
+
+    # -- what it is asked ---------------------------------------------------------------------------------------------
+
+    def unmeetable(self) -> Sequence[tuple[Job, Why]]:
+        """Return the jobs to give up now; asked before each run list."""
+        ...
+
+    def schedule(self) -> list[Job]:
+        """Return the jobs that ought to run, most important first."""
+        ...
+
+    def enforce_due(self) -> bool:
+        """Tell whether the run list should be enforced anew although nothing has changed."""
+        ...
+
+    def enforce(self, wanted: Sequence[Job]) -> Changes:
+        """Return which tasks start and stop, so that those run that ought to."""
+        ...
+
+    def fetch(self) -> FetchPlan:
+        """Return whom to ask for work; sets ``state.next_fetch``."""
+        ...
+
+    def requests(self, project: int, planned: Mapping[str, WorkRequest]) -> Mapping[str, WorkRequest]:
+        """Return the requests as they go out."""
+        ...
+
+    def report_at(self, job: Job) -> float:
+        """Return when a finished job is reason enough for a contact."""
+        ...
+
+    def report_due(self, job: Job) -> bool:
+        """Tell whether that time has come."""
+        ...
+
+    def contact_wait(self) -> float:
+        """Return for how many seconds a contact that may be made now should wait."""
+        ...
+
+    def next_wake(self) -> float:
+        """Return when it wants to look at things for reasons of its own."""
+        ...
+
+    def least_wait(self) -> float:
+        """Return the seconds between two looks at least."""
+        ...
+
+    def refresh(self) -> None:
+        """Bring the estimates of remaining times up to date."""
+        ...
+
+    def correction(self, project: int) -> float:
+        """Return the duration correction factor to tell the project."""
+        ...
+
+    def available(self) -> float:
+        """Return the part of the time for which the host is expected to compute."""
+        ...
+
+    def reason(self, job: Job) -> Why:
+        """Return why a job is on the run list."""
+        ...
+
+
+#: Policies by the first word of their names: module and function that makes one of the whole name and a random source.
+POLICIES: dict[str, str] = {
+    "published": "cobblestone.policy.client.published:from_name",
+    "own": "cobblestone.policy.client.cs3_wf3:from_name",
+    "recent": "cobblestone.policy.client.recent:from_name",
+}
+
+
+def make_policy(name: str, rng: random.Random) -> Policy:
+    """Return the policy of that name, such as ``recent`` or ``published CS2_WF2_WS2_JC2``.
+
+    Raises :class:`ConfigError` if there is none.
+    """
+    first = name.split(maxsplit=1)[0] if name.strip() else ""
+    where = POLICIES.get(first)
+    if where is None:
+        raise ConfigError(f"{name!r} is not a policy; there are {', '.join(sorted(POLICIES))}")
+    module, function = where.split(":")
+    return cast("Policy", getattr(import_module(module), function)(name, rng))

@@ -1,0 +1,321 @@
+"""The client's memory: one value, which can be stored at any moment and brought back.
+
+It is changed in place, by the machine and by the policy alone: copying some hundred jobs at each event would cost a
+simulation more than all decisions.  :meth:`ClientState.snapshot` gives a copy where one is wanted.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cobblestone.domain.errors import ConfigError, IllegalTransition
+from cobblestone.policy.client.availability_estimate import AvailabilityEstimate
+from cobblestone.policy.client.core.plain import from_plain, to_plain
+from cobblestone.policy.client.core.reasons import Why
+from cobblestone.policy.client.core.values import (
+    HostDevices,
+    JobDescription,
+    Permission,
+    ProjectDescription,
+    SchedulingPreferences,
+    WorkRequest,
+)
+
+NEVER = math.inf
+
+
+class Phase(enum.StrEnum):
+    """Where a job is on its way."""
+
+    DOWNLOADING = "downloading"  #: its files are not all here
+    WAITING = "waiting"  #: it has not been started yet
+    RUNNING = "running"
+    IN_MEMORY = "in_memory"  #: preempted; its process is there
+    QUITTING = "quitting"  #: told to end its process
+    STOPPED = "stopped"  #: preempted; it will go on from its checkpoint
+    GIVEN_UP = "given_up"  #: told to be aborted
+    UPLOADING = "uploading"  #: computed; output files are on their way
+    REPORTABLE = "reportable"  #: its project can be told of it
+
+
+#: What becomes of a job, by its phase and by what is done or happens.  Whatever is not here is a mistake of the driver's.
+TRANSITIONS: dict[tuple[Phase, str], Phase] = {
+    (Phase.DOWNLOADING, "ready"): Phase.WAITING,
+    (Phase.WAITING, "start"): Phase.RUNNING,
+    (Phase.IN_MEMORY, "start"): Phase.RUNNING,
+    (Phase.STOPPED, "start"): Phase.RUNNING,
+    (Phase.RUNNING, "suspend"): Phase.IN_MEMORY,
+    (Phase.RUNNING, "quit"): Phase.QUITTING,
+    (Phase.IN_MEMORY, "quit"): Phase.QUITTING,
+    (Phase.QUITTING, "stopped"): Phase.STOPPED,
+    (Phase.RUNNING, "stopped"): Phase.STOPPED,
+    (Phase.IN_MEMORY, "stopped"): Phase.STOPPED,
+    (Phase.STOPPED, "stopped"): Phase.STOPPED,
+    **{
+        (phase, "give_up"): Phase.GIVEN_UP
+        for phase in (
+            Phase.DOWNLOADING, Phase.WAITING, Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING, Phase.STOPPED, Phase.GIVEN_UP,
+        )
+    },
+    **{
+        (phase, end): after
+        for phase in (
+            Phase.DOWNLOADING, Phase.WAITING, Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING, Phase.STOPPED, Phase.GIVEN_UP,
+        )
+        for end, after in (("end", Phase.REPORTABLE), ("end_uploading", Phase.UPLOADING))
+    },
+    (Phase.UPLOADING, "uploaded"): Phase.REPORTABLE,
+    (Phase.REPORTABLE, "uploaded"): Phase.REPORTABLE,
+}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A job on the host.  Times are absolute seconds, sizes elapsed seconds on its own devices."""
+
+    id: str
+    project: int  #: position in the list of projects
+    app_name: str
+    version: str
+    cpus: float
+    gpu: str
+    gpus: float
+    raw: float  #: the project's estimate, uncorrected
+    received: float
+    report_deadline: float
+    memory_bound: float = 0.0
+    strict_memory_bound: bool = False
+    exact_fraction: bool = False
+    non_cpu_intensive: bool = False
+    sporadic: bool = False
+    needs_network: bool = False
+    report_immediately: bool = False
+    phase: Phase = Phase.WAITING
+    serial: int = 0  #: rank by arrival
+    start_order: int = 0  #: 0 = never started, else its rank by first start
+    running: bool = False  #: its phase is RUNNING
+    runnable: bool = True  #: it may run: files are here, nobody has suspended it
+    suspended: bool = False  #: by the volunteer
+    stalled: bool = False  #: its files do not come
+    deferred_until: float = 0.0  #: it asked not to be started before
+    run_start: float = 0.0  #: when it last started or resumed
+    done: float = 0.0  #: elapsed seconds so far
+    fraction_done: float | None = None
+    fraction_at: float = 0.0  #: elapsed seconds when the fraction was reported
+    counted: float = 0.0  #: of ``done``, what has been accounted for (policies of 2007)
+    checkpointed_at: float | None = None
+    checkpoint_elapsed: float = 0.0
+    measured: float = 0.0  #: working set in bytes, as last measured
+    largest: float = 0.0  #: ... and the largest so far
+    swap: float = 0.0
+    working_set: float = 0.0  #: bytes that it is expected to need
+    cutoff: float = 0.0  #: when it should be computed
+    remaining: float = 0.0  #: estimated seconds left
+    edf: bool = False  #: on the processor because of its deadline
+    late_since: float | None = None  #: counted as endangered since
+    instances: tuple[int, ...] = ()  #: GPU instances that it has or had last
+    failed: bool = False
+    given_up: bool = False
+    completed_at: float = 0.0
+    report_at: float = 0.0  #: from when on it is reason enough for a contact
+    why: tuple[Why, ...] = ()  #: why it runs or waits
+
+    @classmethod
+    def of(cls, description: JobDescription, project: int) -> Job:
+        """Return the job as it arrives."""
+        d = description
+        return cls(
+            d.id, project, d.app, d.version, d.cpus, d.gpu, d.gpus, d.estimate, d.received, d.deadline,
+            d.memory_bound, d.strict_memory_bound, d.exact_fraction, d.non_cpu_intensive, d.sporadic,
+            d.needs_network, d.report_immediately,
+            phase=Phase.WAITING if d.ready else Phase.DOWNLOADING,
+            runnable=d.ready, remaining=d.estimate, cutoff=d.deadline, run_start=d.received, working_set=d.memory_bound,
+        )  # fmt: skip
+
+    def move(self, cause: str) -> None:
+        """Go to the next phase.  Raises :class:`IllegalTransition` if there is none."""
+        after = TRANSITIONS.get((self.phase, cause))
+        if after is None:
+            raise IllegalTransition(f"job {self.id!r} is {self.phase}: it cannot {cause}")
+        self.phase = after
+        self.running = after is Phase.RUNNING
+
+    @property
+    def queued(self) -> bool:
+        """Whether it counts as work: runnable now or as soon as its files are here."""
+        return not (self.suspended or self.stalled or self.phase is Phase.GIVEN_UP)
+
+
+@dataclass(slots=True, eq=False)
+class Project:
+    """A project that the client is attached to."""
+
+    description: ProjectDescription
+    failures: int = 0  #: contacts in a row without success
+    not_before: float = 0.0  #: earliest next contact
+    contact_asked: str = ""  #: who wants a contact
+    contact_by: float = NEVER  #: when the project itself wants the next one
+    backoffs: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By device type for which it had nothing: interval and end."""
+    upload_since: float = -NEVER  #: when an upload that may still go on has begun
+    first_contact: bool = True  #: it has never been in contact
+    why: tuple[Why, ...] = ()  #: why it was asked for work, or was not
+    queue: list[Job] = field(
+        default_factory=list[Job]
+    )  #: its jobs that count as work, in arrival order (not stored)
+
+    @property
+    def share(self) -> float:
+        """Resource share."""
+        return self.description.share
+
+    def contactable(self, now: float) -> bool:
+        """Tell whether it may be asked for work now."""
+        d = self.description
+        return self.not_before <= now and not (d.suspended or d.no_new_work)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """Whom to ask for what (``project`` None: nobody), and why."""
+
+    project: int | None = None
+    requests: Mapping[str, WorkRequest] = field(default_factory=dict[str, WorkRequest])
+    others: Mapping[int, Mapping[str, WorkRequest]] = field(
+        default_factory=dict[int, Mapping[str, WorkRequest]]
+    )
+    """What further projects would be asked for, should they be contacted for another reason."""
+    why: tuple[Why, ...] = ()
+
+
+NOTHING = FetchPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A contact under way."""
+
+    project: str
+    requests: Mapping[str, WorkRequest]
+    report: tuple[str, ...]
+    asked: str = ""  #: who wanted it
+
+
+_LISTS = ("jobs", "finished", "running", "wanted")
+_UNSTORED = (*_LISTS, "by_id")
+
+
+@dataclass(slots=True, eq=False)
+class ClientState:
+    """Everything that the core knows."""
+
+    now: float = 0.0
+    clock: float = 0.0  #: seconds for which the host was on
+    off_since: float | None = None  #: the host is off
+    preferences: SchedulingPreferences = field(default_factory=SchedulingPreferences)
+    permission: Permission = field(default_factory=Permission)
+    devices: HostDevices = field(default_factory=HostDevices)
+    on: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
+    active: AvailabilityEstimate = field(
+        default_factory=AvailabilityEstimate
+    )  #: while on, computing was allowed
+    gpu_active: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
+    projects: list[Project] = field(default_factory=list[Project])
+    jobs: list[Job] = field(default_factory=list[Job])  #: unfinished, in arrival order
+    finished: list[Job] = field(default_factory=list[Job])  #: not reported yet, in arrival order
+    running: list[Job] = field(default_factory=list[Job])  #: in the order of their last start
+    wanted: list[Job] = field(default_factory=list[Job])  #: the last run list
+    plan: FetchPlan = NOTHING
+    contact: Contact | None = None  #: under way
+    last_contact: float = -NEVER
+    must_schedule: bool = False
+    must_enforce: bool = False
+    must_fetch: bool = True
+    last_schedule: float = 0.0
+    last_enforce: float = 0.0
+    next_fetch: float = 0.0
+    look_again: float = NEVER  #: when a waiting job may take the place of a running one
+    alarm: float = 0.0
+    by_id: dict[str, Job] = field(default_factory=dict[str, Job])  #: all jobs (not stored)
+    starts: int = 0
+    arrivals: int = 0
+    draws: int = 0  #: random numbers used
+
+    @property
+    def ncpus(self) -> int:
+        """CPUs that may be used."""
+        allowed = self.permission.ncpus
+        return self.devices.ncpus if allowed is None else max(0, min(allowed, self.devices.ncpus))
+
+    @property
+    def slice(self) -> float:
+        """Seconds for which a task runs before another may take its place."""
+        return self.preferences.slice_seconds
+
+    def position(self, project: str) -> int:
+        """Return a project's position.  Raises :class:`IllegalTransition` if it is not attached."""
+        for i, each in enumerate(self.projects):
+            if each.description.id == project:
+                return i
+        raise IllegalTransition(f"project {project!r} is not attached")
+
+    def requeue(self) -> None:
+        """Work out anew which jobs count as work."""
+        for i, project in enumerate(self.projects):
+            suspended = project.description.suspended
+            mine = [job for job in self.jobs if job.project == i]
+            project.queue = [] if suspended else [job for job in mine if job.queued]
+            for job in mine:
+                job.runnable = self.can_run(job)
+
+    def can_run(self, job: Job) -> bool:
+        """Tell whether nothing forbids a job to run now."""
+        allowed = self.permission
+        return (
+            job.queued
+            and job.phase is not Phase.DOWNLOADING
+            and job.deferred_until <= self.now
+            and not (allowed.cpu or (job.gpu and allowed.gpu) or (job.needs_network and allowed.network))
+            and not self.projects[job.project].description.suspended
+        )
+
+    def may_contact(self, now: float) -> bool:
+        """Tell whether the connection interval allows a contact; several at the same instant are one connection."""
+        interval = self.preferences.connection_interval
+        return interval <= 0.0 or now == self.last_contact or now - self.last_contact >= interval
+
+    def next_contact(self, now: float) -> float:
+        """Return when the next contact is allowed."""
+        return now if self.may_contact(now) else self.last_contact + self.preferences.connection_interval
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as dictionaries, lists, texts and numbers."""
+        plain = {f.name: to_plain(getattr(self, f.name)) for f in fields(self) if f.name not in _UNSTORED}
+        for project in plain["projects"]:
+            del project["queue"]
+        plain["all_jobs"] = [to_plain(job) for job in (*self.jobs, *self.finished)]
+        for name in _LISTS:
+            plain[name] = [job.id for job in getattr(self, name)]
+        return plain
+
+    @classmethod
+    def restore(cls, plain: Mapping[str, Any]) -> ClientState:
+        """Return the state that :meth:`snapshot` gave.  Raises :class:`ConfigError` if it is none."""
+        rest = dict(plain)
+        try:
+            jobs = {job.id: job for job in (from_plain(Job, each) for each in rest.pop("all_jobs"))}
+            lists = {name: [jobs[identity] for identity in rest.pop(name)] for name in _LISTS}
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"this is not a stored state of a client: {error!r}") from error
+        state = from_plain(cls, rest)
+        for name, each in lists.items():
+            setattr(state, name, each)
+        state.by_id = jobs
+        state.requeue()
+        return state

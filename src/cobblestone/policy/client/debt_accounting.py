@@ -1,0 +1,297 @@
+"""What a client of the published family keeps account of: scheduled wall time, and the debts that follow.
+
+Two ways of doing so: exactly, and as the client of 2007 did, which looked at its tasks now and then and took whoever was
+scheduled at that moment to have been so since the last look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from cobblestone.policy.client import debts
+from cobblestone.policy.client.core.state import ClientState, Job
+
+
+@dataclass(slots=True)
+class DebtMemory:
+    """What is stored of the accounts."""
+
+    long: list[float] = field(default_factory=list[float])
+    short: list[float] = field(default_factory=list[float])
+    efficiency: float = 1.0  #: CPU seconds per wall second of a scheduled task
+    wall: list[float] = field(
+        default_factory=list[float]
+    )  #: scheduled seconds per project that are not settled yet
+    unused: float = 0.0  #: of them, those in which the host was off
+    settled_at: float = 0.0
+    latest: dict[int, float] = field(
+        default_factory=dict[int, float]
+    )  #: 2007: ... since the last look, of ended tasks
+    total: float = 0.0
+    cpu: float = 0.0
+    pending: tuple[list[bool], list[bool]] | None = (
+        None  #: 2007: who was runnable, contactable in what is not charged yet
+    )
+
+
+class Accounting(Protocol):
+    """Debts and processor efficiency of one client."""
+
+    memory: DebtMemory
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        ...
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        ...
+
+    def refit(self) -> None:
+        """Look anew at the projects."""
+        ...
+
+    def forget(self, project: int) -> None:
+        """A project is gone."""
+        ...
+
+    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
+        """Bring the debts up to date; flags per project."""
+        ...
+
+    def passed(self, seconds: float) -> None:
+        """Time has passed in which the running tasks computed."""
+        ...
+
+    def ended(self, task: Job) -> None:
+        """A task has come to its end and is no longer scheduled."""
+        ...
+
+    def preempted(self, task: Job) -> None:
+        """A task is taken off the processor."""
+        ...
+
+    def gap(self, seconds: float) -> None:
+        """The host was off."""
+        ...
+
+
+class DebtState(NamedTuple):
+    """Accounts at one moment."""
+
+    long: list[float]
+    short: list[float]
+    efficiency: float
+
+
+class _Debts:
+    def __init__(self, state: ClientState, memory: DebtMemory) -> None:
+        self.state = state
+        self.memory = memory
+        self._counted: Sequence[bool] = ()
+        self._runnable: Sequence[bool] = ()
+        self._long_parts: list[float] = []
+        self._short_parts: list[float] = []
+        self.refit()
+
+    def refit(self) -> None:
+        """Look anew at the projects: some have come or changed."""
+        self.shares = [p.share for p in self.state.projects]
+        self._counted = self._runnable = ()
+        more = len(self.shares) - len(self.memory.long)
+        for column in (self.memory.long, self.memory.short, self.memory.wall):
+            column.extend([0.0] * more)
+
+    def forget(self, project: int) -> None:
+        """A project is gone; its debt is spread over the others."""
+        for column in (self.memory.long, self.memory.short, self.memory.wall):
+            del column[project]
+        self.memory.long = debts.centre(self.memory.long)
+        self.memory.latest = {i - (i > project): x for i, x in self.memory.latest.items() if i != project}
+        self.memory.pending = None
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        return self.memory.long
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        return self.memory.short
+
+    def _charge(self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]) -> None:
+        long_parts, short_parts = self._parts(wall, runnable, contactable)
+        memory = self.memory
+        memory.long = debts.adjust_long_term(memory.long, parts=long_parts, wall=wall)
+        memory.short = debts.adjust_short_term(memory.short, parts=short_parts, wall=wall, runnable=runnable)
+
+    def _parts(
+        self, wall: list[float], runnable: Sequence[bool], contactable: Sequence[bool]
+    ) -> tuple[list[float], list[float]]:
+        """Return the projects' parts in the gains of long- and short-term debt; they seldom change."""
+        counted = [a or b or used > 0.0 for a, b, used in zip(runnable, contactable, wall, strict=True)]
+        if counted != self._counted:
+            self._counted, self._long_parts = counted, debts.portions(self.shares, counted)
+        if runnable != self._runnable:
+            self._runnable, self._short_parts = runnable, debts.portions(self.shares, runnable)
+        return self._long_parts, self._short_parts
+
+
+class ExactAccounting(_Debts):
+    """Every task is charged with the time in which it ran."""
+
+    def __init__(self, state: ClientState, memory: DebtMemory, *, count_off_time: bool) -> None:
+        super().__init__(state, memory)
+        self._count_off_time = count_off_time  #: availability is estimated by processor efficiency
+
+    def passed(self, seconds: float) -> None:
+        """Count the time for each running task."""
+        wall = self.memory.wall
+        for task in self.state.running:
+            wall[task.project] += seconds
+
+    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
+        """Charge the projects; intervals are additive while nothing changes."""
+        memory = self.memory
+        wall = memory.wall
+        total = sum(wall)
+        if total < 1.0:
+            return
+        if self._count_off_time:
+            memory.efficiency = debts.update_cpu_efficiency(
+                memory.efficiency, wall=total, cpu=total - memory.unused
+            )
+            memory.unused = 0.0
+        if len(wall) > 1:  # a single project owes nobody
+            self._charge(wall, runnable, contactable)
+        for i in range(len(wall)):
+            wall[i] = 0.0
+
+    def ended(self, task: Job) -> None:
+        """Nothing to do: its time was counted as it passed."""
+
+    def preempted(self, task: Job) -> None:
+        """Nothing to do: its time was counted as it passed."""
+
+    def gap(self, seconds: float) -> None:
+        """Take a short gap for a time in which the running tasks were scheduled and got nothing."""
+        if self._count_off_time and debts.interval_counts(seconds, slice_seconds=self.state.slice):
+            for task in self.state.running:
+                self.memory.wall[task.project] += seconds
+                self.memory.unused += seconds
+
+
+class PolledAccounting(_Debts):
+    """The accounts of the 2007 client: wall time since the last look, for those scheduled now.
+
+    ``literally``, the order of the floating-point operations is that of the original, since projects of equal debt are
+    told apart by its rounding; otherwise looks between which nothing changed are charged together.
+    """
+
+    def __init__(self, state: ClientState, memory: DebtMemory, *, literally: bool) -> None:
+        super().__init__(state, memory)
+        self._literally = literally
+
+    @property
+    def long(self) -> list[float]:
+        """Long-term debts."""
+        self._charge_pending()
+        return self.memory.long
+
+    @property
+    def short(self) -> list[float]:
+        """Short-term debts."""
+        self._charge_pending()
+        return self.memory.short
+
+    def passed(self, seconds: float) -> None:
+        """Nothing to do: the next look counts it."""
+
+    def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
+        """Charge the projects for the time since the last look."""
+        memory = self.memory
+        now = self.state.now
+        seconds = now - memory.settled_at
+        if seconds < 1.0:
+            return
+        if debts.interval_counts(seconds, slice_seconds=self.state.slice):
+            for task in self.state.running:
+                self._charge_task(task, seconds)
+            memory.efficiency = debts.update_cpu_efficiency(
+                memory.efficiency, wall=memory.total, cpu=memory.cpu
+            )
+            if len(memory.wall) > 1:
+                if memory.pending != (runnable, contactable):
+                    self._charge_pending()
+                    memory.pending = (runnable, contactable)
+                for i, wall in memory.latest.items():
+                    memory.wall[i] += wall
+                if self._literally:
+                    self._charge_pending()
+        for task in self.state.running:
+            task.counted = task.done
+        memory.settled_at = now
+        memory.total = memory.cpu = 0.0
+        memory.latest.clear()
+
+    def _charge_pending(self) -> None:
+        memory = self.memory
+        if memory.pending is not None:
+            self._charge(memory.wall, *memory.pending)
+            memory.pending = None
+            memory.wall = [0.0] * len(memory.wall)
+
+    def foresee(
+        self, *, quantum: float, runnable: Sequence[bool], contactable: Sequence[bool]
+    ) -> Iterator[DebtState]:
+        """Yield the accounts after one poll, two, three ..., if nothing changes; the last settlement was just
+        now.
+        """
+        wall = [0.0] * len(self.shares)
+        for task in self.state.running:
+            wall[task.project] += quantum
+        total = quantum * len(self.state.running)
+        long_parts, short_parts = self._parts(wall, runnable, contactable)
+        gains, short_gains = debts.gains(long_parts, wall), debts.gains(short_parts, wall)
+        long, short, efficiency = self.long, self.short, self.memory.efficiency
+        alone = len(wall) == 1
+        while True:
+            if total:
+                efficiency = debts.update_cpu_efficiency(efficiency, wall=total, cpu=total)
+            if not alone:
+                long = debts.centre([debt + gain for debt, gain in zip(long, gains, strict=True)])
+                short = debts.centre_runnable(
+                    [debt + gain for debt, gain in zip(short, short_gains, strict=True)], runnable
+                )
+            yield DebtState(long, short, efficiency)
+
+    def accept(self, foreseen: DebtState, at: float) -> None:
+        """Take over foreseen accounts, settled at the time ``at``."""
+        memory = self.memory
+        memory.long, memory.short, memory.efficiency = foreseen
+        ahead = at - self.state.now
+        for task in self.state.running:
+            task.counted = task.done + ahead
+        memory.settled_at = at
+
+    def _charge_task(self, task: Job, seconds: float) -> None:
+        memory = self.memory
+        memory.latest[task.project] = memory.latest.get(task.project, 0.0) + seconds
+        memory.total += seconds
+        memory.cpu += task.done - task.counted
+
+    def ended(self, task: Job) -> None:
+        """Charge its project; it is not among the running ones at the next look."""
+        self._charge_task(task, self.state.now - self.memory.settled_at)
+
+    def preempted(self, task: Job) -> None:
+        """Forget what it did since the last look; its successor is charged for that time."""
+        task.counted = task.done
+
+    def gap(self, seconds: float) -> None:
+        """Nothing to do: at the next look it is seen as time without CPU time."""

@@ -1,0 +1,511 @@
+"""The published family at work: CS1/CS2, WF1/WF2, JC1/JC2 (Kondo et al. 2007).
+
+The rules themselves are in ``round_robin``, ``run_list``, ``work_fetch``, ``debts`` and ``estimates``; this module keeps their
+figures up to date and asks them.  The faults of the code of 2007 are switches that are off unless asked for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Literal
+
+from cobblestone.policy.client import work_fetch
+from cobblestone.policy.client.backoff import rpc_backoff_2007
+from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.policy.client.core.plain import from_plain
+from cobblestone.policy.client.core.protocol import Changes
+from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job
+from cobblestone.policy.client.core.values import CPU, WorkRequest
+from cobblestone.policy.client.debt_accounting import (
+    Accounting,
+    DebtMemory,
+    ExactAccounting,
+    PolledAccounting,
+)
+from cobblestone.policy.client.estimates import remaining_2007, update_dcf
+from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
+from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
+from cobblestone.policy.client.run_list import Victims, enforce_run_list, make_run_list
+from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject
+
+TINY = 1e-6
+_by_start = attrgetter("start_order")
+Availability = Literal["efficiency", "statistics"] | float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways2007:
+    """How the client of 2007 went about it; the default is none of it."""
+
+    poll_seconds: float = 0.0  #: it looked at everything every so many seconds; 0 = when something happens
+    every_poll: bool = False  #: ... really, and in the original's order of operations
+    one_contact_reports_all: bool = False
+    faults: Faults2007 = field(default_factory=Faults2007)
+    line_up: Callable[[Sequence[Job], float, Sequence[int]], Victims[Job]] | None = None
+    """The order in which running tasks give way, if it is another than today's."""
+
+
+TODAY = Ways2007()
+
+
+@dataclass(slots=True)
+class PublishedMemory:
+    """What the policy remembers."""
+
+    dcf: list[float] = field(default_factory=list[float])
+    misses: list[int] = field(default_factory=list[int])  #: as of the last simulation
+    trouble: list[int] = field(default_factory=list[int])  #: misses as of the last enforcement
+    shortfalls: list[float] = field(default_factory=list[float])
+    debts: DebtMemory = field(default_factory=DebtMemory)
+
+
+class Published:
+    """CS1 or CS2 with WF1 or WF2.
+
+    ``availability``: what part of the time the host is taken to compute: learned from processor efficiency (2007) or from
+    today's statistics, or a number.
+    """
+
+    memory: PublishedMemory
+    debts: Accounting
+    state: ClientState
+
+    def __init__(
+        self,
+        choice: PolicyChoice,
+        rng: random.Random,
+        *,
+        availability: Availability = "statistics",
+        ways: Ways2007 = TODAY,
+        backends: RoundRobinBackends = PURE,
+    ) -> None:
+        self.choice = choice
+        self.rng = rng
+        self.availability: Availability = availability
+        self.ways = ways
+        self.faults = ways.faults
+        self.backends = backends
+        self.polling = ways.poll_seconds > 0.0
+        self.tells_workload = choice.work_send == 2
+        self.reports_all = ways.one_contact_reports_all
+        self.explain = False
+        self.outcome: RoundRobinOutcome | None = None
+        self._settled_at = -1.0
+
+    @property
+    def name(self) -> str:
+        """The name to make it by."""
+        return f"published {self.choice}"
+
+    @property
+    def trouble_period(self) -> float:
+        """Seconds between looks while jobs in deadline trouble hold work fetch back.
+
+        A look with each new run list is enough: more often changes no figure of merit beyond its interval.
+        """
+        return self.state.slice
+
+    def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
+        """Work for a client."""
+        self.state = state
+        self.explain = explain
+        self.memory = self._new_memory() if memory is None else self._recall(memory)
+        polled = self.faults.wall_time_to_latest
+        self.debts = (
+            PolledAccounting(state, self.memory.debts, literally=self.ways.every_poll)
+            if polled
+            else ExactAccounting(state, self.memory.debts, count_off_time=self.availability == "efficiency")
+        )
+        self.refit()
+
+    def _new_memory(self) -> PublishedMemory:
+        return PublishedMemory()
+
+    def _recall(self, plain: Any) -> PublishedMemory:
+        return from_plain(PublishedMemory, plain)
+
+    # -- what it is told ----------------------------------------------------------------------------------------------
+
+    def refit(self) -> None:
+        """Look anew at projects and preferences."""
+        state, memory = self.state, self.memory
+        prefs = state.preferences
+        self.ncpus = max(1, state.ncpus)
+        self.prefs = FetchPreferences(
+            ncpus=self.ncpus,
+            slice_seconds=prefs.slice_seconds,
+            buffer_min=prefs.buffer_min,
+            buffer_additional=prefs.buffer_additional,
+        )
+        self.shares = [p.share for p in state.projects]
+        self.total_share = sum(self.shares)
+        more = len(self.shares) - len(memory.dcf)
+        memory.dcf += [1.0] * more
+        memory.misses = memory.misses + [0] * more
+        memory.trouble = memory.trouble + [0] * more
+        memory.shortfalls = memory.shortfalls + [0.0] * more
+        self.debts.refit()
+        self.prepared = [ProjectQueue(share, (), ()) for share in self.shares]
+        self.fetch_rows = [FetchProject(share, contactable=True, long_term_debt=0.0) for share in self.shares]
+        self.changed = set(range(len(self.shares)))  #: projects whose entry in ``prepared`` is out of date
+        self.outcome = None
+
+    def detached(self, project: int) -> None:
+        """Forget a project."""
+        memory = self.memory
+        for column in (memory.dcf, memory.misses, memory.trouble, memory.shortfalls):
+            del column[project]
+        self.debts.forget(project)
+
+    def passed(self, seconds: float) -> None:
+        """Count scheduled time."""
+        self.debts.passed(seconds)
+
+    def off(self, seconds: float) -> None:
+        """Take note of a time off."""
+        self.debts.gap(seconds)
+
+    def before(self, *, deciding: bool) -> None:
+        """Settle debts; a polling client does so at the poll before something happens, and late in those where it decides."""
+        if deciding != self.polling:
+            self.settle()
+
+    def settle(self) -> None:
+        """Settle debts up to now, before something changes."""
+        state = self.state
+        now = state.now
+        if now == self._settled_at:
+            return
+        self._settled_at = now
+        self.debts.settle(
+            runnable=[bool(p.queue) for p in state.projects],
+            contactable=[p.contactable(now) for p in state.projects],
+        )
+
+    def outdated(self, project: int | None = None) -> None:
+        """Look ahead anew at the next question."""
+        self.outcome = None
+        if project is not None:
+            self.changed.add(project)
+
+    def arrived(self, job: Job) -> None:
+        """Estimate a job that has come."""
+        job.remaining = job.raw * self.memory.dcf[job.project]
+        job.cutoff = self.cutoff(job)
+
+    def cutoff(self, job: Job) -> float:
+        """Return the time by which a job should be computed."""
+        return computation_deadline(
+            job.report_deadline, buffer_min=self.prefs.buffer_min, slice_seconds=self.state.slice
+        )
+
+    def ended(self, job: Job, elapsed: float) -> None:
+        """Charge it and learn from it."""
+        self.debts.ended(job)
+        self.learn(job, elapsed)
+
+    def learn(self, job: Job, elapsed: float) -> None:
+        """Draw conclusions from a job that has ended."""
+        if self.choice.job_completion == 2 and not job.failed:
+            dcf = self.memory.dcf
+            dcf[job.project] = update_dcf(dcf[job.project], actual=elapsed, raw_estimate=job.raw)
+
+    def preempted(self, job: Job) -> None:
+        """Close its account for now."""
+        self.debts.preempted(job)
+
+    def replied(self, project: int, requests: Mapping[str, WorkRequest], jobs: Sequence[Job]) -> None:
+        """Wait before the next contact if there was no work."""
+        if requests and not jobs:
+            self.unreachable(project)
+        else:
+            self.state.projects[project].failures = 0
+        self.state.must_schedule = True
+
+    def unreachable(self, project: int) -> None:
+        """Wait before the next contact."""
+        row = self.state.projects[project]
+        row.failures += 1
+        row.not_before = self.state.now + rpc_backoff_2007(row.failures, rng=self.rng)
+
+    # -- what it expects ----------------------------------------------------------------------------------------------
+
+    def available(self) -> float:
+        """Return the CPU seconds that a scheduled task is expected to get per second of wall time."""
+        if self.availability == "statistics":
+            state = self.state
+            return state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle
+        return self.memory.debts.efficiency if self.availability == "efficiency" else self.availability
+
+    def correction(self, project: int) -> float:
+        """Return the project's duration correction factor."""
+        return self.memory.dcf[project]
+
+    def refresh(self) -> None:
+        """Bring remaining times up to date."""
+        self.estimate()
+
+    def estimate(self) -> list[ProjectQueue]:
+        """Bring remaining times up to date and return the queues for the round-robin simulation.
+
+        Only those of projects whose tasks ran or whose queue changed since the last time are made anew.
+        """
+        changed = self.changed
+        changed.update([job.project for job in self.state.running])
+        for i in changed:
+            dcf = self.memory.dcf[i]
+            jobs = self.state.projects[i].queue
+            for job in jobs:
+                if job.done > 0.0:
+                    job.remaining = remaining_2007(
+                        estimate=job.raw * dcf, used=job.done, fraction_done=job.fraction_done or 0.0
+                    )
+                else:
+                    job.remaining = job.raw * dcf
+            self.prepared[i] = ProjectQueue(
+                self.shares[i], [j.remaining for j in jobs], [j.cutoff for j in jobs]
+            )
+        changed.clear()
+        changed.update([job.project for job in self.state.running])
+        return self.prepared
+
+    def look_ahead(self) -> RoundRobinOutcome:
+        """Simulate round robin, unless nothing has happened since."""
+        if self.outcome is None:
+            queues = self.estimate()
+            now = self.state.now
+            if self.ways.every_poll:
+                self.outcome = self.look_ahead_2007(now, self.available())
+            else:
+                self.outcome = self.backends.queues(
+                    queues,
+                    now=now,
+                    ncpus=self.ncpus,
+                    cpu_fraction=self.available(),
+                    buffer_seconds=self.prefs.buffer_total,
+                    total_share=self.total_share,
+                )
+            self.memory.misses = self.outcome.misses
+            self.memory.shortfalls = self.outcome.shortfalls
+        return self.outcome
+
+    def look_ahead_2007(self, now: float, available: float) -> RoundRobinOutcome:
+        """Simulate round robin in the original's order of operations."""
+        return self.backends.steps(
+            [(j.project, j.remaining, j.cutoff) for j in self.state.jobs],
+            now=now,
+            ncpus=self.ncpus,
+            cpu_fraction=available,
+            buffer_seconds=self.prefs.buffer_total,
+            shares=self.shares,
+        )
+
+    # -- what runs ----------------------------------------------------------------------------------------------------
+
+    def unmeetable(self) -> Sequence[tuple[Job, Why]]:
+        """Return nothing: this family gives no job up."""
+        return ()
+
+    def schedule(self) -> list[Job]:
+        """Return the jobs that ought to run."""
+        state = self.state
+        literal = self.ways.every_poll
+        if not literal:
+            self.settle()
+        outcome = self.look_ahead()
+        if literal:
+            self.settle()
+            self.outcome = None  # in that order the availability has changed
+        if state.ncpus == 0:
+            return []
+        return make_run_list(
+            [job for job in state.jobs if job.runnable],
+            ncpus=self.ncpus,
+            slice_seconds=state.slice,
+            shares=self.shares,
+            short_term_debts=self.debts.short,
+            misses=None if self.choice.cpu_scheduling == 1 else outcome.misses,
+            dcf=self.memory.dcf,
+            ties_ignore_progress=self.faults.ties_ignore_progress,
+        )
+
+    def reason(self, job: Job) -> Why:
+        """Return why a job is on the run list."""
+        i = job.project
+        project = self.state.projects[i].description.id
+        misses = self.memory.misses[i] if self.choice.cpu_scheduling != 1 else 0
+        if misses:
+            hours = (job.report_deadline - self.state.now) / 3600.0
+            return why(
+                "run.deadlines",
+                job=job.id,
+                project=project,
+                misses=misses,
+                hours=hours,
+                left=job.remaining / 3600.0,
+            )
+        return why("run.debt", job=job.id, project=project, debt=self.debts.short[i])
+
+    def enforce_due(self) -> bool:
+        """Tell whether somebody may have waited long enough."""
+        state = self.state
+        if self.polling:
+            return state.now - state.last_enforce > 60.0
+        return state.now >= state.look_again - TINY
+
+    def enforce(self, wanted: Sequence[Job]) -> Changes:
+        """Return who starts and who gives way."""
+        memory = self.memory
+        memory.trouble = memory.misses
+        running = self.state.running
+        if len(running) == len(wanted) and all(job.running for job in wanted):
+            return Changes()
+        running = sorted(running, key=_by_start)
+        change = enforce_run_list(
+            wanted,
+            running,
+            now=self.state.now,
+            ncpus=self.ncpus,
+            slice_seconds=self.state.slice,
+            misses=memory.misses,
+            last_checkpoint=self._checkpoints(running),
+            line_up=self.ways.line_up,
+        )
+        memory.trouble = change.misses
+        for job in change.start:
+            job.edf = bool(memory.misses[job.project]) and self.choice.cpu_scheduling != 1
+        look_again = NEVER if change.look_again is None else change.look_again
+        return Changes(change.start, change.preempt, look_again)
+
+    def _checkpoints(self, running: Sequence[Job]) -> list[float] | None:
+        """When each running task last checkpointed; None if all do so all the time."""
+        now = self.state.now
+        if all(job.checkpointed_at == now for job in running):
+            return None
+        return [-NEVER if job.checkpointed_at is None else job.checkpointed_at for job in running]
+
+    # -- work fetch ---------------------------------------------------------------------------------------------------
+
+    def fetch(self) -> FetchPlan:
+        """Return whom to ask for work, and when to look again."""
+        state = self.state
+        now = state.now
+        literal = self.ways.every_poll
+        self.settle()
+        if self.choice.work_fetch == 1:
+            self.estimate()
+        projects = self.look_at_projects(self.debts.long)
+        running = [0] * len(self.shares)
+        for job in state.running:
+            running[job.project] += 1
+        wait = work_fetch.FETCH_PERIOD
+        if self.choice.work_fetch == 1:
+            plan = work_fetch.fetch_by_queue(
+                projects, self.memory.shortfalls, prefs=self.prefs, explain=self.explain
+            )
+            if not literal:
+                wait = work_fetch.next_queue_check(projects, prefs=self.prefs, running=running)
+        else:
+            outcome = self.look_ahead()
+            plan = self.ask(projects, outcome)
+            if not literal:
+                wait = self.next_look(projects, outcome, running, plan.project is None)
+        state.next_fetch = now + wait
+        if not literal:
+            state.next_fetch = max(state.next_fetch, state.next_contact(now))
+        others = {i: {CPU: WorkRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
+        requests = {CPU: WorkRequest(plan.seconds)} if plan.seconds > 0.0 else {}
+        return FetchPlan(plan.project, requests, others, self._named(plan.reasons))
+
+    def _named(self, reasons: Sequence[Why]) -> tuple[Why, ...]:
+        """Put the projects' identities for their positions."""
+        projects = self.state.projects
+        return tuple(
+            Why(each.code, {**each.values, "project": projects[n].description.id})
+            if isinstance(n := each.values.get("project"), int)
+            else each
+            for each in reasons
+        )
+
+    def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
+        """Return what work fetch looks at."""
+        now = self.state.now
+        by_queue = self.choice.work_fetch == 1
+        rows = zip(self.fetch_rows, self.state.projects, long_debts, self.memory.dcf, strict=True)
+        for row, project, debt, dcf in rows:
+            queue = project.queue
+            row.contactable = project.contactable(now)
+            row.long_term_debt = debt
+            row.dcf = dcf
+            row.queued = len(queue)
+            if by_queue:
+                row.queued_seconds = sum([job.remaining for job in queue])
+        return self.fetch_rows
+
+    def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> work_fetch.FetchPlan:
+        """Return WF2's answer."""
+        return work_fetch.fetch_by_shortfall(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            misses=self.memory.trouble if self.polling else None,
+            order_dependent=self.faults.order_dependent_fetch,
+            explain=self.explain,
+        )
+
+    def next_look(
+        self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
+    ) -> float:
+        """Return after how many seconds work fetch may find something new."""
+        return work_fetch.next_fetch_check(
+            projects,
+            outcome,
+            prefs=self.prefs,
+            cpu_fraction=self.available(),
+            running=running,
+            trouble_period=self.trouble_period,
+        )
+
+    # -- contacts -----------------------------------------------------------------------------------------------------
+
+    def requests(self, project: int, planned: Mapping[str, WorkRequest]) -> Mapping[str, WorkRequest]:
+        """Return the requests as planned."""
+        return planned
+
+    def report_at(self, job: Job) -> float:
+        """Return when a finished job alone is reason enough for a contact."""
+        return work_fetch.report_due(
+            report_deadline=job.report_deadline,
+            completed_at=self.state.now,
+            buffer_min=self.prefs.buffer_min,
+        )
+
+    def report_due(self, job: Job) -> bool:
+        """Tell whether it is; the polling client of 2007 waited until a report was overdue."""
+        now = self.state.now
+        return now > job.report_at if self.polling else now > job.report_at - TINY
+
+    def contact_wait(self) -> float:
+        """Return 0: contacts never wait."""
+        return 0.0
+
+    def next_wake(self) -> float:
+        """Return never; a literal client of 2007 wakes at each poll."""
+        return self.state.now + self.ways.poll_seconds if self.ways.every_poll else NEVER
+
+    def least_wait(self) -> float:
+        """Return the length of a poll, or a second."""
+        return self.ways.poll_seconds or 1.0
+
+
+def from_name(name: str, rng: random.Random) -> Published:
+    """Make the policy of a name such as ``published CS2_WF2_WS2_JC2``.
+
+    Raises :class:`ConfigError` for combinations that are not of this family.
+    """
+    choice = PolicyChoice.parse(name.split(maxsplit=1)[1] if " " in name else str(PolicyChoice()))
+    return Published(choice, rng)

@@ -1,0 +1,331 @@
+"""The core by hand-written event logs, whatever the policy."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from cobblestone.domain.errors import ConfigError, IllegalTransition
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.events import (
+    ContactAsked,
+    ContactFailed,
+    DevicesChanged,
+    DownloadStalled,
+    Event,
+    HostOn,
+    JobDeferred,
+    JobFailed,
+    JobFinished,
+    JobProgressed,
+    JobReady,
+    JobSuspended,
+    JobUploaded,
+    PermissionChanged,
+    PreferencesChanged,
+    ProjectAttached,
+    ProjectDetached,
+    ReplyReceived,
+    TaskStopped,
+    TimePassed,
+)
+from cobblestone.policy.client.core.instructions import (
+    ContactProject,
+    Instruction,
+    QuitTask,
+    SetAlarm,
+    StartTask,
+    SuspendTask,
+)
+from cobblestone.policy.client.core.machine import ClientCore
+from cobblestone.policy.client.core.protocol import POLICIES
+from cobblestone.policy.client.core.reasons import SENTENCES, sentence
+from cobblestone.policy.client.core.values import (
+    HostDevices,
+    JobDescription,
+    Permission,
+    ProjectDescription,
+    Reading,
+    SchedulingPreferences,
+)
+from cobblestone.simulator import clients, presets
+from cobblestone.simulator.driver import SimulatedClient
+from cobblestone.simulator.run import simulate
+from cobblestone.simulator.scenario import DAY
+
+NAMES = sorted(POLICIES)
+
+
+def job(
+    name: str, project: str = "p", *, estimate: float = 3600.0, deadline: float = 1e6, ready: bool = True
+) -> JobDescription:
+    return JobDescription(
+        id=name, project=project, estimate=estimate, received=0.0, deadline=deadline, ready=ready
+    )
+
+
+def begin(name: str = "recent", *more: Event, ncpus: int = 2) -> tuple[ClientCore, list[Instruction]]:
+    core = ClientCore.start(name, rng=random.Random(1))
+    out = core.handle(
+        HostOn(0.0),
+        PreferencesChanged(0.0, SchedulingPreferences()),
+        DevicesChanged(0.0, HostDevices(ncpus=ncpus)),
+        ProjectAttached(0.0, ProjectDescription(id="p")),
+        *more,
+    )
+    return core, out
+
+
+def of(kind: type[Instruction], out: list[Instruction]) -> list[Instruction]:
+    return [each for each in out if isinstance(each, kind)]
+
+
+def running(core: ClientCore) -> set[str]:
+    return {each.id for each in core.state.running}
+
+
+def with_jobs(name: str, *jobs: JobDescription, ncpus: int = 2) -> tuple[ClientCore, list[Instruction]]:
+    core, out = begin(name, ncpus=ncpus)
+    assert of(ContactProject, out)
+    return core, core.handle(ReplyReceived(1.0, "p", jobs))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_new_client_asks_its_project_for_work_and_runs_what_comes(name: str) -> None:
+    core, out = begin(name)
+    (contact,) = of(ContactProject, out)
+    assert isinstance(contact, ContactProject)
+    assert contact.requests[""].seconds > 0.0
+    assert contact.why
+    out = core.handle(ReplyReceived(1.0, "p", (job("a"), job("b"), job("c"))))
+    started = [each.job for each in out if isinstance(each, StartTask)]
+    assert started == ["a", "b"]
+    assert sentence(core.why_job("c")[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_job_goes_its_way_from_files_to_report(name: str) -> None:
+    core, out = with_jobs(name, job("a", ready=False))
+    assert not of(StartTask, out)
+    assert core.why_job("a")[0].code == "wait.files"
+    core.handle(DownloadStalled(2.0, "a"))
+    assert core.why_job("a")[0].code == "wait.stalled"
+    assert of(StartTask, core.handle(JobReady(3.0, "a")))
+    core.handle(JobProgressed(100.0, (Reading("a", 97.0, 0.1),)))
+    core.handle(JobFinished(4000.0, "a", 3900.0, uploading=True))
+    assert core.why_job("a")[0].code == "wait.uploading"
+    core.handle(JobUploaded(4001.0, "a"))
+    for _ in range(2000):
+        contact = core.state.contact
+        if contact is not None:
+            core.handle(ReplyReceived(core.state.now, "p"))
+            if contact.report:
+                assert contact.report == ("a",)
+                break
+        core.handle(TimePassed(core.state.alarm))
+    with pytest.raises(IllegalTransition, match="'a' is not known"):
+        core.why_job("a")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_volunteer_forbids_stops_and_comes_back(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), job("b"))
+    out = core.handle(PermissionChanged(10.0, Permission(cpu="user_active")))
+    assert {each.job for each in out if isinstance(each, SuspendTask)} == {"a", "b"}
+    assert core.why_job("a")[0].values == {"cause": "user_active"}
+    out = core.handle(PermissionChanged(20.0, Permission(ncpus=1)))
+    assert len(of(StartTask, out)) == 1
+    core.handle(PermissionChanged(30.0, Permission()))
+    assert running(core) == {"a", "b"}
+    core.handle(JobSuspended(40.0, "a"))
+    assert running(core) == {"b"}
+    assert core.why_job("a")[0].code == "wait.suspended"
+    core.handle(JobSuspended(50.0, "a", suspended=False))
+    assert running(core) == {"a", "b"}
+    core.handle(ProjectAttached(60.0, ProjectDescription(id="p", suspended=True)))
+    assert running(core) == set()
+    core.handle(ProjectAttached(70.0, ProjectDescription(id="p")))
+    assert running(core) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_network_nobody_is_contacted_and_with_it_at_once(name: str) -> None:
+    core, out = begin(name, PermissionChanged(0.0, Permission(network="metered")))
+    assert not of(ContactProject, out)
+    assert core.state.alarm > 1e6
+    assert of(ContactProject, core.handle(PermissionChanged(5.0, Permission())))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_one_contact_is_under_way_and_a_failed_one_is_tried_again_later(name: str) -> None:
+    core, _ = begin(name)
+    out = core.handle(ProjectAttached(1.0, ProjectDescription(id="q")))
+    assert not of(ContactProject, out)
+    out = core.handle(ContactFailed(2.0, "p"))
+    (contact,) = of(ContactProject, out)
+    assert isinstance(contact, ContactProject)
+    assert contact.project == "q"
+    core.handle(ContactFailed(3.0, "q"))
+    assert all(p.not_before > 3.0 for p in core.state.projects)
+    out = core.handle(ContactAsked(4.0, "p"))
+    assert of(ContactProject, out), "the volunteer's wish ends the wait"
+    with pytest.raises(IllegalTransition, match="no contact with 'q'"):
+        core.handle(ContactFailed(5.0, "q"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_project_that_leaves_takes_its_jobs_along(name: str) -> None:
+    core, _ = begin(name, ProjectAttached(0.0, ProjectDescription(id="q")))
+    first = core.state.contact
+    assert first is not None
+    core.handle(ReplyReceived(1.0, first.project, (job("a", first.project), job("b", first.project))))
+    other = core.state.contact
+    if other is not None:
+        core.handle(ReplyReceived(2.0, other.project, (job("c", other.project),)))
+    out = core.handle(ProjectDetached(3.0, first.project))
+    assert {each.id for each in core.state.by_id.values()} <= {"c"}
+    assert running(core) <= {"c"}
+    if other is not None:
+        assert any(isinstance(each, StartTask) for each in out) or running(core) == {"c"}
+    ClientCore.restore(json.loads(json.dumps(core.snapshot())), rng=random.Random(1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_temporary_exit_waits_until_its_time(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), ncpus=1)
+    core.handle(JobDeferred(10.0, "a", until=500.0))
+    assert running(core) == set()
+    assert core.why_job("a")[0].code == "wait.deferred"
+    assert core.state.alarm <= 500.0
+    core.handle(TimePassed(500.0))
+    assert running(core) == {"a"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_that_dies_is_started_again_from_its_checkpoint(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), ncpus=1)
+    core.handle(JobProgressed(100.0, (Reading("a", 99.0, 0.5, 90.0, 66.0),)))
+    out = core.handle(TaskStopped(101.0, "a"))
+    assert of(StartTask, out)
+    assert core.state.by_id["a"].done == 66.0
+    assert core.state.by_id["a"].fraction_done == pytest.approx(0.5 * 66.0 / 99.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_end_of_an_unknown_job_is_a_mistake_of_the_driver_and_late_readings_are_none(name: str) -> None:
+    core, _ = with_jobs(name, job("a"))
+    with pytest.raises(IllegalTransition):
+        core.handle(JobFinished(2.0, "x", 1.0))
+    assert core.handle(JobProgressed(3.0, (Reading("x", 1.0),))) == []
+    core.handle(JobFailed(4.0, "a", 3.0))
+    with pytest.raises(IllegalTransition, match="'a' is reportable: it cannot end"):
+        core.handle(JobFinished(5.0, "a", 1.0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("jump", [-DAY, DAY])
+def test_a_clock_that_jumps_neither_stops_the_client_nor_makes_it_ask_without_end(
+    name: str, jump: float
+) -> None:
+    core, _ = with_jobs(name, *(job(f"j{i}", estimate=50_000.0) for i in range(4)))
+    core.handle(ContactAsked(10.0, "p"))
+    core.handle(ContactFailed(11.0, "p"))
+    now = 1000.0 + jump
+    contacts = 0
+    for _ in range(200):
+        out = core.handle(TimePassed(now))
+        if of(ContactProject, out):
+            contacts += 1
+            core.handle(ContactFailed(now, "p"))
+        assert core.state.alarm > now
+        assert core.state.alarm <= now + DAY
+        now = core.state.alarm
+    assert contacts < 200
+    assert running(core) != set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_driver_is_told_again_what_is_under_way(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), job("b"))
+    core.handle(ContactAsked(10.0, "p"))
+    stored = json.loads(json.dumps(core.snapshot(), allow_nan=False))
+    again = ClientCore.restore(stored, rng=random.Random(1))
+    force = again.instructions_in_force()
+    assert {each.job for each in force if isinstance(each, StartTask)} == {"a", "b"}
+    assert [each.project for each in force if isinstance(each, ContactProject)] == ["p"]
+    assert isinstance(force[-1], SetAlarm)
+    assert again.snapshot() == core.snapshot()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"version": 99}, {"version": 1, "policy": "recent", "state": {}, "memory": None}, {"version": 1}],
+)
+def test_a_broken_store_is_refused_with_words(broken: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        ClientCore.restore(broken, rng=random.Random(1))
+
+
+def test_a_policy_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(ConfigError, match="own, published, recent"):
+        ClientCore.start("best", rng=random.Random(1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_policy_takes_over_a_running_client(name: str) -> None:
+    core, _ = with_jobs("recent", job("a"), job("b"), job("c"))
+    stored = json.loads(json.dumps(core.snapshot()))
+    other = ClientCore.restore(stored, rng=random.Random(1), policy=name)
+    other.handle(JobFinished(4000.0, "a", 3900.0))
+    assert running(other) == {"b", "c"}
+
+
+class _Forgetful(SimulatedClient):
+    """Stores its core as JSON and reads it again, every few steps."""
+
+    steps = 0
+
+    def step(self) -> None:
+        type(self).steps += 1
+        if type(self).steps % 7 == 0:
+            stored = json.dumps(self.core.snapshot(), allow_nan=False)
+            policy = self.core.policy
+            state = type(self.core.state).restore(json.loads(stored)["state"])
+            fresh = clients.make_policy(self.host.scenario, self.choice, policy.rng)
+            self.core = ClientCore(fresh, state=state, memory=json.loads(stored)["memory"])
+        super().step()
+
+
+@pytest.mark.parametrize(
+    "policy", ["CS2_WF2_WS2_JC2", "CS1_WF1_WS1_JC1", "CS3_WF3_WS2_JC2", "CS4_WF4_WS2_JC2"]
+)
+def test_a_client_that_is_stored_and_restored_decides_as_one_that_never_stops(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = replace(presets.mix(3, bound=presets.TIGHT_BOUND), duration=6 * DAY)
+    choice = PolicyChoice.parse(policy)
+    plain = simulate(scenario, choice, seed=4)
+    monkeypatch.setattr(clients, "SimulatedClient", _Forgetful)
+    monkeypatch.setattr(_Forgetful, "steps", 0)
+    assert simulate(scenario, choice, seed=4).metrics == plain.metrics
+    assert _Forgetful.steps > 100
+
+
+def test_every_sentence_can_be_said() -> None:
+    for code, text in SENTENCES.items():
+        assert code.count(".") == 1
+        assert text[-1] not in ".!"
+    used = QuitTask(job="a").why
+    assert used == ()
+
+
+def test_a_silence_is_a_sleep_only_for_drivers_that_are_never_silent() -> None:
+    for notices, expected in ((True, 100.0), (False, 100_000.0)):
+        core = ClientCore.start("recent", rng=random.Random(1), notices_sleep=notices)
+        core.handle(TimePassed(0.0))
+        core.handle(TimePassed(100.0))
+        core.handle(TimePassed(100_000.0))
+        assert core.state.clock == expected
