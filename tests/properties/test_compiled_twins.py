@@ -47,7 +47,7 @@ def test_compiled_and_pure_round_robin_are_equal(
     assert compiled is not PURE
     total = sum(p.share for p in projects)
     world = {"now": now, "cpu_fraction": fraction, "buffer_seconds": buffer}
-    assert compiled.flow(projects, ncpus=ncpus, total_share=total, **world) == PURE.flow(
+    assert compiled.queues(projects, ncpus=ncpus, total_share=total, **world) == PURE.queues(
         projects, ncpus=ncpus, total_share=total, **world
     )
     jobs = [
