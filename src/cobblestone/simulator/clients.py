@@ -42,7 +42,8 @@ def make_policy(
         from cobblestone.policy.client.recent import Recent
 
         return Recent(choice, rng, availability=_told(host))
-    from cobblestone.policy.client.published import Published, Ways2007
+    from cobblestone.policy.client.published import Published
+    from cobblestone.policy.client.ways_2007 import Ways2007
 
     ways = Ways2007()
     if compatibility != Compatibility():

@@ -21,11 +21,12 @@ from cobblestone.policy.client.core.state import NEVER, Job, Phase
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
-from cobblestone.policy.client.published import TODAY, Availability, Published, PublishedMemory, Ways2007
+from cobblestone.policy.client.published import Availability, Published, PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.client.run_list import make_run_list
 from cobblestone.policy.client.unmeetable_deadlines import can_be_in_time, hopeless_jobs
+from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 

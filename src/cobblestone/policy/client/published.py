@@ -7,14 +7,14 @@ figures up to date and asks them.  The faults of the code of 2007 are switches t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
 from cobblestone.policy.client import work_fetch
 from cobblestone.policy.client.backoff import rpc_backoff_2007
-from cobblestone.policy.client.choice import Faults2007, PolicyChoice
+from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, why
@@ -29,27 +29,13 @@ from cobblestone.policy.client.debt_accounting import (
 from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
-from cobblestone.policy.client.run_list import Victims, enforce_run_list, make_run_list
+from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
+from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject
 
 TINY = 1e-6
 _by_start = attrgetter("start_order")
 Availability = Literal["efficiency", "statistics"] | float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways2007:
-    """How the client of 2007 went about it; the default is none of it."""
-
-    poll_seconds: float = 0.0  #: it looked at everything every so many seconds; 0 = when something happens
-    every_poll: bool = False  #: ... really, and in the original's order of operations
-    one_contact_reports_all: bool = False
-    faults: Faults2007 = field(default_factory=Faults2007)
-    line_up: Callable[[Sequence[Job], float, Sequence[int]], Victims[Job]] | None = None
-    """The order in which running tasks give way, if it is another than today's."""
-
-
-TODAY = Ways2007()
 
 
 @dataclass(slots=True)

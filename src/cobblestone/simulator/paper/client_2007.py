@@ -20,9 +20,10 @@ from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.state import NEVER, Job
 from cobblestone.policy.client.debt_accounting import DebtState, PolledAccounting
 from cobblestone.policy.client.estimates import remaining_2007
-from cobblestone.policy.client.published import Availability, Published, Ways2007
+from cobblestone.policy.client.published import Availability, Published
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.round_robin_backends import RoundRobinBackends
+from cobblestone.policy.client.ways_2007 import Ways2007
 from cobblestone.simulator.driver import SimulatedClient
 from cobblestone.simulator.engine import HostRun
 from cobblestone.simulator.network import Network
