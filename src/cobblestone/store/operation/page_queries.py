@@ -16,23 +16,15 @@ from cobblestone.domain.states import Outcome, ServerState, ValidateState
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
-from cobblestone.policy.lifecycle.states import (
-    CLIENT_DETACHED,
-    CLIENT_ERROR,
-    COULDNT_SEND,
-    DIDNT_NEED,
-    IN_PROGRESS,
-    NO_REPLY,
-    SUCCESS,
-    VALIDATE_ERROR,
-)
+from cobblestone.policy.lifecycle import states
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people import hosts
 from cobblestone.store.people import users as people
+from cobblestone.store.work import lifecycle, steps
 from cobblestone.store.work.rows import RESULTS
-from cobblestone.store.work.steps import DELETABLE, IS_IN_PROGRESS, IS_UNSENT, TO_ASSIMILATE, matching
+from cobblestone.store.work.steps import matching
 
 PAGE_SIZE = 25
 MAX_PAGE = 400
@@ -44,7 +36,7 @@ RECENT_CREDIT = 0.1
 _RUN_TIME_SAMPLES = 2000
 
 _TASK_COLUMNS = RESULTS.of("r")
-_N_TASK_COLUMNS = len(RESULTS.names)
+_N_RESULT = len(RESULTS.names)
 
 
 class TaskState(StrEnum):
@@ -58,15 +50,16 @@ class TaskState(StrEnum):
 
 
 def _success(*validated: ValidateState) -> str:
-    return f"{matching(SUCCESS, row='r.')} AND {matching(*validated, row='r.')}"
+    return f"{matching(states.SUCCESS, row='r.')} AND {matching(*validated, row='r.')}"
 
 
-_FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, DIDNT_NEED, CLIENT_DETACHED, row="r.")
+_UNDONE = (states.COULDNT_SEND, states.NO_REPLY, states.DIDNT_NEED, states.CLIENT_DETACHED)
+_FAILED = matching(states.CLIENT_ERROR, *_UNDONE, row="r.")
 _TASK_CONDITIONS: Mapping[TaskState, str] = {
-    TaskState.IN_PROGRESS: matching(IN_PROGRESS, row="r."),
+    TaskState.IN_PROGRESS: matching(states.IN_PROGRESS, row="r."),
     TaskState.WAITING: _success(ValidateState.INIT, ValidateState.INCONCLUSIVE),
     TaskState.VALID: _success(ValidateState.VALID),
-    TaskState.INVALID: f"({matching(VALIDATE_ERROR, row='r.')} OR {_success(ValidateState.INVALID)})",
+    TaskState.INVALID: f"({matching(states.VALIDATE_ERROR, row='r.')} OR {_success(ValidateState.INVALID)})",
     TaskState.ERROR: f"({_FAILED} OR {_success(ValidateState.NO_CHECK, ValidateState.TOO_LATE)})",
 }
 
@@ -139,9 +132,7 @@ def _task_rows(db: Database, source: str, parameters: Parameters, order: str) ->
 
 
 def _task_row(row: Row) -> TaskRow:
-    workunit_name, app_name, app_title, host_name, label, user_name, show_hosts, hidden = row[
-        _N_TASK_COLUMNS:
-    ]
+    workunit_name, app_name, app_title, host_name, label, user_name, show_hosts, hidden = row[_N_RESULT:]
     return TaskRow(
         result=RESULTS.load(row),
         workunit_name=workunit_name,
@@ -361,17 +352,15 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
         return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
 
     return ProjectCounts(
-        results_unsent=count("result", IS_UNSENT),
-        results_in_progress=count("result", IS_IN_PROGRESS),
+        results_unsent=count("result", steps.IS_UNSENT),
+        results_in_progress=count("result", steps.IS_IN_PROGRESS),
         # The ledger is never cut, so its ids have no gaps worth counting.
         results_valid_last_day=max(0, last_entry - first_entry + 1) if first_entry else 0,
         workunits_to_validate=count("workunit", "need_validate = 1"),
-        workunits_to_assimilate=count("workunit", TO_ASSIMILATE),
-        workunits_to_delete=count("workunit", DELETABLE),
-        results_to_delete=count("result", DELETABLE),
-        oldest_transition=db.value(
-            "SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL"
-        ),
+        workunits_to_assimilate=count("workunit", steps.TO_ASSIMILATE),
+        workunits_to_delete=count("workunit", steps.DELETABLE),
+        results_to_delete=count("result", steps.DELETABLE),
+        oldest_transition=lifecycle.next_transition_time(db),
         users=count("user_account"),
         users_recent=count("user_account", "expavg_credit >= ?", RECENT_CREDIT),
         users_active=int(
@@ -397,8 +386,8 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
 
 def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[AppCounts]:
     # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
-    waiting = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_UNSENT} GROUP BY 1"))
-    running = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {IS_IN_PROGRESS} GROUP BY 1"))
+    waiting = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {steps.IS_UNSENT} GROUP BY 1"))
+    running = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {steps.IS_IN_PROGRESS} GROUP BY 1"))
     times: dict[int, Row] = {}
     if first_entry is not None:
         newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)
