@@ -1,0 +1,1 @@
+"""The volunteer's files: preferences, overrides and configuration, read again when they change."""

@@ -1,0 +1,109 @@
+"""Preferences and configuration from the data directory.
+
+Every reading starts from the files as they are, never from what was in force before, so that a line or a file taken away is
+undone without a restart.  A file with a typing error changes nothing: its last good content stays in force, and a sentence says
+where the error is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cobblestone.domain.computing import AppConfig, ClientConfig, ComputingPreferences
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.client_config import read_app_config, read_client_config
+from cobblestone.wire.client_preferences import (
+    MAX_FILE_BYTES,
+    override_preferences,
+    parse_file,
+    read_preferences,
+)
+
+PREFERENCES = "global_prefs.xml"
+OVERRIDE = "global_prefs_override.xml"
+CONFIG = "cc_config.xml"
+APP_CONFIG = "app_config.xml"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What holds now, and sentences about what could not be read."""
+
+    preferences: ComputingPreferences
+    config: ClientConfig
+    problems: tuple[str, ...] = ()
+
+
+class PreferenceFiles:
+    """The files of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._good: dict[Path, bytes] = {}
+
+    def read(self, venue: str = "") -> InForce:
+        """Read preferences, override and configuration."""
+        problems: list[str] = []
+        base = self._file(PREFERENCES, lambda body: read_preferences(body, venue), problems)
+        preferences = base or ComputingPreferences()
+        override = self._file(OVERRIDE, lambda body: override_preferences(preferences, body), problems)
+        config = self._file(CONFIG, read_client_config, problems)
+        return InForce(override or preferences, config or ClientConfig(), tuple(problems))
+
+    def read_app_config(self, project_dir: Path) -> tuple[AppConfig, tuple[str, ...]]:
+        """Read the settings for one project."""
+        problems: list[str] = []
+        found = self._file(f"{project_dir}/{APP_CONFIG}", read_app_config, problems)
+        return found or AppConfig(), tuple(problems)
+
+    def _file(
+        self, name: str, read: Callable[[bytes], tuple[T, tuple[str, ...]]], problems: list[str]
+    ) -> T | None:
+        path = self._data_dir / name
+        try:
+            body = path.read_bytes()[: MAX_FILE_BYTES + 1]
+        except FileNotFoundError:
+            self._good.pop(path, None)
+            return None
+        except OSError as error:
+            problems.append(f"{path} cannot be read ({error.strerror}); its last content stays in force.")
+            body = self._good.get(path)
+            return None if body is None else read(body)[0]
+        try:
+            found, sentences = read(body)
+        except RemoteProtocolError as error:
+            last = self._good.get(path)
+            stays = "its last good content stays in force" if last is not None else "it is not used"
+            problems.append(f"{path}: {error}; {stays}.")
+            return None if last is None else read(last)[0]
+        self._good[path] = body
+        problems += [f"{path}, {sentence}." for sentence in sentences]
+        return found
+
+    def stamp(self, *project_dirs: Path) -> tuple[tuple[int, int] | None, ...]:
+        """A value that differs when one of the files has changed: time of change and size of each."""
+        names = [*(self._data_dir / name for name in (PREFERENCES, OVERRIDE, CONFIG))]
+        names += [folder / APP_CONFIG for folder in project_dirs]
+        return tuple(_stamp(path) for path in names)
+
+
+def check_text(body: bytes, root: str) -> str:
+    """What is wrong with the text of a file that somebody wants to write; empty if nothing."""
+    try:
+        parse_file(body, root)
+    except RemoteProtocolError as error:
+        return str(error)
+    return ""
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
