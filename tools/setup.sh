@@ -55,6 +55,7 @@ postgresql() {
     done
     present initdb
 }
+x_screen_saver() { ldconfig -p | grep -q 'libXss\.so\.1'; }
 nginx() { present nginx || [ -x /usr/sbin/nginx ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 
@@ -70,6 +71,9 @@ collect_packages() {
         want boinc-client boinc_client
         want libboinc-app-dev boinc_headers
         want bubblewrap present bwrap
+        want xvfb present Xvfb
+        want xdotool present xdotool
+        want libxss1 x_screen_saver
         want gcc present gcc
         want g++ present g++
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
@@ -86,7 +90,7 @@ install_packages() {
     command_line="apt-get install --no-install-recommends$packages"
     present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
         "There is no apt-get here, so install them in your system's way and run make again." \
-        "Fedora: dnf install boinc-client bubblewrap gcc gcc-c++ chromium postgresql-server nginx" \
+        "Fedora: dnf install boinc-client bubblewrap xorg-x11-server-Xvfb xdotool gcc gcc-c++ chromium postgresql-server nginx" \
         "The BOINC client alone is enough for \`make demo\`."
     if [ "$(id -u)" != 0 ]; then
         present sudo || fail "these Debian packages are missing:$packages" \
