@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences, Hours, Mode
 from cobblestone.domain.values import changed
+from cobblestone.policy.client.hours import day_window, is_within, next_change
 from cobblestone.policy.client.preferences import (
     LOAD_HOLD_SECONDS,
     MIN_THROTTLE,
@@ -16,10 +17,7 @@ from cobblestone.policy.client.preferences import (
     Situation,
     SuspendReason,
     allowed_disk,
-    day_window,
     decide_allowance,
-    is_within,
-    next_change,
     to_core,
     update_load,
 )

@@ -8,13 +8,13 @@ Everything that was measured comes in with the `Situation`; the answer carries i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from enum import IntEnum
 
-from cobblestone.domain.computing import ClientConfig, ComputingPreferences, Hours, Mode
+from cobblestone.domain.computing import ClientConfig, ComputingPreferences, Mode
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import value
 from cobblestone.policy.client.core.values import Permission as CorePermission
+from cobblestone.policy.client.hours import clock_time, day_window, is_within, next_change
 
 LOAD_HOLD_SECONDS = 20.0
 """Computing stays off for at least so long after other programs were busy."""
@@ -24,8 +24,6 @@ TEMPERATURE_RELEASE = 5.0
 """It goes on when the computer is so many degrees cooler than the limit."""
 MIN_THROTTLE = 10.0
 GIGABYTE = 1e9
-DAY_HOURS = 24.0
-WEEK_DAYS = 7
 
 
 class SuspendReason(IntEnum):
@@ -239,8 +237,8 @@ def _cpu_by_preferences(preferences: ComputingPreferences, situation: Situation,
         why = reason(
             "time_of_day",
             "Computing is allowed from {start} to {end} today.",
-            start=_clock(hours.start),
-            end=_clock(hours.end),
+            start=clock_time(hours.start),
+            end=clock_time(hours.end),
         )
         return _suspended(SuspendReason.TIME_OF_DAY, why, until)
     patience = 60 * preferences.suspend_if_no_recent_input
@@ -343,8 +341,8 @@ def _network(preferences: ComputingPreferences, situation: Situation, in_use: bo
         why = reason(
             "network_time_of_day",
             "Transfers are allowed from {start} to {end} today.",
-            start=_clock(hours.start),
-            end=_clock(hours.end),
+            start=clock_time(hours.start),
+            end=clock_time(hours.end),
         )
         return _suspended(SuspendReason.TIME_OF_DAY, why, until)
     if situation.exclusive_app:
@@ -436,39 +434,6 @@ def _throttle(
                 )
             )
     return percent, reasons
-
-
-# -- hours ------------------------------------------------------------------------------------------------------------
-
-
-def day_window(general: Hours, days: Mapping[int, Hours], weekday: int) -> Hours:
-    """The hours of one day."""
-    return days.get(weekday % WEEK_DAYS, general)
-
-
-def is_within(hours: Hours, hour: float) -> bool:
-    """Whether a time of day is in them."""
-    start, end = hours
-    if start == end:
-        return True
-    return start <= hour < end if start < end else hour >= start or hour < end
-
-
-def next_change(general: Hours, days: Mapping[int, Hours], weekday: int, hour: float) -> float | None:
-    """In how many hours the answer changes; None: never."""
-    now = is_within(day_window(general, days, weekday), hour)
-    for day in range(WEEK_DAYS + 2):
-        window = day_window(general, days, weekday + day)
-        for at in sorted({0.0, *(each % DAY_HOURS for each in window)}):
-            ahead = day * DAY_HOURS + at - hour
-            if ahead > 0 and is_within(window, at) != now:
-                return ahead
-    return None
-
-
-def _clock(hour: float) -> str:
-    minutes = round(hour * 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 # -- disk -------------------------------------------------------------------------------------------------------------
