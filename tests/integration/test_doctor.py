@@ -275,3 +275,10 @@ def test_repairs_do_not_read_their_own_sentences(lived_in: World, monkeypatch: p
         assert all("etwas stimmt nicht" in each for each in found(lived_in, name))
         assert repaired(lived_in, name) > 0
         assert found(lived_in, name) == []
+
+
+def test_the_database_is_for_its_owner_alone_from_the_start(world: World) -> None:
+    database = world.ctx.folder.database
+    assert database.stat().st_mode & 0o077 == 0
+    for log in database.parent.glob("project.sqlite-*"):
+        assert log.stat().st_mode & 0o077 == 0

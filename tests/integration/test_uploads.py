@@ -381,3 +381,28 @@ def test_a_client_goes_on_at_another_process_after_the_first_one_gave_up(
         assert post_upload(other, name, content, offset=have, **options).get("status") == "0"
         assert stored(world, name) == content
         world.run(other.http.aclose())
+
+
+def test_a_stranger_who_asks_for_a_size_does_not_end_an_upload(world: World, job: tuple[SimHost, str]):
+    """Nobody signs such a question."""
+    host, name = job
+    content = os.urandom(600_000)
+    options = {"signature": host.file_info(name).get("xml_signature").strip(), "max_nbytes": 1_000_000}
+    body = upload_body(name, content, **options)
+    half_is_there, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield body[:300_000]
+        half_is_there.set()
+        await go_on.wait()
+        yield body[300_000:]
+
+    async def upload() -> str:
+        return (await world.http.post("/cgi-bin/file_upload_handler", content=slow())).text
+
+    task = world.loop.create_task(upload())
+    world.run(half_is_there.wait())
+    assert file_size(world, name) < 600_000
+    go_on.set()
+    assert "<status>0</status>" in world.run(asyncio.wait_for(task, 30))
+    assert stored(world, name) == content

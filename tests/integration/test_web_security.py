@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -180,3 +181,21 @@ def test_operators_make_accounts_while_a_project_is_closed(make_world: Callable[
 def test_operators_do_not_make_tokens_for_the_data_of_volunteers(world: World, scope: str) -> None:
     problem = ApiClient(world).problem(422, "POST", "/tokens", {"name": "x", "scopes": [scope]})
     assert problem["code"] == "bad_scope"
+
+
+def test_guesses_that_come_at_the_same_moment_are_counted_before_they_are_looked_at(
+    make_world: Callable[..., World],
+) -> None:
+    world = make_world(limits={"failures_per_account": 5, "failures_per_address": 1000})
+    world.user("ada")
+
+    async def guess_all() -> list[httpx.Response]:
+        return await asyncio.gather(
+            *(
+                world.http.get(f"/lookup_account.php?email_addr=ada@example.org&passwd_hash={n:032x}")
+                for n in range(40)
+            )
+        )
+
+    answers = [answer.text for answer in world.run(guess_all())]
+    assert sum("too many attempts" in text for text in answers) == 35

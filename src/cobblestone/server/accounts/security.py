@@ -61,13 +61,13 @@ class AccountSecurity:
             TooManyAttempts: there were too many wrong ones.
         """
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.failures_wait(key, user.email_addr, now=now))
+        refuse_after(limits.try_password(key, user.email_addr, now=now))
         found = await self._ctx.store.aread(lambda db: account_changes.secrets_of(db, user.id))
         right = found is not None and await self._accounts.verify(
             found.passwd_hash, passwd_hash(password, user.email_addr)
         )
-        if not right:
-            limits.failed(key, user.email_addr, now=now)
+        if right:
+            limits.password_was_right(key, user.email_addr, now=now)
         return right
 
     async def change_password(self, user: User, password: str) -> User:
@@ -263,7 +263,7 @@ class AccountSecurity:
             TooManyAttempts: there were too many wrong ones.
         """
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.failures_wait(key, user.email_addr, now=now))
+        refuse_after(limits.try_password(key, user.email_addr, now=now))
         bare = _bare(given)
 
         def use(tx: Transaction) -> bool:
@@ -281,8 +281,8 @@ class AccountSecurity:
             return step is not None and account_changes.use_step(tx, user.id, step)
 
         right = await self._ctx.store.awrite(use)
-        if not right:
-            limits.failed(key, user.email_addr, now=now)
+        if right:
+            limits.password_was_right(key, user.email_addr, now=now)
         return right
 
     async def recovery_codes_left(self, user: User) -> int:

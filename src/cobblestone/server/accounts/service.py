@@ -112,14 +112,14 @@ class Accounts:
             WebRpcFailure: there is none, the password is wrong, or there were too many wrong ones.
         """
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.failures_wait(key, email_addr, now=now))
+        refuse_after(limits.try_password(key, email_addr, now=now))
         found = await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr))
         # An unknown address costs as much time as a wrong password, so that the time tells nothing.
         stored = found[1] if found else _nobodys_hash()
         right = await self.verify(stored, passwd_hash)
         if found is None or not right:
-            limits.failed(key, email_addr, now=now)
             raise WebRpcFailure(WebRpcError.NOT_FOUND if found is None else WebRpcError.BAD_PASSWD)
+        limits.password_was_right(key, email_addr, now=now)
         return found[0]
 
     async def hash(self, passwd_hash: str) -> str:

@@ -10,6 +10,7 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.file_names import folder_name
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, WorkunitError
 from cobblestone.ops.durable_files import write_durably
@@ -181,7 +182,7 @@ def _load(db: Database, *, now: float, shards: Shards) -> Work:
 
 def _write_outputs(item: ToAssimilate, outputs: list[StoredOutput], target: Path, upload: Path) -> None:
     workunit = item.view.workunit
-    folder = target / str(workunit.batch_id or "single") / (item.label or workunit.name)
+    folder = target / str(workunit.batch_id or "single") / folder_name(item.label, workunit.name)
     for output in outputs:
         data = output_content(output, upload, max_nbytes=MAX_COMPARED_BYTES)
         write_durably(folder / workunit.output_specs[output.index].open_name, data)

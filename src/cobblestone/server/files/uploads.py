@@ -115,8 +115,10 @@ class UploadHandler:
     # ------------------------------------------------------------------ questions
 
     async def _size(self, name: str) -> int:
-        """Bytes of a file that are there already."""
-        await self._take_over(name)
+        """Return the bytes of a file that are there already.
+
+        Nobody signs a question, so it must not touch an upload that is still open; the upload that follows takes it over.
+        """
         self._check_disk()
         expected = await self._ctx.store.aread(lambda db: expected_upload(db, name))
         if expected is not None and expected.stored_nbytes is not None:

@@ -238,8 +238,8 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     folder = ctx.folder
     if len(ctx.secret) < 16:
         yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
-    for path in (folder.keys, *sorted(folder.keys.iterdir())):
-        if path != folder.code_sign_public and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    for path in _secrets(ctx):
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield Finding(
                 "readable", str(path.relative_to(folder.root)), None, "others than its owner may read it"
             )
@@ -261,11 +261,19 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         )
 
 
+def _secrets(ctx: ServerContext) -> list[Path]:
+    """Return what only the project's owner may read: keys, and databases with addresses and password hashes."""
+    folder = ctx.folder
+    keys_ = [path for path in sorted(folder.keys.iterdir()) if path != folder.code_sign_public]
+    databases = [path for path in (folder.database, folder.archive) if path.exists()]
+    return [folder.keys, *keys_, *databases]
+
+
 def _restrict_keys(ctx: ServerContext) -> int:
     count = 0
-    for path in (ctx.folder.keys, *ctx.folder.keys.iterdir()):
+    for path in _secrets(ctx):
         mode = path.stat().st_mode
-        if path != ctx.folder.code_sign_public and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
             path.chmod(stat.S_IMODE(mode) & ~(stat.S_IRWXG | stat.S_IRWXO))
             count += 1
     return count

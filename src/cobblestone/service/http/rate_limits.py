@@ -42,6 +42,11 @@ class Bucket:
         while len(self._levels) > self._max_keys:
             self._levels.popitem(last=False)
 
+    def give_back(self, key: str, *, now: float) -> None:
+        """Count an attempt less."""
+        if key in self._levels:
+            self._levels[key] = (min(self._size, self._left(key, now) + 1.0), now)
+
     def __len__(self) -> int:
         return len(self._levels)
 
@@ -61,16 +66,24 @@ class RateLimits:
         self.mails_by_address = Bucket(limits.mails_per_address)
         self.mails_by_account = Bucket(limits.mails_per_account)
 
-    def failures_wait(self, address: str, account: str, *, now: float) -> float:
-        """Seconds until a password or code may be tried again."""
-        return max(
+    def try_password(self, address: str, account: str, *, now: float) -> float:
+        """Count an attempt with a password or code; return the seconds to wait where it may not be made.
+
+        It counts as a failure before it is looked at, since many may come at the same moment; `password_was_right` takes
+        that back.
+        """
+        wait = max(
             self.failures_by_address.wait(address, now=now), self.failures_by_account.wait(account, now=now)
         )
+        if not wait:
+            self.failures_by_address.take(address, now=now)
+            self.failures_by_account.take(account, now=now)
+        return wait
 
-    def failed(self, address: str, account: str, *, now: float) -> None:
-        """Count a wrong password or code."""
-        self.failures_by_address.take(address, now=now)
-        self.failures_by_account.take(account, now=now)
+    def password_was_right(self, address: str, account: str, *, now: float) -> None:
+        """Take back that an attempt counted as a failure."""
+        self.failures_by_address.give_back(address, now=now)
+        self.failures_by_account.give_back(account, now=now)
 
     def mails_wait(self, address: str, account: str, *, now: float) -> float:
         """Seconds until somebody may have a mail sent again."""

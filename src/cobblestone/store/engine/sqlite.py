@@ -149,6 +149,19 @@ def open_plain(path: Path) -> Any:  # Any: see the top of this file
     return connection
 
 
+def _make_private(path: Path) -> None:
+    """Create a database that only its owner may read (it holds addresses and password hashes), or make one so.
+
+    SQLite gives its log the same permissions.
+    """
+    with contextlib.suppress(
+        OSError
+    ):  # another's file, or a file system without permissions: `doctor` says so
+        path.touch(mode=0o600)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+
+
 class SqliteEngine:
     """The SQLite database in a file."""
 
@@ -164,6 +177,8 @@ class SqliteEngine:
         """
         path = self._path
         try:
+            if not read_only:
+                _make_private(path)
             return SqliteConnection(path, read_only=read_only)
         except (apsw.BusyError, apsw.LockedError) as error:
             raise Busy(f"{path} is in use by another process.") from error
