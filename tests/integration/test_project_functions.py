@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
+from cobblestone.server.operation.alerts import queue_warnings
+from cobblestone.store.operation.figures import project_figures
 
 QUICK = {"checks": {"timeout": 2, "memory_bytes": 300_000_000}}
 
@@ -146,3 +151,28 @@ def test_a_folder_outside_of_the_project_is_not_written_to(world: World):
     world.settle()
     assert world.value("SELECT assimilate_state FROM workunit") == 1
     assert not (world.ctx.folder.root.parent / "elsewhere").exists()
+
+
+def test_a_function_that_keeps_failing_parks_its_job_and_says_so(make_world: Callable[..., World]) -> None:
+    world = make_world(checks={"max_attempts": 2})
+    (world.ctx.folder.root / "broken.py").write_text(
+        "def take(job):\n    raise ValueError('no such column: flux')\n"
+    )
+    world.add_jobs(world.add_app(assimilator="broken.py:take"))
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1.0)
+    (name,) = host.new_results()
+    host.rpc(reports=[host.finish(name, b"answer")])
+    for _ in range(4):
+        world.settle()
+        world.now += 7200
+    assert world.value("SELECT handler_failures FROM workunit") == 2, "it is not called any more"
+    found = ApiClient(world).get("/explain/workunits/1")
+    assert "no such column: flux" in str(found["reasons"])
+    figures = world.run(world.ctx.store.aread(lambda db: project_figures(db, now=world.now)))
+    assert {warning.code for warning in queue_warnings(figures, world.ctx.settings)} == {"jobs_parked"}
+    (world.ctx.folder.root / "broken.py").write_text("def take(job):\n    pass\n")
+    ApiClient(world).post("/workunits/1/retry", {})
+    world.settle()
+    assert world.value("SELECT assimilate_state FROM workunit") == 2
+    assert world.value("SELECT handler_problem FROM workunit") == ""

@@ -15,6 +15,7 @@ from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, WorkunitError
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.credit.systems import find_system
@@ -116,8 +117,14 @@ class Assimilator:
                 attempt=item.failures + 1,
                 error=problem,
             )
-            pause = min(RETRY_SECONDS * 2**item.failures, LONGEST_RETRY_SECONDS)
-            lifecycle.postpone(tx, [item.view.workunit.id], until=now + pause)
+            until = next_attempt(
+                item.failures + 1,
+                max_attempts=self._ctx.settings.checks.max_attempts,
+                first_pause=RETRY_SECONDS,
+                longest_pause=LONGEST_RETRY_SECONDS,
+                now=now,
+            )
+            lifecycle.postpone(tx, item.view.workunit.id, until=until, problem=problem)
 
     def _pay(self, tx: Transaction, amounts: dict[WorkunitId, float], *, now: float) -> None:
         """Grant what the project's function gave, with the very write that notes the assimilation."""

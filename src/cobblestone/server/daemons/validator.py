@@ -14,6 +14,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -158,8 +159,14 @@ class Validator:
         for view, problem in failed:
             n = attempts.get(view.workunit.id, 0)
             log.error("validation_failed", workunit=view.workunit.name, attempt=n + 1, error=problem)
-            pause = min(RETRY_SECONDS * 2**n, LONGEST_RETRY_SECONDS)
-            lifecycle.postpone(tx, [view.workunit.id], until=now + pause)
+            until = next_attempt(
+                n + 1,
+                max_attempts=self._ctx.settings.checks.max_attempts,
+                first_pause=RETRY_SECONDS,
+                longest_pause=LONGEST_RETRY_SECONDS,
+                now=now,
+            )
+            lifecycle.postpone(tx, view.workunit.id, until=until, problem=problem)
 
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:

@@ -64,6 +64,12 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Proj
         if waiting > watch.max_waiting:
             text = f"{waiting} workunits wait for {name}; is the {daemon} failing, or too slow?"
             yield ProjectWarning(code=f"waiting_for_{name}", text=text)
+    if figures.parked:
+        text = (
+            f"{figures.parked} jobs are parked, because the project's own function failed on them. `cobblestone explain"
+            " workunit ID` says how; `cobblestone workunit retry ID` calls it again."
+        )
+        yield ProjectWarning(code="jobs_parked", text=text)
     if figures.backlog_seconds > watch.max_backlog_seconds:
         text = f"The transitioner is {figures.backlog_seconds:.0f} s behind."
         yield ProjectWarning(code="transitioner_behind", text=text)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import CPU, Host
-from cobblestone.domain.ids import HostId
+from cobblestone.domain.ids import HostId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result
@@ -161,6 +161,27 @@ def _choose(
     )
 
 
+def _function_failed(db: Database, workunit_id: WorkunitId) -> Iterator[Reason]:
+    """Say that the project's own function fails on a workunit."""
+    found = lifecycle.handler_failure(db, workunit_id)
+    if found is not None and found.parked:
+        yield reason(
+            "parked",
+            "The project's own function failed {count} times, so the job waits: {problem} Mend the function, then: cobblestone"
+            " workunit retry {id}",
+            count=found.n_failures,
+            problem=found.problem,
+            id=workunit_id,
+        )
+    elif found is not None:
+        yield reason(
+            "function_failed",
+            "The project's own function failed {count} times and is called again: {problem}",
+            count=found.n_failures,
+            problem=found.problem,
+        )
+
+
 def explain_workunit(
     ctx: ServerContext, db: Database, offer: Offer, workunit: str, *, now: float
 ) -> WorkunitExplanation:
@@ -174,7 +195,7 @@ def explain_workunit(
     if not views:
         raise NotFound(f"There is no workunit {workunit}; finished ones move into the archive.")
     view = views[0]
-    reasons = list(_state_of(view, now))
+    reasons = [*_function_failed(db, view.workunit.id), *_state_of(view, now)]
     unsent = [result for result in view.results if result.server_state is ServerState.UNSENT]
     if not unsent:
         return WorkunitExplanation(view=view, reasons=tuple(reasons))

@@ -14,7 +14,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import account_changes, users
-from cobblestone.store.work import batches
+from cobblestone.store.work import batches, lifecycle
 from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, Batch
 from cobblestone.wire.identity import passwd_hash, weak_authenticator
 
@@ -97,6 +97,9 @@ def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor:
     """
     state = interventions.workunit_state(tx, workunit_id)
     target = f"workunit {workunit_id}"
+    if lifecycle.try_again(tx, workunit_id):
+        _note(tx, ctx, actor, "retry workunit", target, None, {"function_called_again": True})
+        return None
     if not state.finished:
         allowed = interventions.give_another_chance(tx, workunit_id, now=ctx.clock())
         _note(tx, ctx, actor, "retry workunit", target, None, {"further_failures_allowed": allowed})

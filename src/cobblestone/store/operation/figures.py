@@ -14,6 +14,7 @@ import msgspec
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.states import Outcome, ValidateState
+from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
 from cobblestone.policy.lifecycle.states import (
     CLIENT_ERROR,
     NO_REPLY,
@@ -46,6 +47,7 @@ _COUNTS = {
     "transition": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?",
     "validation": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
     "assimilation": f"SELECT COUNT(*) FROM workunit WHERE {TO_ASSIMILATE}",
+    "parked": f"SELECT COUNT(*) FROM workunit WHERE (need_validate = 1 OR {TO_ASSIMILATE}) AND retry_time >= {PARKED_UNTIL:.0f}",
     "deletion": f"SELECT COUNT(*) FROM workunit WHERE {DELETABLE}",
     "users": "SELECT COUNT(*) FROM user_account",
     "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
@@ -73,6 +75,7 @@ class ProjectFigures:
     transition: int  #: workunits that are due
     validation: int
     assimilation: int
+    parked: int  #: of those two: the project's own function failed too often on them
     deletion: int
     users: int
     hosts: int

@@ -285,6 +285,7 @@ workunit = _table(
     _maybe_real("completed_time"),
     _int("handler_failures"),  # times that the project's own function failed on it
     _real("retry_time"),  # do not try validation or assimilation again before
+    _text("handler_problem"),  # what that function said last; empty: nothing is wrong
     sa.Index(
         "wu_due",
         "transition_time",

@@ -14,6 +14,7 @@ from cobblestone.domain.states import BatchState
 from cobblestone.domain.work import result_name
 from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
+from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
 from cobblestone.policy.lifecycle.states import (
     ASSIMILATE_TRANSITIONS,
     BATCH_TRANSITIONS,
@@ -28,6 +29,9 @@ from cobblestone.store.engine.process_group import SHARDS, Shards
 from cobblestone.store.work import files
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, Step, step, take
+
+MAX_PROBLEM = 1000
+"""Characters that are kept of what a function said."""
 
 # What each effect changes of one result or workunit, as a step and the statement that takes it; the only parameter is the id.
 _RESULT_STEPS: dict[type[Effect], Step] = {
@@ -52,7 +56,9 @@ _STATEMENTS: dict[type[Effect], tuple[Step, str]] = {
     **{kind: (taken, taken.update("result")) for kind, taken in _RESULT_STEPS.items()},
     fx.ReadyToAssimilate: (
         _READY_TO_ASSIMILATE,
-        _READY_TO_ASSIMILATE.update("workunit", also="retry_time = 0, handler_failures = 0"),
+        _READY_TO_ASSIMILATE.update(
+            "workunit", also="retry_time = 0, handler_failures = 0, handler_problem = ''"
+        ),
     ),
     fx.DeleteInputs: (_DELETE_INPUTS, _DELETE_INPUTS.update("workunit")),
 }
@@ -204,7 +210,8 @@ def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, l
 # What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
 _SET_CANONICAL_FAST = (
     f"UPDATE workunit SET need_validate = 0, canonical_result_id = ?, {_READY_TO_ASSIMILATE.sets}, retry_time = 0,"
-    f" handler_failures = 0, transition_time = ? WHERE id = ? AND canonical_result_id IS NULL{_READY_TO_ASSIMILATE.condition}"
+    " handler_failures = 0, handler_problem = '', transition_time = ?"
+    f" WHERE id = ? AND canonical_result_id IS NULL{_READY_TO_ASSIMILATE.condition}"
 )
 _FAST_PATH_EFFECTS = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
 
@@ -247,12 +254,47 @@ def apply_decisions(
         tx.wake("transitioner")
 
 
-def postpone(tx: Transaction, workunit_ids: Iterable[WorkunitId], *, until: float) -> None:
-    """Try the project's function on these again only after ``until``; counts the failure."""
-    tx.execute_many(
-        "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1 WHERE id = ?",
-        [(until, id_) for id_ in workunit_ids],
+def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem: str) -> None:
+    """Try the project's function on a workunit again only after ``until``; count the failure, and keep what it said."""
+    tx.execute(
+        "UPDATE workunit SET retry_time = ?, handler_failures = handler_failures + 1, handler_problem = ? WHERE id = ?",
+        (until, problem[:MAX_PROBLEM], workunit_id),
     )
+
+
+def try_again(tx: Transaction, workunit_id: int) -> bool:
+    """Have the project's function called again at once on a workunit that waits for it; return whether one did."""
+    found = tx.execute(
+        "UPDATE workunit SET retry_time = 0, handler_failures = 0, handler_problem = '' WHERE id = ? AND retry_time > 0",
+        (workunit_id,),
+    )
+    if found:
+        tx.wake("validator", "assimilator")
+    return bool(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerFailure:
+    """What happened when the project's function was called for a workunit."""
+
+    n_failures: int
+    problem: str  #: what it said last
+    retry_time: float  #: Unix seconds
+
+    @property
+    def parked(self) -> bool:
+        """Whether it is not called any more."""
+        return self.retry_time >= PARKED_UNTIL
+
+
+def handler_failure(db: Database, workunit_id: int) -> HandlerFailure | None:
+    """Return how the project's function failed on a workunit; None: it did not."""
+    row = db.one(
+        "SELECT handler_failures, handler_problem, retry_time FROM workunit WHERE id = ? AND handler_failures > 0"
+        " AND retry_time > 0",
+        (workunit_id,),
+    )
+    return None if row is None else HandlerFailure(n_failures=row[0], problem=row[1], retry_time=row[2])
 
 
 def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, int]:
