@@ -19,6 +19,7 @@ from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, Comp
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.ids import AppId, AppVersionId, UserId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.people import Scope
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.ops.durable_files import write_private
 from cobblestone.ops.settings import settings_template
@@ -29,7 +30,6 @@ from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, tokens, users
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import batches, files
 from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
 

@@ -8,11 +8,12 @@ import pytest
 from tests.helpers.store_content import NOW
 
 from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.people import Scope
 from cobblestone.store.catalog import keys
 from cobblestone.store.engine.database import Store
 from cobblestone.store.operation import replies
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import ApiToken, Scope
+from cobblestone.store.people.tokens import ApiToken
 
 
 def make(store: Store, secret: str = "cob_secret", **options: Any) -> ApiToken:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 from tests.helpers.project_world import World
 
+from cobblestone.domain.people import Scope
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import Scope
 
 API = "/api/v1"
 

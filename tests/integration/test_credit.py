@@ -14,6 +14,7 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
@@ -26,7 +27,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger as credit
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.people import users
-from cobblestone.store.people.tokens import Scope, create_token, new_secret
+from cobblestone.store.people.tokens import create_token, new_secret
 from cobblestone.wire.scheduler_request import MsgFromHost
 
 pytestmark = pytest.mark.both_databases

@@ -11,14 +11,13 @@ from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.ids import HostId, TeamId, UserId
-from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.people import ProjectPreferences, Scope
 from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules, Target
 from cobblestone.policy.dispatch.quota import wasted_at_most
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import tokens, users
-from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.preferences import write_project_preferences
 from cobblestone.wire.scheduler_request import InProgressResult, StickyFile
 

@@ -11,8 +11,8 @@ from tests.helpers.api_client import ApiClient
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
+from cobblestone.api_schema import project as schema
 from cobblestone.cli.status import status_lines
-from cobblestone.sdk import models
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
 from cobblestone.server.run import open_project
@@ -47,9 +47,9 @@ class Divided:
         )
         return {warning.code for warning in found}
 
-    def status(self) -> models.ProjectStatus:
+    def status(self) -> schema.ProjectStatus:
         reply = ApiClient(self.world).get("/status")
-        return msgspec.convert(reply, models.ProjectStatus)
+        return msgspec.convert(reply, schema.ProjectStatus)
 
 
 @pytest.fixture

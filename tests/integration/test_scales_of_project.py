@@ -13,12 +13,12 @@ from tests.helpers.project_world import World
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.people import Scope
 from cobblestone.domain.scales import PublishedScale
 from cobblestone.server.credit.cross_project_scales import KEPT_FILE, kept_scales
 from cobblestone.server.daemons.statistics import ScaleUpdater
 from cobblestone.store.credit import scales
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.scales import parse_project_scales, write_published_scales_json
 
 PLAN_CLASSES = """

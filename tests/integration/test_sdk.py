@@ -345,8 +345,8 @@ def test_the_operator_s_part(project: Project):
 
 
 def test_a_key_is_rotated_and_everything_signed_anew(project: Project, world: World):
+    from cobblestone.api_schema.signing import KeyList
     from cobblestone.sdk.key_rotation import rotate_key
-    from cobblestone.sdk.models import KeyList
 
     keys = world.ctx.folder.keys
     first = (keys / "code_sign_private").read_text()

@@ -14,13 +14,13 @@ from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
-from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.domain.states import Outcome, ServerState, TaskState, ValidateState
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner, ledger_marks
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import Order, TaskOwner, TaskState, task_state
+from cobblestone.store.operation.page_queries import Order, TaskOwner, task_state
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import rows as work
 

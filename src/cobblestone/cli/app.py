@@ -12,7 +12,7 @@ from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, size, when
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.models import App, Version
+    from cobblestone.api_schema.apps import App, Version
 
 commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
 commands.add_typer(version.commands, name="version")
@@ -284,10 +284,15 @@ def deprecate(
 @commands.command("dispatch")
 def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
+    import msgspec
+
     changes = wanted.changes()
     with common.connect() as connected:
         app = connected.change_app(name, changes) if changes else connected.app(name)
-    lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in app.dispatch.items())]
+    lines = [
+        f"{name}:",
+        *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
+    ]
     lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
     lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
     common.out.show(app, lines=lines, essential=[app.name])

@@ -11,9 +11,9 @@ from cobblestone.cli.options import Commands, Common, JsonOption, QuietOption, o
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
+    from cobblestone.api_schema.credit import CreditExplanation, CreditProof, LedgerEntry
     from cobblestone.cli.output import Output
     from cobblestone.credit_lab.comparison import SystemFigures
-    from cobblestone.sdk.models import CreditExplanation, CreditProof, LedgerEntry
 
 commands = Commands(no_args_is_help=True, help="Credit: explain, prove, correct, replay, compare.")
 

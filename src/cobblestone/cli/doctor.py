@@ -11,7 +11,7 @@ from cobblestone.cli.options import Common
 from cobblestone.cli.output import error_console
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.models import Check, Diagnosis
+    from cobblestone.api_schema.operation import Check, Diagnosis
 
 EXIT_UNSOUND = 4
 SHOWN = 10

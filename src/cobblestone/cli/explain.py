@@ -10,7 +10,7 @@ from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.explanations import HostExplanation, VersionStanding
+    from cobblestone.api_schema.explanations import HostExplanation, VersionStatus
 
 commands = Commands(no_args_is_help=True, help="Explain why something happens or does not.")
 
@@ -54,7 +54,7 @@ def _host_lines(found: HostExplanation) -> list[str]:
     return [*lines, *map(_version_line, found.versions)]
 
 
-def _version_line(each: VersionStanding) -> str:
+def _version_line(each: VersionStatus) -> str:
     name = f"{each.app} {each.version_num / 100:.2f} {each.plan_class}".rstrip()
     parts = [
         f"{each.jobs_per_day} of {each.full_quota} tasks a day per processor, {each.sent_today} sent today",

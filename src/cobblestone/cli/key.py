@@ -70,7 +70,7 @@ def show(
     common: Common,
 ) -> None:
     """Show the project's public keys, and which files wait for signatures."""
-    from cobblestone.sdk.models import KeyList, Manifest
+    from cobblestone.api_schema.signing import KeyList, Manifest
 
     with common.connect() as connected:
         keys = connected.connection.get("/keys", KeyList).keys

@@ -12,7 +12,7 @@ from cobblestone.cli.options import Common
 from cobblestone.cli.output import size, when
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.models import ProjectStatus
+    from cobblestone.api_schema.project import ProjectStatus
 
 WATCH_SECONDS = 2.0
 

@@ -14,8 +14,8 @@ from cobblestone.cli.batch import finish, status_lines
 from cobblestone.cli.options import Common
 
 if TYPE_CHECKING:
+    from cobblestone.api_schema.apps import App
     from cobblestone.sdk import BatchStatus
-    from cobblestone.sdk.models import App
 
 
 def register(root: typer.Typer) -> None:

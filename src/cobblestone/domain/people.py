@@ -1,6 +1,8 @@
-"""Users and teams."""
+"""Users, teams, and what the holder of a token may do."""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from cobblestone.domain.ids import AppId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement
@@ -71,3 +73,12 @@ class Team:
     country: str = ""
     joinable: bool = True  #: whether anybody may join
     credit: CreditStatement = CreditStatement()
+
+
+class Scope(StrEnum):
+    """What the holder of a token may do."""
+
+    READ = "read"  #: look at apps, batches and outputs
+    SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
+    ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
+    MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news

@@ -5,7 +5,7 @@ Source: BOINC's ``boinc_db_types.h``, ``common_defs.h`` and ``error_numbers.h`` 
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 
 
 class ServerState(IntEnum):
@@ -108,3 +108,13 @@ class ExitStatus(IntEnum):
     ABORTED_BY_PROJECT = 202
     ABORTED_BY_USER = 203
     NO_PYTHON = 195  #: the launcher found no interpreter on the host
+
+
+class TaskState(StrEnum):
+    """How volunteers sort their tasks."""
+
+    IN_PROGRESS = "in_progress"
+    WAITING = "waiting"  #: reported, not validated yet
+    VALID = "valid"
+    INVALID = "invalid"
+    ERROR = "error"  #: failed, not returned, or not needed any more

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cobblestone.api_schema.batches import BatchStatus
 from cobblestone.sdk.batch import Batch, JobResult, Outputs
 from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused, Unreachable
 from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import Content, Job, json_input
-from cobblestone.sdk.models import BatchStatus
 from cobblestone.sdk.project import Project, connect
 
 __all__ = [

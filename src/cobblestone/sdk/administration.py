@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from cobblestone.domain.errors import NotFound
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.explanations import HostExplanation, ResultExplanation, WorkunitExplanation
-from cobblestone.sdk.models import (
+from cobblestone.api_schema.credit import (
     AppliedScales,
     CreditExplanation,
     CreditProof,
+    CreditSystem,
     CreditSystemList,
-    CreditSystemSummary,
     LedgerEntry,
+    NewCorrection,
+    PublishedScales,
+)
+from cobblestone.api_schema.explanations import HostExplanation, ResultExplanation, WorkunitExplanation
+from cobblestone.api_schema.people import (
+    CreatedToken,
+    CreatedUser,
+    NewNews,
     News,
-    SentTrickle,
+    NewTeam,
+    NewUser,
     Team,
     TeamList,
+    TeamMember,
     Token,
     TokenList,
-    Trickle,
-    TrickleList,
     User,
     UserList,
 )
+from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle, TrickleList
+from cobblestone.domain.errors import NotFound
+from cobblestone.sdk.connection import Connection
 
 PAGE = 1000
 PROOF_SECONDS = 3600.0
@@ -39,13 +47,13 @@ class Administration:
 
     def create_token(
         self, name: str, scopes: Iterable[str], *, days: float | None = None, share: float = 1.0
-    ) -> Token:
+    ) -> CreatedToken:
         """Make a token for ``days`` days, or until it is revoked.  Its text is shown only now.
 
         ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
         """
         body = {"name": name, "scopes": list(scopes), "days": days, "share": share}
-        return self._connection.post("/tokens", body, Token)
+        return self._connection.post("/tokens", body, CreatedToken)
 
     def tokens(self) -> list[Token]:
         """All tokens, the newest first."""
@@ -55,9 +63,11 @@ class Administration:
         """Make a token useless.  Raises NotFound."""
         return self._connection.delete(f"/tokens/{token_id}", Token)
 
-    def create_user(self, email: str, name: str, *, password: str = "") -> User:
+    def create_user(self, email: str, name: str, *, password: str = "") -> CreatedUser:
         """Make an account; without a password clients attach with its authenticator, which is shown only now."""
-        return self._connection.post("/users", {"email": email, "name": name, "password": password}, User)
+        return self._connection.post(
+            "/users", NewUser(email=email, name=name, password=password), CreatedUser
+        )
 
     def users(self) -> list[User]:
         """All accounts."""
@@ -70,7 +80,7 @@ class Administration:
 
     def create_team(self, name: str, founder: int) -> Team:
         """Make a team; its founder joins it.  Raises NotFound, Conflict."""
-        return self._connection.post("/teams", {"name": name, "founder": founder}, Team)
+        return self._connection.post("/teams", NewTeam(name=name, founder=founder), Team)
 
     def teams(self) -> list[Team]:
         """All teams."""
@@ -84,11 +94,11 @@ class Administration:
             raise NotFound(
                 f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
             )
-        return self._connection.post(f"/teams/{fits[0].id}/members", {"user": user_id}, Team)
+        return self._connection.post(f"/teams/{fits[0].id}/members", TeamMember(user=user_id), Team)
 
     def add_news(self, title: str, text: str) -> News:
         """Publish a piece of news: clients show it as a notice."""
-        return self._connection.post("/news", {"title": title, "text": text}, News)
+        return self._connection.post("/news", NewNews(title=title, text=text), News)
 
     def explain_credit(self, result: str) -> CreditExplanation:
         """How the credit of a result (id or name) was computed.  Raises NotFound."""
@@ -116,10 +126,10 @@ class Administration:
 
     def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
         """Correct the credit of a result by a further entry; negative takes it back.  Raises NotFound, Conflict."""
-        body = {"result": result, "amount": amount, "reason": reason}
+        body = NewCorrection(result=result, amount=amount, reason=reason)
         return self._connection.post("/credit/corrections", body, LedgerEntry)
 
-    def credit_systems(self) -> list[CreditSystemSummary]:
+    def credit_systems(self) -> list[CreditSystem]:
         """The credit systems that an app can choose."""
         return self._connection.get("/credit/systems", CreditSystemList).systems
 
@@ -134,9 +144,9 @@ class Administration:
 
     def send_trickle(self, result: str, text: str) -> SentTrickle:
         """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
-        return self._connection.post("/trickles", {"result": result, "text": text}, SentTrickle)
+        return self._connection.post("/trickles", NewTrickle(result=result, text=text), SentTrickle)
 
     def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:
         """Set the scales of GPU-only apps' versions from published ones, by plan class; or only say what would change."""
-        body = {"scales": dict(scales), "dry_run": dry_run}
+        body = PublishedScales(scales=dict(scales), dry_run=dry_run)
         return self._connection.post("/scales", body, AppliedScales)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from cobblestone.api_schema.apps import VersionFileBody
+from cobblestone.api_schema.files import StoredFile
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.domain.job_form import (
@@ -22,20 +22,9 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import StoredFile
 from cobblestone.wire.job_templates import parse_input_template, parse_output_template
 
 LAUNCHER_NAME = "cobblestone_launcher.py"
-
-
-class VersionFileBody(msgspec.Struct, omit_defaults=True):
-    """A file of a version in a request."""
-
-    file: str
-    open_name: str
-    executable: bool = False
-    main_program: bool = False
-    copy_file: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from cobblestone.api_schema.apps import App, AppList, Version, VersionList
+from cobblestone.api_schema.project import PlanClass, PlanClassList
 from cobblestone.domain.errors import ConfigError, Conflict, JobError
 from cobblestone.sdk.app_definition import Limits, ProjectFunctions
 from cobblestone.sdk.app_package import (
@@ -17,7 +19,6 @@ from cobblestone.sdk.app_package import (
     split_command,
 )
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import App, AppList, PlanClass, PlanClassList, Version, VersionList
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cobblestone.api_schema.batches import BatchStatus, JobList, JobStatus, ResultsPage
 from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import JobFailed, NotRunning
-from cobblestone.sdk.models import BatchStatus, JobList, JobStatus, ResultsPage
 
 POLL_SECONDS = 25.0  # how long one request waits on the server for news
 PAGE = 200

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
+from cobblestone.api_schema.problems import ErrorReply, Problem
 from cobblestone.domain.errors import Busy, Conflict, NotFound
 from cobblestone.ops.environment import person
 from cobblestone.sdk.errors import RequestRefused, Unreachable
@@ -60,18 +61,21 @@ class Connection:
         """Create something, or do something; a repetition after a lost answer does it once."""
         headers = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": "application/json"}
         return self._decode(
-            self._send("POST", path, content=_encode(body), headers=headers, timeout=timeout), kind
+            self._send("POST", path, content=msgspec.json.encode(body), headers=headers, timeout=timeout),
+            kind,
         )
 
     def put(self, path: str, body: object, kind: type[T]) -> T:
         """Set something."""
         headers = {"Content-Type": "application/json"}
-        return self._decode(self._send("PUT", path, content=_encode(body), headers=headers), kind)
+        return self._decode(self._send("PUT", path, content=msgspec.json.encode(body), headers=headers), kind)
 
     def patch(self, path: str, body: object, kind: type[T]) -> T:
         """Change something."""
         headers = {"Content-Type": "application/json"}
-        return self._decode(self._send("PATCH", path, content=_encode(body), headers=headers), kind)
+        return self._decode(
+            self._send("PATCH", path, content=msgspec.json.encode(body), headers=headers), kind
+        )
 
     def delete(self, path: str, kind: type[T]) -> T:
         """Delete something."""
@@ -225,10 +229,6 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx.Client:
     )
 
 
-def _encode(body: object) -> bytes:
-    return msgspec.json.encode(body)
-
-
 def _query(values: Mapping[str, object]) -> dict[str, str]:
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
@@ -240,16 +240,6 @@ def _query(values: Mapping[str, object]) -> dict[str, str]:
 def _retry_after(answer: httpx.Response) -> float:
     text = answer.headers.get("Retry-After", "")
     return min(float(text), LONGEST_PAUSE_SECONDS) if text.isdecimal() else 0.0
-
-
-class _Problem(msgspec.Struct):
-    code: str = "unknown"
-    message: str = ""
-    hint: str = ""
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Problem
 
 
 class MissingThing(RequestRefused, NotFound):
@@ -269,10 +259,14 @@ _KINDS: dict[int, type[RequestRefused]] = {404: MissingThing, 409: ExistsAlready
 
 def _problem(answer: httpx.Response) -> RequestRefused:
     try:
-        problem = msgspec.json.decode(answer.content, type=_ErrorBody).error
+        problem = msgspec.json.decode(answer.content, type=ErrorReply).error
     except msgspec.DecodeError:
-        problem = _Problem(
-            message=f"{answer.url} answered with status {answer.status_code}. Is the address that of a cobblestone project?"
+        problem = Problem(
+            code="unknown",
+            message=(
+                f"{answer.url} answered with status {answer.status_code}."
+                " Is the address that of a cobblestone project?"
+            ),
         )
     kind = _KINDS.get(answer.status_code, RequestRefused)
     return kind(problem.message, status=answer.status_code, code=problem.code, hint=problem.hint)

@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from cobblestone.api_schema.batches import (
+    MAX_JOBS_PER_REQUEST,
+    BatchStatus,
+    JobStatus,
+    MoreJobs,
+    NewBatch,
+    ResultsPage,
+)
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.batch import Batch, JobResult
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused
-from cobblestone.sdk.jobs import MAX_JOBS_PER_REQUEST, FileSender, Job, as_job
-from cobblestone.sdk.models import BatchStatus, JobStatus, ResultsPage
+from cobblestone.sdk.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
 POLL_SECONDS = 25.0
@@ -36,7 +43,7 @@ class JobExecutor(Executor):
         if connection.in_process:
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
         self._connection = connection
-        body = {"app": app, "name": name or f"{app} (executor)", "priority": priority, "open": True}
+        body = NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
         self.batch = Batch(connection, connection.post("/batches", body, BatchStatus))
         self._files = FileSender(connection)
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -120,7 +127,7 @@ class JobExecutor(Executor):
             bodies = self._files.bodies([job for _, job in chunk])
             with self._lock:  # before the request: a result may come before its answer
                 self._futures.update(zip(names, (future for future, _ in chunk), strict=True))
-            body = {"first": self._sent, "jobs": bodies}
+            body = MoreJobs(first=self._sent, jobs=bodies)
             self._connection.post(f"/batches/{self.batch.id}/jobs", body, BatchStatus)
         except (JobError, RequestRefused) as error:
             with self._lock:

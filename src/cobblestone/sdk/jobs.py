@@ -12,13 +12,13 @@ from typing import TypeVar
 
 import msgspec
 
+from cobblestone.api_schema.batches import MAX_JOBS_PER_REQUEST, InputBody, JobBody
+from cobblestone.api_schema.files import FileQuery, FileQueryReply, StoredFile
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import FileQueryReply, StoredFile
 
 T = TypeVar("T")
 
-MAX_JOBS_PER_REQUEST = 1000
 UPLOADS_AT_A_TIME = 8
 
 
@@ -43,24 +43,6 @@ class Job:
     name: str = ""
     command_line: str = ""  #: of a native program
     priority: int = 0  #: jobs with a higher one are sent first
-
-
-class InputBody(msgspec.Struct, omit_defaults=True):
-    """An input in a request."""
-
-    file: str
-    name: str = ""
-    file_name: str = ""
-
-
-class JobBody(msgspec.Struct, omit_defaults=True):
-    """A job in a request."""
-
-    name: str = ""
-    inputs: list[InputBody] = msgspec.field(default_factory=list[InputBody])
-    args: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    command_line: str = ""
-    priority: int = 0
 
 
 def json_input(value: object) -> Content:
@@ -157,7 +139,7 @@ class FileSender:
         unknown = [sha256 for sha256 in sources if sha256 not in self._stored]
         for part in in_chunks(unknown, MAX_JOBS_PER_REQUEST):
             names = {f"jf_{sha256}": sha256 for sha256 in part}
-            found = self._connection.post("/files/query", {"names": list(names)}, FileQueryReply)
+            found = self._connection.post("/files/query", FileQuery(names=list(names)), FileQueryReply)
             with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
                 uploads = [
                     pool.submit(self._put, names[name], sources[names[name]]) for name in found.missing

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobblestone.api_schema.signing import Key, KeyList, Manifest, SigningReply
 from cobblestone.domain.errors import ConfigError
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.key_files import read_private_key, write_new
-from cobblestone.sdk.models import Key, KeyList, Manifest, SigningReply
 from cobblestone.sdk.signing import KnownKey, ManifestFile, handovers
 from cobblestone.wire.signatures import (
     encode_private_key,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import (
+from cobblestone.api_schema.operation import (
     AuditEntry,
     AuditList,
     Check,
@@ -15,11 +14,16 @@ from cobblestone.sdk.models import (
     Found,
     FoundList,
     NewPassword,
+    Reason,
     Repair,
     RetriedWorkunit,
+    RoleBody,
+    RollBackBody,
     RolledBack,
     Rollout,
+    RolloutBody,
 )
+from cobblestone.sdk.connection import Connection
 
 CHECK_SECONDS = 3600.0
 
@@ -40,7 +44,7 @@ class Operation:
 
     def block(self, noun: str, number: int, reason: str) -> Done:
         """Give a ``host``, or the hosts of a ``user``, no more work; the volunteer reads the reason."""
-        return self._connection.put(f"/{noun}s/{number}/block", {"reason": reason}, Done)
+        return self._connection.put(f"/{noun}s/{number}/block", Reason(reason=reason), Done)
 
     def unblock(self, noun: str, number: int) -> Done:
         """Give a ``host``, or the hosts of a ``user``, work again."""
@@ -48,7 +52,7 @@ class Operation:
 
     def set_role(self, user_id: int, role: str) -> Done:
         """Make a user an ``operator``, or (empty) a volunteer again."""
-        return self._connection.put(f"/users/{user_id}/role", {"role": role}, Done)
+        return self._connection.put(f"/users/{user_id}/role", RoleBody(role=role), Done)
 
     def reset_password(self, user_id: int) -> NewPassword:
         """Give a user a new password, which is shown only now."""
@@ -68,12 +72,12 @@ class Operation:
         min_hours: float = 1.0,
     ) -> Rollout:
         """Let a version reach growing parts of the hosts.  Raises Conflict for stages that do not grow."""
-        body = {
-            "stages": list(stages),
-            "max_error_rate": max_error_rate,
-            "min_results": min_results,
-            "min_hours": min_hours,
-        }
+        body = RolloutBody(
+            stages=list(stages),
+            max_error_rate=max_error_rate,
+            min_results=min_results,
+            min_hours=min_hours,
+        )
         return self._connection.post(f"/versions/{version_id}/rollout", body, Rollout)
 
     def hold_rollout(self, version_id: int) -> Rollout:
@@ -83,7 +87,7 @@ class Operation:
     def roll_back(self, version_id: int, *, abort_jobs: bool = False) -> RolledBack:
         """Withdraw a version in favour of the one before it."""
         return self._connection.post(
-            f"/versions/{version_id}/roll_back", {"abort_jobs": abort_jobs}, RolledBack
+            f"/versions/{version_id}/roll_back", RollBackBody(abort_jobs=abort_jobs), RolledBack
         )
 
     def audit(

@@ -7,15 +7,23 @@ from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 
+from cobblestone.api_schema.batches import (
+    MAX_JOBS_PER_REQUEST,
+    BatchList,
+    BatchStatus,
+    MoreJobs,
+    NewBatch,
+    TargetBody,
+)
+from cobblestone.api_schema.project import ProjectStatus
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.sdk.administration import Administration
 from cobblestone.sdk.apps import AppMethods
 from cobblestone.sdk.batch import Batch, JobResult
 from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import MAX_JOBS_PER_REQUEST, FileSender, as_job, in_chunks
+from cobblestone.sdk.jobs import FileSender, as_job, in_chunks
 from cobblestone.sdk.locate import locate
-from cobblestone.sdk.models import BatchList, BatchStatus, ProjectStatus
 from cobblestone.sdk.operation import Operation
 
 Progress = Callable[[int], None]
@@ -89,14 +97,15 @@ class Project(AppMethods):
         jobs = (as_job(item, args or {}) for item in inputs)
         first = list(islice(jobs, MAX_JOBS_PER_REQUEST))
         following = next(jobs, None)
-        body = {
-            "app": app,
-            "name": name,
-            "priority": priority,
-            "target": dict(target) if target else None,
-            "open": following is not None,
-            "jobs": self._files.bodies(first),
-        }
+        chosen = TargetBody(**target) if target else None
+        body = NewBatch(
+            app=app,
+            name=name,
+            priority=priority,
+            target=chosen,
+            open=following is not None,
+            jobs=self._files.bodies(first),
+        )
         status = self.connection.post("/batches", body, BatchStatus)
         batch = Batch(self.connection, status)
         if progress is not None:
@@ -105,11 +114,7 @@ class Project(AppMethods):
             return batch
         try:
             for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
-                more = {
-                    "first": status.njobs,
-                    "jobs": self._files.bodies(chunk),
-                    "target": body["target"],
-                }
+                more = MoreJobs(first=status.njobs, jobs=self._files.bodies(chunk), target=chosen)
                 status = self.connection.post(f"/batches/{batch.id}/jobs", more, BatchStatus)
                 if progress is not None:
                     progress(status.njobs)

@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from cobblestone.api_schema.signing import FileToSign, KeyList, Manifest, SigningReply
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.models import FileToSign, KeyList, Manifest, SigningReply
 from cobblestone.wire.signatures import (
     encode_public_key,
     same_key,

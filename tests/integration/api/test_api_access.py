@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.domain.people import Scope
 from cobblestone.server.api import ENDPOINTS
 from cobblestone.server.api.routing import Endpoint
-from cobblestone.store.people.tokens import Scope
 
 
-def concrete(endpoint: Endpoint[Any, Any]) -> str:
+def concrete(endpoint: Endpoint) -> str:
     """An address of the endpoint."""
     path = endpoint.path.replace("{name}", "some")
     return re.sub(r"\{\w+:int\}", "1", path)
@@ -26,7 +25,7 @@ each_protected = pytest.mark.parametrize("endpoint", PROTECTED, ids=lambda e: f"
 
 
 @each_protected
-def test_nothing_works_without_a_token(world: World, endpoint: Endpoint[Any, Any]):
+def test_nothing_works_without_a_token(world: World, endpoint: Endpoint):
     answer = world.run(world.http.request(endpoint.method, API + concrete(endpoint)))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -34,7 +33,7 @@ def test_nothing_works_without_a_token(world: World, endpoint: Endpoint[Any, Any
 
 
 @each_protected
-def test_nothing_works_without_the_scope(world: World, endpoint: Endpoint[Any, Any]):
+def test_nothing_works_without_the_scope(world: World, endpoint: Endpoint):
     others = [scope for scope in Scope if scope is not endpoint.scope]
     client = ApiClient(world, others)
     problem = client.problem(403, endpoint.method, concrete(endpoint))

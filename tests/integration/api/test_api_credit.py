@@ -8,9 +8,9 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World, succeeded
 
+from cobblestone.domain.people import Scope
 from cobblestone.domain.work import OutputSpec
 from cobblestone.store.catalog import apps
-from cobblestone.store.people.tokens import Scope
 
 
 def a_granted_result(world: World) -> str:

@@ -12,11 +12,11 @@ from tests.helpers.project_world import World, failed
 
 from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.ids import AppId, AppVersionId
+from cobblestone.domain.people import Scope
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import in_rollout
 from cobblestone.server.operation.rollout import advance_rollouts
 from cobblestone.store.catalog import apps
-from cobblestone.store.people.tokens import Scope
 
 
 def audit(world: World) -> list[tuple[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,23 +30,25 @@ from cobblestone.server.api.openapi import openapi_document
 from cobblestone.server.api.routing import PREFIX, Endpoint, make_routes
 from cobblestone.server.core.context import ServerContext
 
-ENDPOINTS: tuple[Endpoint[Any, Any], ...] = (
-    *batches.ENDPOINTS,
-    *outputs.ENDPOINTS,
-    *files.ENDPOINTS,
-    *apps.ENDPOINTS,
-    *signing.ENDPOINTS,
-    *tokens.ENDPOINTS,
-    *people.ENDPOINTS,
-    *own.ENDPOINTS,
-    *trickles.ENDPOINTS,
-    *credit.ENDPOINTS,
-    *explain.ENDPOINTS,
-    *status.ENDPOINTS,
-    *operator.ENDPOINTS,
-    *doctor.ENDPOINTS,
-    *scales.ENDPOINTS,
+_MODULES = (
+    batches,
+    outputs,
+    files,
+    apps,
+    signing,
+    tokens,
+    people,
+    own,
+    trickles,
+    credit,
+    explain,
+    status,
+    operator,
+    doctor,
+    scales,
 )
+ENDPOINTS = tuple(each for module in _MODULES for each in vars(module).values() if isinstance(each, Endpoint))
+"""All that declare themselves in these modules."""
 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:

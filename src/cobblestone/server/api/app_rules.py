@@ -7,6 +7,17 @@ from dataclasses import replace
 
 import msgspec
 
+from cobblestone.api_schema.apps import (
+    AppChanges,
+    ComparisonBody,
+    CreditBody,
+    DispatchBody,
+    LimitsBody,
+    NewApp,
+    NewVersion,
+    OutputBody,
+    RulesBody,
+)
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import ConfigError, JobError, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
@@ -21,17 +32,6 @@ from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.validation.agreement import parse_comparison
-from cobblestone.server.api.app_models import (
-    AppChanges,
-    ComparisonBody,
-    CreditBody,
-    DispatchBody,
-    LimitsBody,
-    NewApp,
-    NewVersion,
-    OutputBody,
-    RulesBody,
-)
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.work.files import StoredFile
 

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from cobblestone.api_schema import apps as schema
 from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.people import Scope
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.api import app_rules
-from cobblestone.server.api.app_models import (
-    AppChanges,
-    AppList,
-    AppReply,
-    DispatchBody,
-    NewApp,
-    NewVersion,
-    VersionList,
-    VersionReply,
-    app_reply,
-    version_reply,
-)
-from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing
+from cobblestone.server.api.app_replies import app_reply, version_reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.files.code_signing import private_key_of, sign_version
@@ -30,20 +21,7 @@ from cobblestone.server.operation import rollout
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import files
-
-
-class VersionChanges(Model):
-    """What shall be different."""
-
-    deprecated: bool
-
-
-class VersionQuery(Model):
-    """Which versions to list."""
-
-    deprecated: bool = False  # those too
 
 
 def app_named(db: Database, name: str) -> App:
@@ -55,7 +33,7 @@ def app_named(db: Database, name: str) -> App:
     return app
 
 
-def _describe(db: Database, app: App) -> AppReply:
+def _describe(db: Database, app: App) -> schema.App:
     return app_reply(app, apps.job_form(db, app.id), apps.list_versions(db, app.id))
 
 
@@ -67,7 +45,7 @@ class _VersionAdder:
         self._private_key = private_key_of(ctx.folder)
         self._plan_classes = load_plan_classes(ctx.folder.root)
 
-    def add(self, tx: Transaction, body: NewVersion, app: App, form: JobForm) -> AppVersion:
+    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
         version = app_rules.version_from(
             body,
             app,
@@ -86,197 +64,116 @@ class _VersionAdder:
         return apps.add_version(tx, signed, now=self._now)
 
 
-async def create_app(call: Call[NewApp, Nothing]) -> AppReply:
-    """Create an app and, if given, its first version."""
-    body = call.body
+@endpoint("POST", "/apps", scope=Scope.MANAGE, tag="apps", status=201, idempotent=True, problems=(404, 409))
+async def create_app(call: Call, body: schema.NewApp) -> schema.App:
+    """Create an app.
+
+    With `command` (words with placeholders such as `{input}` and `{output}`) the app's versions need the launcher as
+    main program; the Python package and the command line tool put that together.
+    """
     form = app_rules.form_from(body)
     app = app_rules.app_from(body)
     adder = _VersionAdder(call.ctx, call.now)
 
-    def create(tx: Transaction) -> AppReply:
+    def create(tx: Transaction) -> schema.App:
         created = apps.create_app(tx, app, form=form, now=call.now)
         if body.version is not None:
             adder.add(tx, body.version, created, form)
         return _describe(tx, created)
 
-    return await call.write_once(create, AppReply)
+    return await call.write_once(create, schema.App)
 
 
-async def list_apps(call: Call[Nothing, Nothing]) -> AppList:
+@endpoint("GET", "/apps", scope=Scope.READ, tag="apps")
+async def list_apps(call: Call) -> schema.AppList:
     """List apps."""
     return await call.ctx.store.aread(
-        lambda db: AppList(apps=[_describe(db, app) for app in apps.list_apps(db)])
+        lambda db: schema.AppList(apps=[_describe(db, app) for app in apps.list_apps(db)])
     )
 
 
-async def get_app(call: Call[Nothing, Nothing]) -> AppReply:
+@endpoint("GET", "/apps/{name}", scope=Scope.READ, tag="apps", problems=(404,))
+async def get_app(call: Call, name: str) -> schema.App:
     """Describe an app."""
-    name = call.path_name("name")
     return await call.ctx.store.aread(lambda db: _describe(db, app_named(db, name)))
 
 
-async def change_app(call: Call[AppChanges, Nothing]) -> AppReply:
-    """Change an app."""
-    name = call.path_name("name")
+@endpoint("PATCH", "/apps/{name}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.App:
+    """Change or deprecate an app."""
+    dispatch = await _with_size_classes(call.ctx, body.dispatch)
+    changes = msgspec.structs.replace(body, dispatch=dispatch)
 
-    dispatch = await _with_size_classes(call.ctx, call.body.dispatch)
-    body = msgspec.structs.replace(call.body, dispatch=dispatch)
-
-    def change(tx: Transaction) -> AppReply:
+    def change(tx: Transaction) -> schema.App:
         app = app_named(tx, name)
         call.before.append(app)
-        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), body)
+        changed, form = app_rules.changed_app(app, apps.job_form(tx, app.id), changes)
         apps.update_app(tx, changed, form=form)
         return _describe(tx, changed)
 
     return await call.write(change)
 
 
-async def _with_size_classes(ctx: ServerContext, body: DispatchBody | None) -> DispatchBody | None:
+async def _with_size_classes(
+    ctx: ServerContext, body: schema.DispatchBody | None
+) -> schema.DispatchBody | None:
     """The rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
     if body is None or body.size_class_count is None:
         return body
     return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))
 
 
-async def add_version(call: Call[NewVersion, Nothing]) -> VersionReply:
-    """Add a version to an app."""
-    name = call.path_name("name")
+@endpoint(
+    "POST",
+    "/apps/{name}/versions",
+    scope=Scope.MANAGE,
+    tag="apps",
+    status=201,
+    idempotent=True,
+    problems=(404, 409),
+)
+async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.Version:
+    """Add an app version.
+
+    Its files must be stored already. If the project's private key lies on the server, files are signed; else the
+    version is not sent until signatures are imported (`POST /signatures`).
+    """
     adder = _VersionAdder(call.ctx, call.now)
 
-    def add(tx: Transaction) -> VersionReply:
+    def add(tx: Transaction) -> schema.Version:
         app = app_named(tx, name)
         form = apps.job_form(tx, app.id)
-        if call.body.app_changes is not None:
-            app, form = app_rules.changed_app(app, form, call.body.app_changes)
+        if body.app_changes is not None:
+            app, form = app_rules.changed_app(app, form, body.app_changes)
             apps.update_app(tx, app, form=form)
-        version = adder.add(tx, call.body, app, form)
-        if call.body.rollout:
-            plan = RolloutPlan(stages=tuple(call.body.rollout))
+        version = adder.add(tx, body, app, form)
+        if body.rollout:
+            plan = RolloutPlan(stages=tuple(body.rollout))
             rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
         return version_reply(version, app.name)
 
-    return await call.write_once(add, VersionReply)
+    return await call.write_once(add, schema.Version)
 
 
-async def list_versions(call: Call[Nothing, VersionQuery]) -> VersionList:
-    """List versions of an app."""
-    name, deprecated = call.path_name("name"), call.query.deprecated
+@endpoint("GET", "/apps/{name}/versions", scope=Scope.READ, tag="apps", problems=(404,))
+async def list_versions(call: Call, name: str, query: schema.VersionQuery) -> schema.VersionList:
+    """List app versions."""
 
-    def load(db: Database) -> VersionList:
+    def load(db: Database) -> schema.VersionList:
         app = app_named(db, name)
-        found = apps.list_versions(db, app.id, deprecated=deprecated)
-        return VersionList(versions=[version_reply(version, app.name) for version in found])
+        found = apps.list_versions(db, app.id, deprecated=query.deprecated)
+        return schema.VersionList(versions=[version_reply(version, app.name) for version in found])
 
     return await call.ctx.store.aread(load)
 
 
-async def change_version(call: Call[VersionChanges, Nothing]) -> VersionReply:
-    """Deprecate a version, or give it out again."""
-    version_id = AppVersionId(call.path_id("version_id"))
+@endpoint("PATCH", "/versions/{version_id:int}", scope=Scope.MANAGE, tag="apps", problems=(404,))
+async def change_version(call: Call, version_id: AppVersionId, body: schema.VersionChanges) -> schema.Version:
+    """Deprecate an app version."""
 
-    def change(tx: Transaction) -> VersionReply:
-        call.before.append({"deprecated": not call.body.deprecated})
-        version = apps.set_version_deprecated(tx, version_id, call.body.deprecated)
+    def change(tx: Transaction) -> schema.Version:
+        call.before.append({"deprecated": not body.deprecated})
+        version = apps.set_version_deprecated(tx, version_id, body.deprecated)
         return version_reply(version, apps.app_by_id(tx, version.app_id).name)
 
     return await call.write(change)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/apps",
-        summary="Create an app",
-        description=(
-            "With `command` (words with placeholders such as `{input}` and `{output}`) the app's versions need the"
-            " launcher as main program; the Python package and the command line tool put that together."
-        ),
-        handler=create_app,
-        body=NewApp,
-        query=Nothing,
-        reply=AppReply,
-        scope=Scope.MANAGE,
-        tag="apps",
-        status=201,
-        idempotent=True,
-        problems=(404, 409),
-    ),
-    Endpoint(
-        method="GET",
-        path="/apps",
-        summary="List apps",
-        handler=list_apps,
-        body=Nothing,
-        query=Nothing,
-        reply=AppList,
-        scope=Scope.READ,
-        tag="apps",
-    ),
-    Endpoint(
-        method="GET",
-        path="/apps/{name}",
-        summary="Describe an app",
-        handler=get_app,
-        body=Nothing,
-        query=Nothing,
-        reply=AppReply,
-        scope=Scope.READ,
-        tag="apps",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="PATCH",
-        path="/apps/{name}",
-        summary="Change or deprecate an app",
-        handler=change_app,
-        body=AppChanges,
-        query=Nothing,
-        reply=AppReply,
-        scope=Scope.MANAGE,
-        tag="apps",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/apps/{name}/versions",
-        summary="Add an app version",
-        description=(
-            "Its files must be stored already. If the project's private key lies on the server, files are signed;"
-            " else the version is not sent until signatures are imported (`POST /signatures`)."
-        ),
-        handler=add_version,
-        body=NewVersion,
-        query=Nothing,
-        reply=VersionReply,
-        scope=Scope.MANAGE,
-        tag="apps",
-        status=201,
-        idempotent=True,
-        problems=(404, 409),
-    ),
-    Endpoint(
-        method="GET",
-        path="/apps/{name}/versions",
-        summary="List app versions",
-        handler=list_versions,
-        body=Nothing,
-        query=VersionQuery,
-        reply=VersionList,
-        scope=Scope.READ,
-        tag="apps",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="PATCH",
-        path="/versions/{version_id:int}",
-        summary="Deprecate an app version",
-        handler=change_version,
-        body=VersionChanges,
-        query=Nothing,
-        reply=VersionReply,
-        scope=Scope.MANAGE,
-        tag="apps",
-        problems=(404,),
-    ),
-)

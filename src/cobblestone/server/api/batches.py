@@ -6,36 +6,27 @@ import asyncio
 import time
 from dataclasses import replace
 
+from cobblestone.api_schema import batches as schema
+from cobblestone.api_schema.apps import LimitsBody
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import Scope
 from cobblestone.domain.states import BatchState
-from cobblestone.server.api.app_models import LimitsBody
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.apps import app_named
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.files import check_free_disk
-from cobblestone.server.api.job_models import (
-    BatchList,
-    BatchReply,
-    JobList,
-    JobReply,
-    JobsQuery,
-    MoreJobs,
-    NewBatch,
-    PageQuery,
-    ResultsQuery,
-    ResultsReply,
+from cobblestone.server.api.job_replies import (
     batch_reply,
     describe_jobs,
 )
 from cobblestone.server.api.job_rules import JobMaker, check_targets, target_from
-from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, Endpoint, Nothing
+from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, endpoint
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.operation import interventions as operations
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import batches, files
 from cobblestone.store.work.batches import Batch
 from cobblestone.store.work.rows import result_text
@@ -69,7 +60,7 @@ def _failure_notes(db: Database, batch: Batch) -> list[str]:
     ]
 
 
-def _describe(db: Database, batch: Batch) -> BatchReply:
+def _describe(db: Database, batch: Batch) -> schema.BatchStatus:
     app = apps.app_by_id(db, batch.app_id)
     if (
         batch.state is BatchState.ABORTED
@@ -84,7 +75,13 @@ def _describe(db: Database, batch: Batch) -> BatchReply:
 
 
 def _add_jobs(
-    tx: Transaction, ctx: ServerContext, batch: Batch, app: App, body: NewBatch | MoreJobs, *, now: float
+    tx: Transaction,
+    ctx: ServerContext,
+    batch: Batch,
+    app: App,
+    body: schema.NewBatch | schema.MoreJobs,
+    *,
+    now: float,
 ) -> Batch:
     bodies, limits = body.jobs, body.limits
     check_targets(tx, [body.target, *(job.target for job in bodies)])
@@ -114,16 +111,29 @@ async def _check_room(ctx: ServerContext) -> None:
         )
 
 
-async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
-    """Submit a batch."""
-    body = call.body
+@endpoint(
+    "POST",
+    "/batches",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    status=201,
+    max_body=LARGE_BODY,
+    idempotent=True,
+    problems=(404, 409, 429, 507),
+)
+async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
+    """Submit a batch.
+
+    At most 1000 jobs in one request. For more, or for jobs that come one by one, create it with `open`, add jobs in
+    several requests, and close it. The whole request is stored, or nothing of it.
+    """
     await _check_room(call.ctx)
     if not body.jobs and not body.open:
         raise ApiProblem(
             422, "no_jobs", "The batch has no jobs.", "Give jobs, or open = true if they follow later."
         )
 
-    def create(tx: Transaction) -> BatchReply:
+    def create(tx: Transaction) -> schema.BatchStatus:
         if call.request_key is not None:
             earlier = batches.batch_by_key(tx, call.request_key)
             if earlier is not None:
@@ -148,15 +158,25 @@ async def create_batch(call: Call[NewBatch, Nothing]) -> BatchReply:
             batch = batches.close_batch(tx, batch.id, now=call.now)
         return _describe(tx, batch)
 
-    return await call.write_once(create, BatchReply)
+    return await call.write_once(create, schema.BatchStatus)
 
 
-async def add_jobs(call: Call[MoreJobs, Nothing]) -> BatchReply:
-    """Add jobs to an open batch."""
-    body, batch_id = call.body, call.path_id("batch_id")
+@endpoint(
+    "POST",
+    "/batches/{batch_id:int}/jobs",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    max_body=LARGE_BODY,
+    problems=(404, 409, 429, 507),
+)
+async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.BatchStatus:
+    """Add jobs to an open batch.
+
+    `first` is the number of jobs that the batch has already, so a repeated request adds nothing.
+    """
     await _check_room(call.ctx)
 
-    def add(tx: Transaction) -> BatchReply:
+    def add(tx: Transaction) -> schema.BatchStatus:
         batch = batches.batch_by_id(tx, batch_id)
         if body.first + len(body.jobs) <= batch.njobs:
             return _describe(tx, batch)  # a repetition
@@ -171,19 +191,19 @@ async def add_jobs(call: Call[MoreJobs, Nothing]) -> BatchReply:
     return await call.ctx.store.awrite(add)
 
 
-async def close_batch(call: Call[Nothing, Nothing]) -> BatchReply:
+@endpoint("POST", "/batches/{batch_id:int}/close", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Say that no more jobs follow."""
-    batch_id = call.path_id("batch_id")
     return await call.ctx.store.awrite(
         lambda tx: _describe(tx, batches.close_batch(tx, batch_id, now=call.now))
     )
 
 
-async def list_batches(call: Call[Nothing, PageQuery]) -> BatchList:
+@endpoint("GET", "/batches", scope=Scope.READ, tag="batches")
+async def list_batches(call: Call, query: schema.PageQuery) -> schema.BatchList:
     """List batches."""
-    query = call.query
     return await call.ctx.store.aread(
-        lambda db: BatchList(
+        lambda db: schema.BatchList(
             batches=[
                 _describe(db, batch)
                 for batch in batches.list_batches(db, limit=query.limit, before=query.before)
@@ -192,44 +212,51 @@ async def list_batches(call: Call[Nothing, PageQuery]) -> BatchList:
     )
 
 
-async def get_batch(call: Call[Nothing, Nothing]) -> BatchReply:
+@endpoint("GET", "/batches/{batch_id:int}", scope=Scope.READ, tag="batches", problems=(404,))
+async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Tell how far a batch is."""
-    batch_id = call.path_id("batch_id")
     return await call.ctx.store.aread(lambda db: _describe(db, batches.batch_by_id(db, batch_id)))
 
 
-async def list_jobs(call: Call[Nothing, JobsQuery]) -> JobList:
-    """List jobs of a batch."""
-    batch_id, query = call.path_id("batch_id"), call.query
+@endpoint("GET", "/batches/{batch_id:int}/jobs", scope=Scope.READ, tag="batches", problems=(404,))
+async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schema.JobList:
+    """List jobs."""
 
-    def load(db: Database) -> JobList:
+    def load(db: Database) -> schema.JobList:
         batches.batch_by_id(db, batch_id)
         found = batches.list_jobs(db, batch_id, after=query.after, limit=query.limit)
-        return JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
+        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
 
     return await call.ctx.store.aread(load)
 
 
-async def get_job(call: Call[Nothing, Nothing]) -> JobReply:
+@endpoint(
+    "GET", "/batches/{batch_id:int}/jobs/{job_id:int}", scope=Scope.READ, tag="batches", problems=(404,)
+)
+async def get_job(call: Call, batch_id: int, job_id: int) -> schema.JobStatus:
     """Describe a job."""
-    batch_id, job_id = call.path_id("batch_id"), call.path_id("job_id")
 
-    def load(db: Database) -> JobReply:
+    def load(db: Database) -> schema.JobStatus:
         job = batches.job_of_batch(db, batch_id, job_id)
         return describe_jobs(db, batch_id, [job], _base_url(call.ctx))[0]
 
     return await call.ctx.store.aread(load)
 
 
-async def get_results(call: Call[Nothing, ResultsQuery]) -> ResultsReply:
-    """Give the jobs that finished since the last request, waiting for one if there is none yet."""
-    ctx, query, batch_id = call.ctx, call.query, call.path_id("batch_id")
+@endpoint("GET", "/batches/{batch_id:int}/results", scope=Scope.READ, tag="batches", problems=(404,))
+async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> schema.ResultsPage:
+    """Jobs as they finish.
 
-    def load(db: Database) -> ResultsReply:
+    Jobs that finished after `after`, in the order in which they did. With `wait` the request is held until there is
+    one, at most so many seconds. Repeat with `next` until `finished`.
+    """
+    ctx = call.ctx
+
+    def load(db: Database) -> schema.ResultsPage:
         batch = batches.batch_by_id(db, batch_id)
         found = batches.finished_jobs(db, batch_id, after=query.after, limit=query.limit)
         last = (found[-1].completed_seq or 0) if found else query.after
-        return ResultsReply(
+        return schema.ResultsPage(
             results=describe_jobs(db, batch_id, found, _base_url(ctx)),
             next=last,
             finished=batch.finished and len(found) < query.limit,
@@ -253,172 +280,38 @@ def _base_url(ctx: ServerContext) -> str:
     return ctx.master_url.rstrip("/") + PREFIX
 
 
-async def cancel_batch(call: Call[Nothing, Nothing]) -> BatchReply:
-    """Cancel what is not done yet."""
-    batch = await operations.cancel_batch(call.ctx, call.path_id("batch_id"), call.actor)
+@endpoint("POST", "/batches/{batch_id:int}/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Cancel a batch.
+
+    Jobs that are done stay; hosts that compute one are told to stop at their next contact.
+    """
+    batch = await operations.cancel_batch(call.ctx, batch_id, call.actor)
     return await call.ctx.store.aread(lambda db: _describe(db, batch))
 
 
-async def retry_batch(call: Call[Nothing, Nothing]) -> BatchReply:
-    """Submit the failed jobs of a batch anew."""
-    await _check_room(call.ctx)
-    batch = await operations.retry_batch(call.ctx, call.path_id("batch_id"), call.actor)
-    return await call.ctx.store.aread(lambda db: _describe(db, batch))
-
-
-async def retire_batch(call: Call[Nothing, Nothing]) -> BatchReply:
-    """Let go of a finished batch."""
-    batch_id = call.path_id("batch_id")
-    return await call.ctx.store.awrite(lambda tx: _describe(tx, batches.retire_batch(tx, batch_id)))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/batches",
-        summary="Submit a batch",
-        description=(
-            "At most 1000 jobs in one request. For more, or for jobs that come one by one, create it with `open`,"
-            " add jobs in several requests, and close it. The whole request is stored, or nothing of it."
-        ),
-        handler=create_batch,
-        body=NewBatch,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        status=201,
-        max_body=LARGE_BODY,
-        idempotent=True,
-        problems=(404, 409, 429, 507),
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches",
-        summary="List batches",
-        handler=list_batches,
-        body=Nothing,
-        query=PageQuery,
-        reply=BatchList,
-        scope=Scope.READ,
-        tag="batches",
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}",
-        summary="Tell how far a batch is",
-        handler=get_batch,
-        body=Nothing,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/batches/{batch_id:int}/jobs",
-        summary="Add jobs to an open batch",
-        description="`first` is the number of jobs that the batch has already, so a repeated request adds nothing.",
-        handler=add_jobs,
-        body=MoreJobs,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        max_body=LARGE_BODY,
-        problems=(404, 409, 429, 507),
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}/jobs",
-        summary="List jobs",
-        handler=list_jobs,
-        body=Nothing,
-        query=JobsQuery,
-        reply=JobList,
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}/jobs/{job_id:int}",
-        summary="Describe a job",
-        handler=get_job,
-        body=Nothing,
-        query=Nothing,
-        reply=JobReply,
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/batches/{batch_id:int}/close",
-        summary="Say that no more jobs follow",
-        handler=close_batch,
-        body=Nothing,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}/results",
-        summary="Jobs as they finish",
-        description=(
-            "Jobs that finished after `after`, in the order in which they did. With `wait` the request is held until"
-            " there is one, at most so many seconds. Repeat with `next` until `finished`."
-        ),
-        handler=get_results,
-        body=Nothing,
-        query=ResultsQuery,
-        reply=ResultsReply,
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/batches/{batch_id:int}/cancel",
-        summary="Cancel a batch",
-        description="Jobs that are done stay; hosts that compute one are told to stop at their next contact.",
-        handler=cancel_batch,
-        body=Nothing,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        problems=(404, 409),
-    ),
-    Endpoint(
-        method="POST",
-        path="/batches/{batch_id:int}/retry",
-        summary="Submit failed jobs of a batch anew",
-        description="They become a batch of their own, which is the reply. Their input files must still be there.",
-        handler=retry_batch,
-        body=Nothing,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        status=201,
-        problems=(404, 409, 429, 507),
-    ),
-    Endpoint(
-        method="POST",
-        path="/batches/{batch_id:int}/retire",
-        summary="Retire a batch",
-        description="Its outputs are deleted and its jobs move to the archive. Fetch what you need before.",
-        handler=retire_batch,
-        body=Nothing,
-        query=Nothing,
-        reply=BatchReply,
-        scope=Scope.SUBMIT,
-        tag="batches",
-        problems=(404, 409),
-    ),
+@endpoint(
+    "POST",
+    "/batches/{batch_id:int}/retry",
+    scope=Scope.SUBMIT,
+    tag="batches",
+    status=201,
+    problems=(404, 409, 429, 507),
 )
+async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Submit failed jobs of a batch anew.
+
+    They become a batch of their own, which is the reply. Their input files must still be there.
+    """
+    await _check_room(call.ctx)
+    batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
+    return await call.ctx.store.aread(lambda db: _describe(db, batch))
+
+
+@endpoint("POST", "/batches/{batch_id:int}/retire", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
+async def retire_batch(call: Call, batch_id: int) -> schema.BatchStatus:
+    """Retire a batch.
+
+    Its outputs are deleted and its jobs move to the archive. Fetch what you need before.
+    """
+    return await call.ctx.store.awrite(lambda tx: _describe(tx, batches.retire_batch(tx, batch_id)))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
 
-import msgspec
-
+from cobblestone.api_schema import credit as schema
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import Result
-from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.credit.audit_report import Proof
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.systems import find_system, system_names
@@ -18,90 +17,11 @@ from cobblestone.store.credit import ledger
 from cobblestone.store.credit.credit_facts import named_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import rows as work
 
 
-class EntryReply(Reply):
-    """A ledger entry with what it was computed from."""
-
-    id: int
-    time: float
-    kind: str  # grant, trickle (provisional), correction
-    provisional: bool
-    result_id: int
-    workunit_id: int
-    host_id: int
-    user_id: int
-    team_id: int | None
-    app_version_id: int | None  # above 1 000 000: of a volunteer's own versions
-    system: str
-    claimed: float
-    granted: float
-    unit: float  # credit per GFLOPS-day
-    work_start: float
-    reasons: list[dict[str, Any]]  # code, text, values
-    facts: dict[str, Any]
-
-
-class ExplanationReply(Reply):
-    """All that is known of the credit of a result."""
-
-    result_id: int
-    name: str  # empty: the result was purged, only its entries are left
-    state: str
-    granted: float
-    claimed: float
-    report: list[dict[str, Any]]  # what was refused or bounded when it was reported
-    entries: list[EntryReply]
-
-
-class NewCorrection(Model, kw_only=True):
-    """A correction of what a result was granted; the ledger is never changed, only continued."""
-
-    result: Line  # id or name
-    amount: Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]  # negative: claw-back
-    reason: Annotated[Line, msgspec.Meta(min_length=1)]
-
-
-class DifferenceReply(Reply):
-    """A figure that is not what the ledger makes of it."""
-
-    table: str
-    id: int
-    figure: str
-    stored: float | None
-    computed: float | None
-    note: str
-
-
-class ProofReply(Reply):
-    """What a recomputation of the whole ledger found."""
-
-    agrees: bool
-    entries: int
-    grants: int
-    corrections: int
-    rows: dict[str, int]
-    differences: list[DifferenceReply]
-    more: int  # differences beyond those listed
-
-
-class SystemReply(Reply):
-    """A credit system."""
-
-    name: str
-    summary: str
-
-
-class SystemList(Reply):
-    """Credit systems by name."""
-
-    systems: list[SystemReply]
-
-
-def _entry(line: LedgerLine) -> EntryReply:
-    return EntryReply(
+def _entry(line: LedgerLine) -> schema.LedgerEntry:
+    return schema.LedgerEntry(
         id=line.id,
         time=line.time,
         kind=line.kind,
@@ -138,13 +58,13 @@ def _state(result: Result | None) -> str:
     return f"{result.server_state.name}, {result.outcome.name}, {result.validate_state.name}".lower()
 
 
-def _explanation(db: Database, wanted: str) -> ExplanationReply:
+def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
     result_id, result = _find(db, wanted)
     entries = ledger.entries_of_result(db, result_id)
     if result is None and not entries:
         raise NotFound(f"There is no result {wanted}, and no ledger entry for it.")
     report = work.result_text(db, result_id).report.get("reasons", [])
-    return ExplanationReply(
+    return schema.CreditExplanation(
         result_id=result_id,
         name="" if result is None else result.name,
         state=_state(result),
@@ -155,17 +75,31 @@ def _explanation(db: Database, wanted: str) -> ExplanationReply:
     )
 
 
-async def explain(call: Call[Nothing, Nothing]) -> ExplanationReply:
-    """Explain the credit of a result."""
-    wanted = call.path_name("result")
-    return await call.ctx.store.aread(lambda db: _explanation(db, wanted))
+@endpoint("GET", "/credit/results/{result}", scope=Scope.READ, tag="credit", problems=(404,))
+async def explain(call: Call, result: str) -> schema.CreditExplanation:
+    """Explain the credit of a result.
+
+    By id or name. Its ledger entries with reasons, and the facts that they were computed from.
+    """
+    return await call.ctx.store.aread(lambda db: _explanation(db, result))
 
 
-async def correct(call: Call[NewCorrection, Nothing]) -> EntryReply:
-    """Correct the credit of a result by a further entry."""
-    body = call.body
+@endpoint(
+    "POST",
+    "/credit/corrections",
+    scope=Scope.MANAGE,
+    tag="credit",
+    status=201,
+    idempotent=True,
+    problems=(404, 409),
+)
+async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
+    """Correct the credit of a result.
 
-    def write(tx: Transaction) -> EntryReply:
+    Adds an entry; a negative amount takes credit back, at most what the result got.
+    """
+
+    def write(tx: Transaction) -> schema.LedgerEntry:
         result_id, _ = _find(tx, body.result)
         granted = next(
             (line for line in ledger.entries_of_result(tx, result_id) if line.kind == ledger.GRANT), None
@@ -176,23 +110,27 @@ async def correct(call: Call[NewCorrection, Nothing]) -> EntryReply:
         why = reason("correction", "{amount} by {by}: {why}", amount=body.amount, by=by, why=body.reason)
         return _entry(ledger.correct(tx, granted, body.amount, why, now=call.now))
 
-    return await call.write_once(write, EntryReply)
+    return await call.write_once(write, schema.LedgerEntry)
 
 
-async def prove(call: Call[Nothing, Nothing]) -> ProofReply:
-    """Compute the whole ledger again, and compare."""
+@endpoint("GET", "/credit/proof", scope=Scope.MANAGE, tag="credit")
+async def prove(call: Call) -> schema.CreditProof:
+    """Recompute all credit from the ledger.
+
+    Computes every grant again from the facts in its entry, and every total and average from the entries.
+    """
     return _proof(await call.ctx.store.aread(recompute))
 
 
-def _proof(proof: Proof) -> ProofReply:
-    return ProofReply(
+def _proof(proof: Proof) -> schema.CreditProof:
+    return schema.CreditProof(
         agrees=proof.agrees,
         entries=proof.entries,
         grants=proof.grants,
         corrections=proof.corrections,
         rows=proof.rows,
         differences=[
-            DifferenceReply(
+            schema.CreditDifference(
                 table=each.table,
                 id=each.id,
                 figure=each.figure,
@@ -206,65 +144,13 @@ def _proof(proof: Proof) -> ProofReply:
     )
 
 
-async def list_systems(call: Call[Nothing, Nothing]) -> SystemList:
+@endpoint("GET", "/credit/systems", scope=Scope.READ, tag="credit")
+async def list_systems(call: Call) -> schema.CreditSystemList:
     """List credit systems."""
-    return SystemList(systems=[SystemReply(name=name, summary=_summary(name)) for name in system_names()])
+    return schema.CreditSystemList(
+        systems=[schema.CreditSystem(name=name, summary=_summary(name)) for name in system_names()]
+    )
 
 
 def _summary(name: str) -> str:
     return (inspect.getdoc(type(find_system(name))) or "").split("\n\n")[0].replace("\n", " ")
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/credit/systems",
-        summary="List credit systems",
-        handler=list_systems,
-        body=Nothing,
-        query=Nothing,
-        reply=SystemList,
-        scope=Scope.READ,
-        tag="credit",
-    ),
-    Endpoint(
-        method="GET",
-        path="/credit/results/{result}",
-        summary="Explain the credit of a result",
-        description="By id or name. Its ledger entries with reasons, and the facts that they were computed from.",
-        handler=explain,
-        body=Nothing,
-        query=Nothing,
-        reply=ExplanationReply,
-        scope=Scope.READ,
-        tag="credit",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/credit/proof",
-        summary="Recompute all credit from the ledger",
-        description="Computes every grant again from the facts in its entry, and every total and average from the entries.",
-        handler=prove,
-        body=Nothing,
-        query=Nothing,
-        reply=ProofReply,
-        scope=Scope.MANAGE,
-        tag="credit",
-    ),
-    Endpoint(
-        method="POST",
-        path="/credit/corrections",
-        summary="Correct the credit of a result",
-        description="Adds an entry; a negative amount takes credit back, at most what the result got.",
-        handler=correct,
-        body=NewCorrection,
-        query=Nothing,
-        reply=EntryReply,
-        scope=Scope.MANAGE,
-        tag="credit",
-        status=201,
-        idempotent=True,
-        problems=(404, 409),
-    ),
-)

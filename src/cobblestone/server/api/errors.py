@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from starlette.responses import Response
 
+from cobblestone.api_schema.problems import ErrorReply, Problem
 from cobblestone.domain.errors import (
     Busy,
     CobblestoneError,
@@ -17,21 +18,7 @@ from cobblestone.domain.errors import (
     ProtocolError,
     StoreError,
 )
-from cobblestone.store.people.tokens import Scope
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong."""
-
-    code: str  # stable, for programs
-    message: str  # what and where, for people
-    hint: str = ""  # what to do
-
-
-class ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of every answer with a status from 400 up."""
-
-    error: Problem
+from cobblestone.domain.people import Scope
 
 
 class ApiProblem(CobblestoneError):

@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
-import msgspec
-
+from cobblestone.api_schema import files as schema
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.people import Scope
 from cobblestone.server.api.errors import ApiProblem
-from cobblestone.server.api.routing import Call, Endpoint, FileName, Line, Model, Nothing, Reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.files.disk_space import free_bytes
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import files
 from cobblestone.store.work.files import StagedFile, StagingWriter, StoredFile
 
 WRITE_CHUNK = 1 << 20
 
 
-class FileReply(Reply):
-    """A stored file."""
-
-    name: str  # physical name: what jobs and app versions refer to
-    nbytes: int
-    md5: str
-
-
-class PutQuery(Model):
-    """How the file shall be called."""
-
-    name: Line = ""  # empty: jf_<sha256>; else a readable name is made of it and the hash
-
-
-class FileQuery(Model):
-    """Physical names to look up."""
-
-    names: Annotated[list[FileName], msgspec.Meta(max_length=10_000)]
-
-
-class FileQueryReply(Reply):
-    """Which of the files are there.  Those stay for the grace period."""
-
-    present: list[FileReply]
-    missing: list[str]
-
-
-def _reply(file: StoredFile) -> FileReply:
-    return FileReply(name=file.name, nbytes=file.nbytes, md5=file.md5)
+def _reply(file: StoredFile) -> schema.StoredFile:
+    return schema.StoredFile(name=file.name, nbytes=file.nbytes, md5=file.md5)
 
 
 def check_free_disk(ctx: ServerContext) -> None:
@@ -67,9 +38,14 @@ def check_free_disk(ctx: ServerContext) -> None:
         )
 
 
-async def put_file(call: Call[Nothing, PutQuery]) -> FileReply:
-    """Take a file from the body and store it."""
-    ctx, sha256 = call.ctx, call.path_name("name").lower()
+@endpoint("PUT", "/files/{name}", scope=Scope.SUBMIT, tag="files", raw_body=True, problems=(413, 507))
+async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.StoredFile:
+    """Store a file.
+
+    The body is the file itself; NAME is its SHA-256 in hexadecimal. Repeating it changes nothing. A file that no job
+    and no app version refers to is deleted after the grace period (files.unused_file_grace).
+    """
+    ctx, sha256 = call.ctx, name.lower()
     if len(sha256) != 64 or any(character not in "0123456789abcdef" for character in sha256):
         raise ApiProblem(
             422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
@@ -84,7 +60,7 @@ async def put_file(call: Call[Nothing, PutQuery]) -> FileReply:
             f"The body has the SHA-256 {staged.sha256}, not {sha256}: it was changed on the way or is cut.",
             "Send it again.",
         )
-    name = files.app_file_name(call.query.name, sha256) if call.query.name else files.input_name(sha256)
+    name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
     stored = await asyncio.to_thread(
         files.add_file,
         ctx.store,
@@ -92,12 +68,12 @@ async def put_file(call: Call[Nothing, PutQuery]) -> FileReply:
         staged,
         name,
         now=call.now,
-        compress=not call.query.name,  # files of app versions are signed and sent as they are
+        compress=not query.name,  # files of app versions are signed and sent as they are
     )
     return _reply(stored)
 
 
-async def _receive(call: Call[Nothing, PutQuery], max_bytes: int) -> StagedFile:
+async def _receive(call: Call, max_bytes: int) -> StagedFile:
     announced = call.request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_bytes:
         raise _too_large(max_bytes)
@@ -125,66 +101,24 @@ def _too_large(max_bytes: int) -> ApiProblem:
     )
 
 
-async def get_file(call: Call[Nothing, Nothing]) -> FileReply:
-    """Tell whether a file is there."""
-    name = call.path_name("name")
+@endpoint("GET", "/files/{name}", scope=Scope.SUBMIT, tag="files", problems=(404,))
+async def get_file(call: Call, name: str) -> schema.StoredFile:
+    """Ask whether a file is there.
+
+    By physical name. The file then stays for the grace period.
+    """
     found = await call.ctx.store.awrite(lambda tx: files.touch(tx, [name], now=call.now))
     if name not in found:
         raise NotFound(f"There is no file {name[:200]}.")
     return _reply(found[name])
 
 
-async def query_files(call: Call[FileQuery, Nothing]) -> FileQueryReply:
-    """Tell which files are there."""
-    names = list(dict.fromkeys(call.body.names))
+@endpoint("POST", "/files/query", scope=Scope.SUBMIT, tag="files", max_body=4_000_000)
+async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryReply:
+    """Ask which files are there."""
+    names = list(dict.fromkeys(body.names))
     found = await call.ctx.store.awrite(lambda tx: files.touch(tx, names, now=call.now))
-    return FileQueryReply(
+    return schema.FileQueryReply(
         present=[_reply(found[name]) for name in names if name in found],
         missing=[name for name in names if name not in found],
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="PUT",
-        path="/files/{name}",
-        summary="Store a file",
-        description=(
-            "The body is the file itself; NAME is its SHA-256 in hexadecimal. Repeating it changes nothing. A file that no"
-            " job and no app version refers to is deleted after the grace period (files.unused_file_grace)."
-        ),
-        handler=put_file,
-        body=Nothing,
-        query=PutQuery,
-        reply=FileReply,
-        scope=Scope.SUBMIT,
-        tag="files",
-        raw_body=True,
-        problems=(413, 507),
-    ),
-    Endpoint(
-        method="GET",
-        path="/files/{name}",
-        summary="Ask whether a file is there",
-        description="By physical name. The file then stays for the grace period.",
-        handler=get_file,
-        body=Nothing,
-        query=Nothing,
-        reply=FileReply,
-        scope=Scope.SUBMIT,
-        tag="files",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/files/query",
-        summary="Ask which files are there",
-        handler=query_files,
-        body=FileQuery,
-        query=Nothing,
-        reply=FileQueryReply,
-        scope=Scope.SUBMIT,
-        tag="files",
-        max_body=4_000_000,
-    ),
-)

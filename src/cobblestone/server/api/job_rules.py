@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
 
-import msgspec
-
+from cobblestone.api_schema.batches import InputBody, JobBody, TargetBody
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.ids import HostId, TeamId, UserId
@@ -22,60 +20,13 @@ from cobblestone.domain.job_form import (
 from cobblestone.domain.work import InputFile, JobLimits, Target
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_command_line
 from cobblestone.policy.dispatch.suitability import size_class_of
-from cobblestone.server.api.app_models import CommandLine, LimitsBody, Word
 from cobblestone.server.api.app_rules import limits_with
-from cobblestone.server.api.routing import FileName, Line, Model
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, NewJob
+from cobblestone.store.work.batches import NewJob
 from cobblestone.store.work.files import StoredFile
 
 MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, which is bounded
-Id = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
-Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
-
-
-class InputBody(Model, kw_only=True):
-    """An input file of a job; it must be stored already."""
-
-    file: FileName  # physical name
-    name: Annotated[str, msgspec.Meta(max_length=60)] = (
-        ""  # which input; empty: the next one in the app's order
-    )
-    file_name: Line = ""  # what the submitter calls it; its suffix is kept
-
-
-class TargetBody(Model):
-    """Who alone shall get a job: a computer, the computers of a user, or those of a team's members."""
-
-    host: Id | None = None
-    user: Id | None = None
-    team: Id | None = None
-
-
-class JobBody(Model):
-    """A job."""
-
-    name: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00-\x1f\x7f/\\]*\Z")] = (
-        ""  # the submitter's own
-    )
-    inputs: Annotated[list[InputBody], msgspec.Meta(max_length=200)] = msgspec.field(
-        default_factory=list["InputBody"]
-    )
-    args: Annotated[dict[Annotated[str, msgspec.Meta(max_length=60)], Word], msgspec.Meta(max_length=200)] = (
-        msgspec.field(default_factory=dict[str, str])
-    )
-    command_line: CommandLine = ""  # of a native program, after the app's own
-    priority: Priority = 0  # added to that of the batch
-    limits: LimitsBody | None = None
-    credit: Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None = (
-        None  # for credit fixed per job; else the app's
-    )
-    target: TargetBody | None = None  # else that of the batch
-    size_class: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None  # else by rsc_fpops_est
-
-
-Jobs = Annotated[list[JobBody], msgspec.Meta(max_length=MAX_JOBS_PER_CALL)]
 
 
 def target_from(body: TargetBody | None) -> Target:

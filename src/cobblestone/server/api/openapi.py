@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from cobblestone import __version__
-from cobblestone.server.api.errors import ErrorReply
-from cobblestone.server.api.routing import MAX_KEY_LENGTH, PREFIX, Endpoint, Nothing
+from cobblestone.api_schema.problems import ErrorReply
+from cobblestone.server.api.routing import MAX_KEY_LENGTH, PLACE, PREFIX, Endpoint
 
 Schema = dict[str, Any]  # JSON Schema is a tree of mixed values
 
@@ -39,11 +39,11 @@ _TAGS = {
 }
 
 
-def openapi_document(endpoints: Sequence[Endpoint[Any, Any]], *, title: str, server_url: str) -> Schema:
+def openapi_document(endpoints: Sequence[Endpoint], *, title: str, server_url: str) -> Schema:
     """The whole document, as OpenAPI 3.1."""
     kinds = [kind for each in endpoints for kind in (each.body, each.query, each.reply) if kind is not None]
     _, components = msgspec.json.schema_components([*dict.fromkeys(kinds), ErrorReply], ref_template=_REF)
-    queries = {each.query.__name__ for each in endpoints} | {Nothing.__name__}
+    queries = {each.query.__name__ for each in endpoints if each.query is not None}
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
         path = re.sub(r":\w+}", "}", endpoint.path)
@@ -68,7 +68,7 @@ def openapi_document(endpoints: Sequence[Endpoint[Any, Any]], *, title: str, ser
     }
 
 
-def _operation(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) -> Schema:
+def _operation(endpoint: Endpoint, components: Mapping[str, Schema]) -> Schema:
     operation: Schema = {
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
@@ -86,7 +86,7 @@ def _operation(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) -
         operation["description"] = description
     if endpoint.raw_body:
         operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
-    elif endpoint.body is not Nothing:
+    elif endpoint.body is not None:
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": _ref(endpoint.body)}},
@@ -94,7 +94,7 @@ def _operation(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) -
     return operation
 
 
-def _parameters(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) -> list[Schema]:
+def _parameters(endpoint: Endpoint, components: Mapping[str, Schema]) -> list[Schema]:
     found: list[Schema] = [
         {
             "name": name,
@@ -102,9 +102,9 @@ def _parameters(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) 
             "required": True,
             "schema": {"type": "integer"} if kind else {"type": "string"},
         }
-        for name, kind in re.findall(r"{(\w+)(:int)?}", endpoint.path)
+        for name, kind in PLACE.findall(endpoint.path)
     ]
-    if endpoint.query is not Nothing:
+    if endpoint.query is not None:
         schema = components[endpoint.query.__name__]
         found += [
             {"name": name, "in": "query", "required": False, "schema": _without_python(property_)}
@@ -122,14 +122,14 @@ def _parameters(endpoint: Endpoint[Any, Any], components: Mapping[str, Schema]) 
     return found
 
 
-def _responses(endpoint: Endpoint[Any, Any]) -> Schema:
+def _responses(endpoint: Endpoint) -> Schema:
     content: Schema = {endpoint.media_type: {}}
     if endpoint.reply is not None:
         content = {"application/json": {"schema": _ref(endpoint.reply)}}
     statuses = {422, 503, *endpoint.problems}
     if endpoint.scope is not None:
         statuses |= {401, 403}
-    if endpoint.body is not Nothing:
+    if endpoint.body is not None:
         statuses |= {400, 413}
     problem = {"application/json": {"schema": _ref(ErrorReply)}}
     return {

@@ -14,11 +14,11 @@ from starlette.responses import Response, StreamingResponse
 
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.ids import ResultId
-from cobblestone.server.api.job_models import output_name
-from cobblestone.server.api.routing import Call, Endpoint, Nothing
+from cobblestone.domain.people import Scope
+from cobblestone.server.api.job_replies import output_name
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.engine.database import Database
-from cobblestone.store.people.tokens import Scope
 from cobblestone.store.work import batches
 from cobblestone.store.work.batches import Job
 from cobblestone.store.work.files import place_of
@@ -82,9 +82,19 @@ def _outputs(db: Database, job: Job) -> list[StoredOutput]:
     return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
 
 
-async def get_output(call: Call[Nothing, Nothing]) -> Response:
-    """Give one output of one job."""
-    batch_id, job_id, name = call.path_id("batch_id"), call.path_id("job_id"), call.path_name("name")
+@endpoint(
+    "GET",
+    "/batches/{batch_id:int}/jobs/{job_id:int}/outputs/{name}",
+    scope=Scope.READ,
+    tag="batches",
+    media_type="application/octet-stream",
+    problems=(404, 503),
+)
+async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
+    """Fetch an output.
+
+    The bytes that the program wrote; unpacked, if the client compressed them.
+    """
 
     def find(db: Database) -> StoredOutput:
         job = batches.job_of_batch(db, batch_id, job_id)
@@ -144,9 +154,19 @@ class _Pipe:
         return data
 
 
-async def get_zip(call: Call[Nothing, Nothing]) -> Response:
-    """Give all outputs of a batch that are there now."""
-    batch_id = call.path_id("batch_id")
+@endpoint(
+    "GET",
+    "/batches/{batch_id:int}/outputs.zip",
+    scope=Scope.READ,
+    tag="batches",
+    media_type="application/zip",
+    problems=(404,),
+)
+async def get_zip(call: Call, batch_id: int) -> Response:
+    """Fetch all outputs of a batch.
+
+    Of the jobs that are done now: a folder for each job, called as its submitter called it.
+    """
     await call.ctx.store.aread(lambda db: batches.batch_by_id(db, batch_id))
     return StreamingResponse(
         _zip_stream(call.ctx, batch_id),
@@ -204,35 +224,3 @@ def _page(db: Database, batch_id: int, after: int) -> tuple[list[Job], dict[Resu
         if job.status == "done" and job.canonical_result_id is not None
     ]
     return jobs, outputs_of_results(db, done)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}/jobs/{job_id:int}/outputs/{name}",
-        summary="Fetch an output",
-        description="The bytes that the program wrote; unpacked, if the client compressed them.",
-        handler=get_output,
-        body=Nothing,
-        query=Nothing,
-        reply=None,
-        media_type="application/octet-stream",
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404, 503),
-    ),
-    Endpoint(
-        method="GET",
-        path="/batches/{batch_id:int}/outputs.zip",
-        summary="Fetch all outputs of a batch",
-        description="Of the jobs that are done now: a folder for each job, called as its submitter called it.",
-        handler=get_zip,
-        body=Nothing,
-        query=Nothing,
-        reply=None,
-        media_type="application/zip",
-        scope=Scope.READ,
-        tag="batches",
-        problems=(404,),
-    ),
-)

@@ -9,17 +9,18 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.api_schema import people as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId
+from cobblestone.domain.people import Scope
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.api.errors import unauthorised
-from cobblestone.server.api.routing import Call, Endpoint, Model, Nothing, Reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import TaskOwner, TaskRow, TaskState
+from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import hosts, users
-from cobblestone.store.people.tokens import Scope
 
 MAX_TASKS = 500
 MAX_COMPUTERS = 1000
@@ -27,90 +28,22 @@ MAX_COMPUTERS = 1000
 Id = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
-class OwnAccount(Reply):
-    """The account of whoever made the token."""
-
-    id: int
-    name: str
-    created: float
-    team_id: int | None
-    total_credit: float
-    recent_average_credit: float
-    tasks: dict[str, int]  # by state, of the newest 20,000
-
-
-class OwnComputer(Reply):
-    """A computer."""
-
-    id: int
-    name: str
-    created: float
-    last_contact: float
-    venue: str
-    processor: str
-    cpus: int
-    system: str
-    total_credit: float
-    recent_average_credit: float
-    blocked: str
-
-
-class OwnComputers(Reply):
-    """Computers, the one that called last first."""
-
-    computers: list[OwnComputer]
-
-
-class OwnTask(Reply):
-    """A task."""
-
-    id: int
-    name: str
-    workunit: int
-    app: str
-    computer: int | None
-    state: str | None
-    sent: float | None
-    deadline: float | None
-    reported: float | None
-    run_time: float
-    cpu_time: float
-    exit_status: int
-    credit: float
-
-
-class OwnTasks(Reply):
-    """Tasks, the newest first; ``before`` for the next part of the list, if there is one."""
-
-    tasks: list[OwnTask]
-    before: int | None
-
-
-class TasksQuery(Model):
-    """A part of the list."""
-
-    state: TaskState | None = None
-    computer: Id | None = None
-    app: Id | None = None
-    before: Id | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_TASKS)] = 100
-
-
-def _owner(call: Call[Nothing, Nothing] | Call[Nothing, TasksQuery]) -> UserId:
+def _owner(call: Call) -> UserId:
     if call.token is None or call.token.user_id is None:
         raise unauthorised("This needs a token of a volunteer: make one on the project's pages (tokens.php).")
     return call.token.user_id
 
 
-async def account(call: Call[Nothing, Nothing]) -> OwnAccount:
-    """The account itself."""
+@endpoint("GET", "/me", scope=Scope.ACCOUNT, tag="own data")
+async def account(call: Call) -> schema.OwnAccount:
+    """Your account."""
     user_id = _owner(call)
     user, counts = await call.ctx.store.aread(
         lambda db: (users.user_by_id(db, user_id), page_queries.count_tasks(db, TaskOwner(user_id=user_id)))
     )
     if user is None:
         raise NotFound("The account is gone.")
-    return OwnAccount(
+    return schema.OwnAccount(
         id=user.id,
         name=user.name,
         created=user.create_time,
@@ -121,16 +54,18 @@ async def account(call: Call[Nothing, Nothing]) -> OwnAccount:
     )
 
 
-async def computers(call: Call[Nothing, Nothing]) -> OwnComputers:
-    """The account's computers."""
+@endpoint("GET", "/me/computers", scope=Scope.ACCOUNT, tag="own data")
+async def computers(call: Call) -> schema.OwnComputers:
+    """Your computers."""
     user_id = _owner(call)
     found = await call.ctx.store.aread(lambda db: hosts.hosts_of_user(db, user_id, limit=MAX_COMPUTERS))
-    return OwnComputers(computers=[_computer(host, call.now) for host in found])
+    return schema.OwnComputers(computers=[_computer(host, call.now) for host in found])
 
 
-async def tasks(call: Call[Nothing, TasksQuery]) -> OwnTasks:
-    """The account's tasks, in every state."""
-    user_id, query = _owner(call), call.query
+@endpoint("GET", "/me/tasks", scope=Scope.ACCOUNT, tag="own data", problems=(404,))
+async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
+    """Your tasks."""
+    user_id = _owner(call)
     app_id = None if query.app is None else AppId(query.app)
 
     def read(db: Database) -> list[TaskRow]:
@@ -145,12 +80,12 @@ async def tasks(call: Call[Nothing, TasksQuery]) -> OwnTasks:
     rows = await call.ctx.store.aread(read)
     more = len(rows) > query.limit
     shown = rows[: query.limit]
-    return OwnTasks(tasks=[_task(row) for row in shown], before=shown[-1].result.id if more else None)
+    return schema.OwnTasks(tasks=[_task(row) for row in shown], before=shown[-1].result.id if more else None)
 
 
-def _computer(host: Host, now: float) -> OwnComputer:
+def _computer(host: Host, now: float) -> schema.OwnComputer:
     about = host.description
-    return OwnComputer(
+    return schema.OwnComputer(
         id=host.id,
         name=host.label or about.domain_name,
         created=host.create_time,
@@ -165,9 +100,9 @@ def _computer(host: Host, now: float) -> OwnComputer:
     )
 
 
-def _task(row: TaskRow) -> OwnTask:
+def _task(row: TaskRow) -> schema.OwnTask:
     result = row.result
-    return OwnTask(
+    return schema.OwnTask(
         id=result.id,
         name=result.name,
         workunit=result.workunit_id,
@@ -182,41 +117,3 @@ def _task(row: TaskRow) -> OwnTask:
         exit_status=result.exit_status,
         credit=result.granted_credit,
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/me",
-        summary="Your account",
-        handler=account,
-        body=Nothing,
-        query=Nothing,
-        reply=OwnAccount,
-        scope=Scope.ACCOUNT,
-        tag="own data",
-    ),
-    Endpoint(
-        method="GET",
-        path="/me/computers",
-        summary="Your computers",
-        handler=computers,
-        body=Nothing,
-        query=Nothing,
-        reply=OwnComputers,
-        scope=Scope.ACCOUNT,
-        tag="own data",
-    ),
-    Endpoint(
-        method="GET",
-        path="/me/tasks",
-        summary="Your tasks",
-        handler=tasks,
-        body=Nothing,
-        query=TasksQuery,
-        reply=OwnTasks,
-        scope=Scope.ACCOUNT,
-        tag="own data",
-        problems=(404,),
-    ),
-)

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.api_schema import people as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import TeamId, UserId
-from cobblestone.domain.people import Team, User
+from cobblestone.domain.people import Scope, Team, User
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.errors import ApiProblem
-from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import users as people
-from cobblestone.store.people.tokens import Scope
 from cobblestone.wire.account import (
     AccountCreation,
     WebRpcError,
@@ -29,90 +29,8 @@ Id = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Password = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class NewUser(Model):
-    """An account to be made."""
-
-    email: Annotated[str, msgspec.Meta(min_length=3, max_length=254)]
-    name: Annotated[Line, msgspec.Meta(min_length=1)]
-    password: Password = ""  # empty: a random one; clients attach with the authenticator
-
-
-class UserReply(Reply):
-    """An account."""
-
-    id: int
-    name: str
-    email: str
-    team_id: int | None
-    created: float
-    total_credit: float
-
-
-class CreatedUser(UserReply):
-    """A new account, with the key by which clients attach: boinccmd --project_attach URL AUTHENTICATOR."""
-
-    authenticator: str
-
-
-class UserList(Reply):
-    """Accounts in the order of their ids."""
-
-    users: list[UserReply]
-
-
-class UsersQuery(Model):
-    """A part of the list."""
-
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
-
-
-class NewTeam(Model):
-    """A team to be made."""
-
-    name: Annotated[Line, msgspec.Meta(min_length=1)]
-    founder: Id  # user id
-
-
-class TeamReply(Reply):
-    """A team."""
-
-    id: int
-    name: str
-    founder: int
-    created: float
-    total_credit: float
-
-
-class TeamList(Reply):
-    """Teams in the order of their ids."""
-
-    teams: list[TeamReply]
-
-
-class TeamMember(Model):
-    """Who joins."""
-
-    user: Id
-
-
-class NewNews(Model):
-    """A piece of news."""
-
-    title: Annotated[Line, msgspec.Meta(min_length=1)]
-    text: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=20_000, pattern=r"\A[^\x00-\x08\x0b-\x1f\x7f]*\Z")
-    ]
-
-
-class NewsReply(Reply):
-    """A piece of news."""
-
-    id: int
-
-
-def _user(user: User) -> UserReply:
-    return UserReply(
+def _user(user: User) -> schema.User:
+    return schema.User(
         id=user.id,
         name=user.name,
         email=user.email_addr,
@@ -122,8 +40,8 @@ def _user(user: User) -> UserReply:
     )
 
 
-def _team(team: Team) -> TeamReply:
-    return TeamReply(
+def _team(team: Team) -> schema.Team:
+    return schema.Team(
         id=team.id,
         name=team.name,
         founder=team.founder_id,
@@ -132,9 +50,10 @@ def _team(team: Team) -> TeamReply:
     )
 
 
-async def create_user(call: Call[NewUser, Nothing]) -> CreatedUser:
+@endpoint("POST", "/users", scope=Scope.MANAGE, tag="people", status=201, problems=(409,))
+async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     """Make an account."""
-    body, settings = call.body, call.ctx.settings.accounts
+    settings = call.ctx.settings.accounts
     email = body.email.strip().lower()
     if not legal_email_addr(email):
         raise ApiProblem(422, "bad_email", f"{email!r} is not an e-mail address.")
@@ -160,15 +79,15 @@ async def create_user(call: Call[NewUser, Nothing]) -> CreatedUser:
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was made: {failure}"
         ) from failure
-    created = CreatedUser(authenticator=user.authenticator, **msgspec.structs.asdict(_user(user)))
+    created = schema.CreatedUser(authenticator=user.authenticator, **msgspec.structs.asdict(_user(user)))
     return await call.write(lambda tx: created)
 
 
-async def list_users(call: Call[Nothing, UsersQuery]) -> UserList:
+@endpoint("GET", "/users", scope=Scope.MANAGE, tag="people")
+async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     """List accounts."""
-    query = call.query
     found = await call.ctx.store.aread(lambda db: people.list_users(db, limit=query.limit, after=query.after))
-    return UserList(users=[_user(user) for user in found])
+    return schema.UserList(users=[_user(user) for user in found])
 
 
 def _check_user(db: Database, user_id: int) -> UserId:
@@ -177,118 +96,45 @@ def _check_user(db: Database, user_id: int) -> UserId:
     return UserId(user_id)
 
 
-async def create_team(call: Call[NewTeam, Nothing]) -> TeamReply:
+@endpoint(
+    "POST", "/teams", scope=Scope.MANAGE, tag="people", status=201, idempotent=True, problems=(404, 409)
+)
+async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
     """Make a team."""
 
-    def create(tx: Transaction) -> TeamReply:
-        founder = _check_user(tx, call.body.founder)
-        return _team(people.create_team(tx, call.body.name, founder, now=call.now))
+    def create(tx: Transaction) -> schema.Team:
+        founder = _check_user(tx, body.founder)
+        return _team(people.create_team(tx, body.name, founder, now=call.now))
 
-    return await call.write_once(create, TeamReply)
+    return await call.write_once(create, schema.Team)
 
 
-async def list_teams(call: Call[Nothing, Nothing]) -> TeamList:
+@endpoint("GET", "/teams", scope=Scope.READ, tag="people")
+async def list_teams(call: Call) -> schema.TeamList:
     """List teams."""
     found = await call.ctx.store.aread(lambda db: people.list_teams(db, limit=1000))
-    return TeamList(teams=[_team(team) for team in found])
+    return schema.TeamList(teams=[_team(team) for team in found])
 
 
-async def join_team(call: Call[TeamMember, Nothing]) -> TeamReply:
+@endpoint("POST", "/teams/{team_id:int}/members", scope=Scope.MANAGE, tag="people", problems=(404,))
+async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> schema.Team:
     """Put a user into a team."""
-    team_id = TeamId(call.path_id("team_id"))
 
-    def join(tx: Transaction) -> TeamReply:
+    def join(tx: Transaction) -> schema.Team:
         team = people.team_by_id(tx, team_id)
         if team is None:
             raise NotFound(f"There is no team {team_id}. See: cobblestone team list")
-        people.join_team(tx, _check_user(tx, call.body.user), team_id)
+        people.join_team(tx, _check_user(tx, body.user), team_id)
         return _team(team)
 
     return await call.write(join)
 
 
-async def add_news(call: Call[NewNews, Nothing]) -> NewsReply:
-    """Publish a piece of news: clients show it as a notice."""
+@endpoint("POST", "/news", scope=Scope.MANAGE, tag="people", status=201, idempotent=True)
+async def add_news(call: Call, body: schema.NewNews) -> schema.News:
+    """Publish a piece of news."""
 
-    def add(tx: Transaction) -> NewsReply:
-        return NewsReply(id=people.add_news(tx, call.body.title, call.body.text, now=call.now))
+    def add(tx: Transaction) -> schema.News:
+        return schema.News(id=people.add_news(tx, body.title, body.text, now=call.now))
 
-    return await call.write_once(add, NewsReply)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/users",
-        summary="Make an account",
-        handler=create_user,
-        body=NewUser,
-        query=Nothing,
-        reply=CreatedUser,
-        scope=Scope.MANAGE,
-        tag="people",
-        status=201,
-        problems=(409,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/users",
-        summary="List accounts",
-        handler=list_users,
-        body=Nothing,
-        query=UsersQuery,
-        reply=UserList,
-        scope=Scope.MANAGE,
-        tag="people",
-    ),
-    Endpoint(
-        method="POST",
-        path="/teams",
-        summary="Make a team",
-        handler=create_team,
-        body=NewTeam,
-        query=Nothing,
-        reply=TeamReply,
-        scope=Scope.MANAGE,
-        tag="people",
-        status=201,
-        idempotent=True,
-        problems=(404, 409),
-    ),
-    Endpoint(
-        method="GET",
-        path="/teams",
-        summary="List teams",
-        handler=list_teams,
-        body=Nothing,
-        query=Nothing,
-        reply=TeamList,
-        scope=Scope.READ,
-        tag="people",
-    ),
-    Endpoint(
-        method="POST",
-        path="/teams/{team_id:int}/members",
-        summary="Put a user into a team",
-        handler=join_team,
-        body=TeamMember,
-        query=Nothing,
-        reply=TeamReply,
-        scope=Scope.MANAGE,
-        tag="people",
-        problems=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/news",
-        summary="Publish a piece of news",
-        handler=add_news,
-        body=NewNews,
-        query=Nothing,
-        reply=NewsReply,
-        scope=Scope.MANAGE,
-        tag="people",
-        status=201,
-        idempotent=True,
-    ),
-)
+    return await call.write_once(add, schema.News)

@@ -1,17 +1,18 @@
-"""How an endpoint of the JSON API is described, and what happens round each call.
+"""How an endpoint of the JSON API declares itself, and what happens round each call.
 
-A description (:class:`Endpoint`) is all there is: the routes, the checks of token, parameters and body, and the
-OpenAPI document are made from it.  Bodies and replies are msgspec structs; what they do not allow never reaches a
-handler.
+A handler with :func:`endpoint` above it is all there is: the routes, the checks of token, parameters and body, and the
+OpenAPI document are made from its signature and its docstring.  Bodies and replies are structs of
+:mod:`cobblestone.api_schema`; what they do not allow never reaches a handler.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 import structlog
@@ -19,7 +20,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cobblestone.api_schema.values import MAX_ID, Body, Query, Reply
 from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.domain.people import Scope
 from cobblestone.server.api import errors
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.bodies import BodyTooLarge, read_body
@@ -27,49 +30,31 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, replies
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import ApiToken, Scope
+from cobblestone.store.people.tokens import ApiToken
 
 PREFIX = "/api/v1"
 SMALL_BODY = 100_000
 LARGE_BODY = 16_000_000
-MAX_ID = 2**53
 MAX_KEY_LENGTH = 200
 PERSON_HEADER = "x-cobblestone-person"
 """Says who sits at the command line: several people may use the token of the project's folder."""
+PLACE = re.compile(r"{(\w+)(:int)?}")
+"""A part of a path that is a parameter: its name, and whether it is a number."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
 log = structlog.get_logger(__name__)
 
 
-class Model(msgspec.Struct, forbid_unknown_fields=True):
-    """A JSON object of a request: unknown members are refused."""
-
-
-class Reply(msgspec.Struct):
-    """A JSON object of a reply: later versions may add members."""
-
-
-class Nothing(Model):
-    """No body, no parameters."""
-
-
-# Texts are bounded, and hold no control characters: they end up in log lines, XML and file names.
-Line = Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
-FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"\A[A-Za-z0-9_\-.~]+\Z")]
-
-B = TypeVar("B", bound=Model)
-Q = TypeVar("Q", bound=Model)
 R = TypeVar("R", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[B, Q]):
-    """One request, checked."""
+class Call:
+    """One request whose sender may make it."""
 
     ctx: ServerContext
     request: Request
-    body: B
-    query: Q
+    body: Body | None  #: for the audit log; handlers have it as a parameter
     token: ApiToken | None
     now: float  #: Unix seconds
     request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
@@ -78,17 +63,6 @@ class Call(Generic[B, Q]):
     before: list[object] = field(
         default_factory=list[object]
     )  #: what the handler wants noted as the state before
-
-    def path_id(self, name: str) -> int:
-        """A number from the path."""
-        value = self.request.path_params[name]
-        if not isinstance(value, int) or value > MAX_ID:
-            raise NotFound(f"There is no {name.removesuffix('_id')} {str(value)[:30]}.")
-        return value
-
-    def path_name(self, name: str) -> str:
-        """A name from the path."""
-        return str(self.request.path_params[name])
 
     @property
     def actor(self) -> Actor:
@@ -115,7 +89,7 @@ class Call(Generic[B, Q]):
                 self._target(reply),
                 now=self.now,
                 before=self.before[-1] if self.before else None,
-                after=self.body if self.body.__struct_fields__ else None,
+                after=self.body,
             )
 
     def _target(self, reply: Reply) -> str:
@@ -175,51 +149,56 @@ def request_origin(request: Request, kind: str) -> str:
     return f"{kind} {address}".strip()
 
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
+Handler = Callable[..., Awaitable[Reply | Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint(Generic[B, Q]):
-    """One operation: where it is, who may call it, what goes in and comes out."""
+class Endpoint:
+    """One operation: where it is, who may call it, what goes in and comes out.  Made by :func:`endpoint`."""
 
     method: str
     path: str  #: below :data:`PREFIX`, in Starlette's notation
     summary: str
-    handler: Callable[[Call[B, Q]], Awaitable[Reply | Response]]
-    body: type[B]
-    query: type[Q]
+    description: str
+    handler: Handler
+    body: type[Body] | None
+    query: type[Query] | None
     reply: type[Reply] | None  #: None: not JSON, see ``media_type``
-    scope: Scope | None
+    scope: Scope | None  #: None: anybody may call it
     tag: str
-    description: str = ""
     status: int = 200
     max_body: int = SMALL_BODY
     raw_body: bool = False  #: the handler reads the body itself
     media_type: str = "application/json"
     idempotent: bool = False  #: takes ``Idempotency-Key``
-    problems: Sequence[int] = field(default=())  #: further statuses that it may answer with
-    quiet: bool = False  #: not noted in the audit log, though it changes something
+    problems: Sequence[int] = ()  #: further statuses that it may answer with
+    quiet: bool = False  #: not noted in the audit log by us, though it changes something
 
     async def call(self, ctx: ServerContext, request: Request) -> Response:
         """Check a request, run the handler, and write its reply."""
         now = ctx.clock()
         token = await self._authorise(ctx, request, now)
-        query = _read_query(request, self.query)
+        given: dict[str, object] = {name: _path_value(request, name) for name in request.path_params}
+        if self.query is not None:
+            given["query"] = _read_query(request, self.query)
+        elif request.query_params:
+            unknown = next(iter(request.query_params))[:60]
+            raise errors.ApiProblem(422, "bad_parameter", f"In the query: there is no parameter `{unknown}`.")
         raw = b"" if self.raw_body else await self._read(request)
-        body = _read_json(raw, self.body)
-        answer = await self.handler(
-            Call(
-                ctx=ctx,
-                request=request,
-                body=body,
-                query=query,
-                token=token,
-                now=now,
-                request_key=self._request_key(request, token),
-                digest=hashlib.sha256(raw).hexdigest(),
-                action=self._action(),
-            )
+        body = None if self.body is None else _read_json(raw, self.body)
+        if body is not None:
+            given["body"] = body
+        call = Call(
+            ctx=ctx,
+            request=request,
+            body=body,
+            token=token,
+            now=now,
+            request_key=self._request_key(request, token),
+            digest=hashlib.sha256(raw).hexdigest(),
+            action=self._action(),
         )
+        answer = await self.handler(call, **given)
         return answer if isinstance(answer, Response) else _json(answer, self.status)
 
     def _action(self) -> str:
@@ -267,15 +246,63 @@ class Endpoint(Generic[B, Q]):
         return hashlib.sha256(f"{owner} {self.method} {request.url.path} {given}".encode()).hexdigest()
 
 
-def _read_query(request: Request, kind: type[Q]) -> Q:
+def endpoint(
+    method: str, path: str, *, scope: Scope | None, tag: str, **options: Any
+) -> Callable[[Handler], Endpoint]:
+    """Declare a handler to be an endpoint; ``options`` are those of :class:`Endpoint`.
+
+    The first line of its docstring is the summary, the rest the description.  Its first parameter is the
+    :class:`Call`; ``body`` and ``query`` say what they hold by their type, and all others are the places of ``path``.
+
+    Raises:
+        TypeError: the parameters are not those of the path.
+    """
+
+    def declare(handler: Handler) -> Endpoint:
+        hints = get_type_hints(handler)
+        reply = hints["return"]
+        places = {name: int if kind else str for name, kind in PLACE.findall(path)}
+        given = {name: hints[name] for name in list(inspect.signature(handler).parameters)[1:]}
+        body, query = given.pop("body", None), given.pop("query", None)
+        plain = {
+            name: getattr(kind, "__supertype__", kind) for name, kind in given.items()
+        }  # HostId is an int
+        if places != plain:
+            raise TypeError(f"{handler.__name__}: the path {path} has {places}, the parameters are {given}")
+        summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+        return Endpoint(
+            method=method,
+            path=path,
+            summary=summary.removesuffix("."),
+            description=" ".join(description.split()),
+            handler=handler,
+            body=body,
+            query=query,
+            reply=None if issubclass(reply, Response) else reply,
+            scope=scope,
+            tag=tag,
+            **options,
+        )
+
+    return declare
+
+
+def _path_value(request: Request, name: str) -> int | str:
+    value = request.path_params[name]
+    if isinstance(value, int) and value > MAX_ID:
+        raise NotFound(f"There is no {name.removesuffix('_id')} {str(value)[:30]}.")
+    return value
+
+
+def _read_query(request: Request, kind: type[Query]) -> Query:
     try:
         return msgspec.convert(dict(request.query_params), kind, strict=False)
     except msgspec.ValidationError as error:
         raise errors.ApiProblem(422, "bad_parameter", f"In the query: {error}.") from error
 
 
-def _read_json(raw: bytes, kind: type[B]) -> B:
-    if not raw.strip() or kind is Nothing:
+def _read_json(raw: bytes, kind: type[Body]) -> Body:
+    if not raw.strip():
         raw = b"{}"  # so that a body that is left out is reported by its missing members
     try:
         return msgspec.json.decode(raw, type=kind)
@@ -289,9 +316,9 @@ def _json(reply: Reply, status: int = 200) -> Response:
     return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
 
 
-def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint[Any, Any]]) -> list[Route]:
+def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:
     """One route per path; the method decides between its endpoints."""
-    by_path: dict[str, dict[str, Endpoint[Any, Any]]] = {}
+    by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -302,7 +329,7 @@ def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint[Any, Any]]) -> 
 
 
 def _dispatcher(
-    ctx: ServerContext, choices: Mapping[str, Endpoint[Any, Any]]
+    ctx: ServerContext, choices: Mapping[str, Endpoint]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def dispatch(request: Request) -> Response:
         method = request.method

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
+from cobblestone.api_schema import people as schema
+from cobblestone.domain.people import Scope
 from cobblestone.server.api.errors import ApiProblem
-from cobblestone.server.api.routing import Call, Endpoint, Line, Model, Nothing, Reply
+from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import ApiToken, Scope
+from cobblestone.store.people.tokens import ApiToken
 
 DAY = 86400.0
 
 
-class NewToken(Model):
-    """A token to be made."""
-
-    name: Annotated[Line, msgspec.Meta(min_length=1)]
-    scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
-    days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  # None: until it is revoked
-    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of the computers, against other submitters
-
-
-class TokenReply(Reply):
-    """A token, without its text."""
-
-    id: int
-    name: str
-    scopes: list[str]
-    created: float
-    expires: float | None
-    revoked: float | None
-    usable: bool
-    share: float
-
-
-class CreatedToken(TokenReply):
-    """A new token; this is the only time that its text is shown."""
-
-    token: str
-
-
-class TokenList(Reply):
-    """All tokens, the newest first."""
-
-    tokens: list[TokenReply]
-
-
-def _reply(token: ApiToken, now: float) -> TokenReply:
-    return TokenReply(
+def _reply(token: ApiToken, now: float) -> schema.Token:
+    return schema.Token(
         id=token.id,
         name=token.name,
         scopes=sorted(token.scopes),
@@ -62,9 +28,14 @@ def _reply(token: ApiToken, now: float) -> TokenReply:
     )
 
 
-async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
-    """Make a token."""
-    body, secret = call.body, tokens.new_secret()
+@endpoint("POST", "/tokens", scope=Scope.MANAGE, tag="tokens", status=201)
+async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken:
+    """Make a token.
+
+    The reply is the only place where the token's text is ever shown. A repetition makes another token: revoke the one
+    that you do not need.
+    """
+    secret = tokens.new_secret()
     if Scope.ACCOUNT in body.scopes:
         raise ApiProblem(
             422,
@@ -74,7 +45,7 @@ async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
         )
     expire_time = None if body.days is None else call.now + body.days * DAY
 
-    def create(tx: Transaction) -> CreatedToken:
+    def create(tx: Transaction) -> schema.CreatedToken:
         token = tokens.create_token(
             tx,
             secret,
@@ -84,61 +55,19 @@ async def create_token(call: Call[NewToken, Nothing]) -> CreatedToken:
             expire_time=expire_time,
             share=body.share,
         )
-        return CreatedToken(token=secret, **msgspec.structs.asdict(_reply(token, call.now)))
+        return schema.CreatedToken(token=secret, **msgspec.structs.asdict(_reply(token, call.now)))
 
     return await call.write(create)
 
 
-async def list_tokens(call: Call[Nothing, Nothing]) -> TokenList:
+@endpoint("GET", "/tokens", scope=Scope.MANAGE, tag="tokens")
+async def list_tokens(call: Call) -> schema.TokenList:
     """List tokens."""
     found = await call.ctx.store.aread(tokens.list_tokens)
-    return TokenList(tokens=[_reply(token, call.now) for token in found])
+    return schema.TokenList(tokens=[_reply(token, call.now) for token in found])
 
 
-async def revoke_token(call: Call[Nothing, Nothing]) -> TokenReply:
+@endpoint("DELETE", "/tokens/{token_id:int}", scope=Scope.MANAGE, tag="tokens", problems=(404,))
+async def revoke_token(call: Call, token_id: int) -> schema.Token:
     """Revoke a token."""
-    token_id = call.path_id("token_id")
     return await call.write(lambda tx: _reply(tokens.revoke_token(tx, token_id, now=call.now), call.now))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/tokens",
-        summary="Make a token",
-        description=(
-            "The reply is the only place where the token's text is ever shown. A repetition makes another token:"
-            " revoke the one that you do not need."
-        ),
-        handler=create_token,
-        body=NewToken,
-        query=Nothing,
-        reply=CreatedToken,
-        scope=Scope.MANAGE,
-        tag="tokens",
-        status=201,
-    ),
-    Endpoint(
-        method="GET",
-        path="/tokens",
-        summary="List tokens",
-        handler=list_tokens,
-        body=Nothing,
-        query=Nothing,
-        reply=TokenList,
-        scope=Scope.MANAGE,
-        tag="tokens",
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/tokens/{token_id:int}",
-        summary="Revoke a token",
-        handler=revoke_token,
-        body=Nothing,
-        query=Nothing,
-        reply=TokenReply,
-        scope=Scope.MANAGE,
-        tag="tokens",
-        problems=(404,),
-    ),
-)

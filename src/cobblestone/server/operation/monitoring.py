@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.people import Scope
 from cobblestone.ops.metrics import CONTENT_TYPE, Figures
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.files.disk_space import database_bytes, free_bytes
@@ -19,7 +20,6 @@ from cobblestone.service.health import DaemonHealth
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation.figures import Endings, ProjectFigures
 from cobblestone.store.people import tokens
-from cobblestone.store.people.tokens import Scope
 
 DATABASE_SECONDS = 5.0
 """A database that does not answer within this time is not ready."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.people import User
+from cobblestone.domain.people import Scope, User
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import TooManyAttempts
 from cobblestone.server.web.fields import (
@@ -23,7 +23,7 @@ from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.people import account_changes, tokens
-from cobblestone.store.people.tokens import ApiToken, Scope
+from cobblestone.store.people.tokens import ApiToken
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, WorkunitId
+from cobblestone.domain.states import TaskState
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.files.disk_space import database_bytes, free_bytes
@@ -31,7 +32,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit, figures, interventions, page_queries
 from cobblestone.store.operation.audit import Actor
-from cobblestone.store.operation.page_queries import TaskOwner, TaskState
+from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts
 from cobblestone.store.work import batches
 

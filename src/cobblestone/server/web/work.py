@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
+from cobblestone.domain.states import TaskState
 from cobblestone.server.web.site import Site, Visit, private
 from cobblestone.server.web.visibility import is_owner, sees_computer, sees_computers
 from cobblestone.service.languages import N_
@@ -19,7 +20,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import TaskOwner, TaskState
+from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import rows as work
 from cobblestone.store.work import uploads

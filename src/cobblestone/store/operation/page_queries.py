@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
-from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.domain.states import Outcome, ServerState, TaskState, ValidateState
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
@@ -37,16 +37,6 @@ _RUN_TIME_SAMPLES = 2000
 
 _TASK_COLUMNS = RESULTS.of("r")
 _N_RESULT = len(RESULTS.names)
-
-
-class TaskState(StrEnum):
-    """How volunteers sort their tasks."""
-
-    IN_PROGRESS = "in_progress"
-    WAITING = "waiting"  #: reported, not validated yet
-    VALID = "valid"
-    INVALID = "invalid"
-    ERROR = "error"  #: failed, not returned, or not needed any more
 
 
 def _success(*validated: ValidateState) -> str:

@@ -9,23 +9,14 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import UserId
+from cobblestone.domain.people import Scope
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
 
 PREFIX = "cob_"
-
-
-class Scope(StrEnum):
-    """What the holder of a token may do."""
-
-    READ = "read"  #: look at apps, batches and outputs
-    SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
-    ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
-    MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Bodies and replies about apps and their versions."""
+"""Apps and their versions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from cobblestone.domain.apps import App, AppDispatch, AppVersion
-from cobblestone.domain.job_form import MAX_WORDS, JobForm
-from cobblestone.server.api.routing import FileName, Line, Model, Reply
+from cobblestone.api_schema.values import Body, FileName, Line, Part, Query, Reply
+from cobblestone.domain.job_form import MAX_WORDS
 
 AppName = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"\A[A-Za-z0-9][A-Za-z0-9_\-]*\Z")]
 Platform = Annotated[str, msgspec.Meta(min_length=1, max_length=80, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
@@ -26,7 +25,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 MaxJobs = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
-class LimitsBody(Model):
+class LimitsBody(Body, frozen=True):
     """Estimates and hard limits of a job; what is left out stays at its default."""
 
     rsc_fpops_est: Positive | None = None
@@ -34,10 +33,10 @@ class LimitsBody(Model):
     rsc_memory_bound: Positive | None = None
     rsc_disk_bound: Positive | None = None
     delay_bound: Seconds | None = None
-    rsc_bandwidth_bound: Amount | None = None  # bytes per second that a computer must download with; 0: any
+    rsc_bandwidth_bound: Amount | None = None  #: bytes per second that a computer must download with; 0: any
 
 
-class RulesBody(Model):
+class RulesBody(Body, frozen=True):
     """How many results of a job are made, needed and allowed; what is left out follows from ``min_quorum``."""
 
     min_quorum: Few = 1
@@ -47,7 +46,7 @@ class RulesBody(Model):
     max_success_results: Few | None = None
 
 
-class ComparisonBody(Model):
+class ComparisonBody(Body, frozen=True):
     """How outputs of two computers are compared."""
 
     kind: Literal["bitwise", "numeric", "trivial", "python"] = "bitwise"
@@ -56,7 +55,7 @@ class ComparisonBody(Model):
     )
 
 
-class OutputBody(Model):
+class OutputBody(Body, frozen=True):
     """An output file of every job."""
 
     name: FileName
@@ -66,7 +65,7 @@ class OutputBody(Model):
     copy_file: bool = True
 
 
-class InputSlotBody(Model):
+class InputSlotBody(Body, frozen=True):
     """An input file of every job of a native program."""
 
     name: FileName
@@ -75,10 +74,10 @@ class InputSlotBody(Model):
     sticky: bool = False
 
 
-class VersionFileBody(Model):
+class VersionFileBody(Body, frozen=True):
     """A file of an app version; it must be stored already."""
 
-    file: FileName  # physical name
+    file: FileName  #: physical name
     open_name: FileName
     executable: bool = False
     main_program: bool = False
@@ -86,44 +85,44 @@ class VersionFileBody(Model):
     signature: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
-class DispatchBody(Model, kw_only=True):
+class DispatchBody(Body, frozen=True, kw_only=True):
     """Who gets the jobs of an app, and how many; what is left out stays.  0: no rule of its own."""
 
     min_version: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = (
-        None  # version numbers below are not used
+        None  #: version numbers below are not used
     )
-    non_cpu_intensive: bool | None = None  # one job on each computer at all times, beside all others
+    non_cpu_intensive: bool | None = None  #: one job on each computer at all times, beside all others
     homogeneous_redundancy: Literal["none", "fine", "coarse"] | None = (
-        None  # results of a job go to like computers
+        None  #: results of a job go to like computers
     )
-    homogeneous_app_version: bool | None = None  # … and use one app version
-    adaptive: bool | None = None  # trusted computers compute jobs alone, with spot checks; needs a quorum
+    homogeneous_app_version: bool | None = None  #: … and use one app version
+    adaptive: bool | None = None  #: trusted computers compute jobs alone, with spot checks; needs a quorum
     max_jobs_on_host: MaxJobs | None = None
-    max_jobs_in_progress: MaxJobs | None = None  # per CPU
-    max_gpu_jobs_in_progress: MaxJobs | None = None  # per GPU
+    max_jobs_in_progress: MaxJobs | None = None  #: per CPU
+    max_gpu_jobs_in_progress: MaxJobs | None = None  #: per GPU
     max_jobs_per_rpc: MaxJobs | None = None
     max_jobs_per_day_init: MaxJobs | None = None
-    locality: bool | None = None  # jobs go first to computers that have one of their sticky files
+    locality: bool | None = None  #: jobs go first to computers that have one of their sticky files
     size_classes: Annotated[list[Positive], msgspec.Meta(max_length=20)] | None = None
-    # speeds (FLOPS, ascending) that separate classes of computers; [] for none
+    #: speeds (FLOPS, ascending) that separate classes of computers; [] for none
     size_class_count: Annotated[int, msgspec.Meta(ge=1, le=21)] | None = None
-    # instead: so many classes of equally many of the known computers
+    #: instead: so many classes of equally many of the known computers
 
 
-class CreditBody(Model, kw_only=True):
+class CreditBody(Body, frozen=True, kw_only=True):
     """How an app's results are credited; what is left out stays."""
 
-    system: Annotated[str, msgspec.Meta(max_length=60)] | None = None  # see /credit/systems
-    per_job: Amount | None = None  # system "fixed": of a job that names no amount
-    host_scale_check: bool | None = None  # credit scales of hosts only when proven
-    partial: bool | None = None  # trickle messages of running jobs bring provisional credit
-    per_cpu_second: Amount | None = None  # system "counted": for what cannot count
+    system: Annotated[str, msgspec.Meta(max_length=60)] | None = None  #: see /credit/systems
+    per_job: Amount | None = None  #: system "fixed": of a job that names no amount
+    host_scale_check: bool | None = None  #: credit scales of hosts only when proven
+    partial: bool | None = None  #: trickle messages of running jobs bring provisional credit
+    per_cpu_second: Amount | None = None  #: system "counted": for what cannot count
     function: Annotated[str, msgspec.Meta(max_length=300)] | None = (
-        None  # system "assigned": FILE.py:function
+        None  #: system "assigned": FILE.py:function
     )
 
 
-class AppChanges(Model):
+class AppChanges(Body, frozen=True):
     """What shall be different; what is left out stays.  Jobs that exist already keep theirs."""
 
     title: Line | None = None
@@ -140,13 +139,13 @@ class AppChanges(Model):
     dispatch: DispatchBody | None = None
 
 
-class NewVersion(Model, kw_only=True):
+class NewVersion(Body, frozen=True, kw_only=True):
     """An app version."""
 
     platform: Platform
     files: Annotated[list[VersionFileBody], msgspec.Meta(min_length=1, max_length=500)]
     plan_class: Annotated[str, msgspec.Meta(max_length=60)] = ""
-    version_num: Annotated[int, msgspec.Meta(ge=0, le=10**6)] = 0  # 0: the next one
+    version_num: Annotated[int, msgspec.Meta(ge=0, le=10**6)] = 0  #: 0: the next one
     command_line: CommandLine = ""
     api_version: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\.[0-9]+(\.[0-9]+)?\Z", max_length=20)] = (
         "7.20.5"
@@ -154,38 +153,48 @@ class NewVersion(Model, kw_only=True):
     beta: bool = False
     min_client_version: ClientVersion = 0
     max_client_version: ClientVersion = 0
-    app_changes: AppChanges | None = None  # made together with the version, or not at all
-    # growing parts of the hosts that it reaches step by step (POST /versions/ID/rollout); empty: all at once
-    rollout: Annotated[list[Annotated[float, msgspec.Meta(gt=0, le=1)]], msgspec.Meta(max_length=20)] = (
-        msgspec.field(default_factory=list[float])
-    )
+    app_changes: AppChanges | None = None  #: made together with the version, or not at all
+    #: growing parts of the hosts that it reaches step by step (POST /versions/ID/rollout); empty: all at once
+    rollout: Annotated[list[Part], msgspec.Meta(max_length=20)] = msgspec.field(default_factory=list[float])
 
 
-class NewApp(Model, kw_only=True):
+class VersionChanges(Body, frozen=True):
+    """What shall be different."""
+
+    deprecated: bool
+
+
+class VersionQuery(Query, frozen=True):
+    """Which versions to list."""
+
+    deprecated: bool = False  #: those too
+
+
+class NewApp(Body, frozen=True, kw_only=True):
     """An app, if wanted with its first version."""
 
     name: AppName
     title: Line = ""
     command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = msgspec.field(
         default_factory=list[str]
-    )  # empty: a native program
-    stdout: Annotated[str, msgspec.Meta(max_length=60)] = ""  # output that receives what the command prints
-    command_line: CommandLine = ""  # of a native program
+    )  #: empty: a native program
+    stdout: Annotated[str, msgspec.Meta(max_length=60)] = ""  #: output that receives what the command prints
+    command_line: CommandLine = ""  #: of a native program
     inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = msgspec.field(
-        default_factory=list["InputSlotBody"]
-    )  # of a native program
+        default_factory=list[InputSlotBody]
+    )  #: of a native program
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
-    comparison: ComparisonBody = msgspec.field(default_factory=ComparisonBody)
+    comparison: ComparisonBody = ComparisonBody()
     assimilator: Line = ""
-    credit: CreditBody = msgspec.field(default_factory=CreditBody)
-    limits: LimitsBody = msgspec.field(default_factory=LimitsBody)
-    rules: RulesBody = msgspec.field(default_factory=RulesBody)
-    dispatch: DispatchBody = msgspec.field(default_factory=DispatchBody)
+    credit: CreditBody = CreditBody()
+    limits: LimitsBody = LimitsBody()
+    rules: RulesBody = RulesBody()
+    dispatch: DispatchBody = DispatchBody()
     beta: bool = False
     version: NewVersion | None = None
 
 
-class LimitsReply(Reply):
+class Limits(Reply, frozen=True):
     """Estimates and hard limits: FLOPs, bytes, seconds."""
 
     rsc_fpops_est: float
@@ -196,7 +205,7 @@ class LimitsReply(Reply):
     rsc_bandwidth_bound: float
 
 
-class RulesReply(Reply):
+class Rules(Reply, frozen=True):
     """How many results of a job are made, needed and allowed."""
 
     min_quorum: int
@@ -206,14 +215,14 @@ class RulesReply(Reply):
     max_success_results: int
 
 
-class SlotReply(Reply):
+class Slot(Reply, frozen=True):
     """An input of every job."""
 
     name: str
     open_name: str
 
 
-class OutputReply(Reply):
+class OutputSpec(Reply, frozen=True):
     """An output of every job."""
 
     name: str
@@ -222,14 +231,14 @@ class OutputReply(Reply):
     optional: bool
 
 
-class ComparisonReply(Reply):
+class Comparison(Reply, frozen=True):
     """How outputs of two computers are compared."""
 
     kind: str
     options: dict[str, float | str]
 
 
-class VersionFileReply(Reply):
+class VersionFile(Reply, frozen=True):
     """A file of an app version."""
 
     file: str
@@ -242,7 +251,7 @@ class VersionFileReply(Reply):
     signed: bool
 
 
-class VersionReply(Reply):
+class Version(Reply, frozen=True):
     """An app version."""
 
     id: int
@@ -252,12 +261,17 @@ class VersionReply(Reply):
     plan_class: str
     deprecated: bool
     beta: bool
-    signed: bool  # unsigned versions are not sent
+    signed: bool  #: unsigned versions are not sent
     command_line: str
-    files: list[VersionFileReply]
+    files: list[VersionFile]
+
+    @property
+    def number(self) -> str:
+        """The number as the family shows it, e.g. ``1.02``."""
+        return f"{self.version_num / 100:.2f}"
 
 
-class CreditReply(Reply):
+class AppCredit(Reply, frozen=True):
     """How an app's results are credited."""
 
     system: str
@@ -268,7 +282,7 @@ class CreditReply(Reply):
     function: str
 
 
-class DispatchReply(Reply):
+class Dispatch(Reply, frozen=True):
     """Who gets the jobs of an app, and how many; 0: no rule of its own."""
 
     min_version: int
@@ -285,7 +299,7 @@ class DispatchReply(Reply):
     size_classes: list[float]
 
 
-class AppReply(Reply):
+class App(Reply, frozen=True):
     """An app and its versions in use."""
 
     id: int
@@ -296,97 +310,25 @@ class AppReply(Reply):
     command: list[str]
     stdout: str
     command_line: str
-    inputs: list[SlotReply]
-    outputs: list[OutputReply]
-    comparison: ComparisonReply
+    inputs: list[Slot]
+    outputs: list[OutputSpec]
+    comparison: Comparison
     assimilator: str
-    credit: CreditReply
-    limits: LimitsReply
-    rules: RulesReply
-    dispatch: DispatchReply
+    credit: AppCredit
+    limits: Limits
+    rules: Rules
+    dispatch: Dispatch
     created: float
-    versions: list[VersionReply]
+    versions: list[Version]
 
 
-class AppList(Reply):
+class AppList(Reply, frozen=True):
     """Apps in the order of their creation."""
 
-    apps: list[AppReply]
+    apps: list[App]
 
 
-class VersionList(Reply):
+class VersionList(Reply, frozen=True):
     """Versions, oldest first."""
 
-    versions: list[VersionReply]
-
-
-def version_reply(version: AppVersion, app_name: str) -> VersionReply:
-    """Describe a version."""
-    return VersionReply(
-        id=version.id,
-        app=app_name,
-        platform=version.platform,
-        version_num=version.version_num,
-        plan_class=version.plan_class,
-        deprecated=version.deprecated,
-        beta=version.beta,
-        signed=version.signed,
-        command_line=version.command_line,
-        files=[
-            VersionFileReply(
-                file=file.name,
-                open_name=file.open_name,
-                nbytes=file.nbytes,
-                md5=file.md5,
-                executable=file.executable,
-                main_program=file.main_program,
-                copy_file=file.copy_file,
-                signed=bool(file.signature),
-            )
-            for file in version.files
-        ],
-    )
-
-
-def dispatch_reply(rules: AppDispatch) -> DispatchReply:
-    """Describe who gets the jobs of an app."""
-    values = {name: getattr(rules, name) for name in DispatchReply.__struct_fields__}
-    values["homogeneous_redundancy"] = rules.homogeneous_redundancy.name.lower()
-    values["size_classes"] = list(rules.size_classes)
-    return DispatchReply(**values)
-
-
-def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> AppReply:
-    """Describe an app."""
-    return AppReply(
-        id=app.id,
-        name=app.name,
-        title=app.user_friendly_name,
-        deprecated=app.deprecated,
-        beta=app.beta,
-        command=list(form.command),
-        stdout=form.stdout,
-        command_line=form.command_line,
-        inputs=[SlotReply(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
-        outputs=[
-            OutputReply(
-                name=spec.open_name, max_nbytes=spec.max_nbytes, gzip=spec.gzip, optional=spec.optional
-            )
-            for spec in app.output_specs
-        ],
-        comparison=ComparisonReply(kind=app.comparison.kind, options=dict(app.comparison.options)),
-        assimilator=app.assimilator,
-        credit=CreditReply(
-            system=app.credit_system,
-            per_job=app.fixed_credit,
-            host_scale_check=app.host_scale_check,
-            partial=app.partial_credit,
-            per_cpu_second=app.credit_per_cpu_second,
-            function=app.credit_function,
-        ),
-        limits=msgspec.convert(app.limits, LimitsReply, from_attributes=True),
-        rules=msgspec.convert(app.rules, RulesReply, from_attributes=True),
-        dispatch=dispatch_reply(app.dispatch),
-        created=app.create_time,
-        versions=[version_reply(version, app.name) for version in versions],
-    )
+    versions: list[Version]

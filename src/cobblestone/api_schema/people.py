@@ -1,0 +1,197 @@
+"""Tokens, accounts, teams and news, for the operator; and what volunteers' own programs read of their account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cobblestone.api_schema.values import Body, FilledLine, Id, Limit, Position, Query, Reply, Text
+from cobblestone.domain.people import Scope
+from cobblestone.domain.states import TaskState
+
+MAX_TASKS = 500
+
+
+class NewToken(Body, frozen=True):
+    """A token to be made."""
+
+    name: FilledLine
+    scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
+    days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  #: None: until it is revoked
+    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  #: of the computers, against other submitters
+
+
+class Token(Reply, frozen=True):
+    """A token, without its text."""
+
+    id: int
+    name: str
+    scopes: list[str]
+    created: float
+    expires: float | None
+    revoked: float | None
+    usable: bool
+    share: float
+
+
+class CreatedToken(Token, frozen=True):
+    """A new token; this is the only time that its text is shown."""
+
+    token: str
+
+
+class TokenList(Reply, frozen=True):
+    """All tokens, the newest first."""
+
+    tokens: list[Token]
+
+
+class NewUser(Body, frozen=True):
+    """An account to be made."""
+
+    email: Annotated[str, msgspec.Meta(min_length=3, max_length=254)]
+    name: FilledLine
+    password: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    #: empty: a random one; clients attach with the authenticator
+
+
+class User(Reply, frozen=True):
+    """An account."""
+
+    id: int
+    name: str
+    email: str
+    team_id: int | None
+    created: float
+    total_credit: float
+
+
+class CreatedUser(User, frozen=True):
+    """A new account, with the key by which clients attach: boinccmd --project_attach URL AUTHENTICATOR."""
+
+    authenticator: str
+
+
+class UserList(Reply, frozen=True):
+    """Accounts in the order of their ids."""
+
+    users: list[User]
+
+
+class UsersQuery(Query, frozen=True):
+    """A part of the list."""
+
+    after: Position = 0
+    limit: Limit = 100
+
+
+class NewTeam(Body, frozen=True):
+    """A team to be made."""
+
+    name: FilledLine
+    founder: Id  #: user id
+
+
+class Team(Reply, frozen=True):
+    """A team."""
+
+    id: int
+    name: str
+    founder: int
+    created: float
+    total_credit: float
+
+
+class TeamList(Reply, frozen=True):
+    """Teams in the order of their ids."""
+
+    teams: list[Team]
+
+
+class TeamMember(Body, frozen=True):
+    """Who joins."""
+
+    user: Id
+
+
+class NewNews(Body, frozen=True):
+    """A piece of news."""
+
+    title: FilledLine
+    text: Text
+
+
+class News(Reply, frozen=True):
+    """A piece of news."""
+
+    id: int
+
+
+class OwnAccount(Reply, frozen=True):
+    """The account of whoever made the token."""
+
+    id: int
+    name: str
+    created: float
+    team_id: int | None
+    total_credit: float
+    recent_average_credit: float
+    tasks: dict[str, int]  #: by state, of the newest 20,000
+
+
+class OwnComputer(Reply, frozen=True):
+    """A computer."""
+
+    id: int
+    name: str
+    created: float
+    last_contact: float
+    venue: str
+    processor: str
+    cpus: int
+    system: str
+    total_credit: float
+    recent_average_credit: float
+    blocked: str
+
+
+class OwnComputers(Reply, frozen=True):
+    """Computers, the one that called last first."""
+
+    computers: list[OwnComputer]
+
+
+class OwnTask(Reply, frozen=True):
+    """A task."""
+
+    id: int
+    name: str
+    workunit: int
+    app: str
+    computer: int | None
+    state: str | None
+    sent: float | None
+    deadline: float | None
+    reported: float | None
+    run_time: float
+    cpu_time: float
+    exit_status: int
+    credit: float
+
+
+class OwnTasks(Reply, frozen=True):
+    """Tasks, the newest first; ``before`` for the next part of the list, if there is one."""
+
+    tasks: list[OwnTask]
+    before: int | None
+
+
+class TasksQuery(Query, frozen=True):
+    """A part of the list."""
+
+    state: TaskState | None = None
+    computer: Id | None = None
+    app: Id | None = None
+    before: Id | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_TASKS)] = 100

@@ -1,0 +1,108 @@
+"""How batches and their jobs are described in replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cobblestone.api_schema import batches as schema
+from cobblestone.domain.states import BatchState, Outcome, WorkunitError
+from cobblestone.store.engine.database import Database
+from cobblestone.store.work import batches
+from cobblestone.store.work.batches import Batch, Job
+from cobblestone.store.work.rows import result_text
+from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
+
+STDERR_TAIL = 2000
+
+BATCH_STATES = {
+    BatchState.INIT: "open",
+    BatchState.IN_PROGRESS: "running",
+    BatchState.COMPLETE: "complete",
+    BatchState.ABORTED: "cancelled",
+    BatchState.RETIRED: "retired",
+}
+
+_ERRORS = {
+    WorkunitError.CANCELLED: "The job was cancelled.",
+    WorkunitError.COULDNT_SEND_RESULT: "No computer could be found for the job.",
+    WorkunitError.TOO_MANY_ERROR_RESULTS: "The job failed on too many computers.",
+    WorkunitError.TOO_MANY_SUCCESS_RESULTS: "Too many results came that do not agree with each other.",
+    WorkunitError.TOO_MANY_TOTAL_RESULTS: "Too many computers were tried without an agreed answer.",
+    WorkunitError.NO_CANONICAL_RESULT: "The agreed result is missing.",
+}
+_OUTCOMES = {
+    Outcome.COULDNT_SEND: "could not be sent",
+    Outcome.CLIENT_ERROR: "failed",
+    Outcome.NO_REPLY: "did not come back in time",
+    Outcome.VALIDATE_ERROR: "came back with outputs that could not be used",
+}
+
+
+def batch_reply(batch: Batch, app: str, *, running: int, notes: Sequence[str]) -> schema.BatchStatus:
+    """Describe a batch."""
+    return schema.BatchStatus(
+        id=batch.id,
+        name=batch.name,
+        app=app,
+        state=BATCH_STATES[batch.state],
+        created=batch.create_time,
+        completed=batch.complete_time,
+        njobs=batch.njobs,
+        n_success=batch.n_success,
+        n_error=batch.n_error,
+        running=running,
+        finished=batch.finished,
+        notes=list(notes),
+    )
+
+
+def describe_jobs(db: Database, batch_id: int, jobs: Sequence[Job], base_url: str) -> list[schema.JobStatus]:
+    """Describe jobs with their outputs, or with why they failed."""
+    canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
+    outputs = outputs_of_results(db, canonical, with_data=False)
+    failed = [job.workunit_id for job in jobs if job.status == "failed"]
+    failures = batches.last_failures(db, failed)
+    replies: list[schema.JobStatus] = []
+    for job in jobs:
+        failure = failures.get(job.workunit_id)
+        error, stderr = _error_text(job), ""
+        if failure is not None:
+            stderr = result_text(db, failure.result_id).stderr[-STDERR_TAIL:]
+            error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}"
+            error += f" with exit status {failure.exit_status}." if failure.exit_status else "."
+        found = outputs.get(job.canonical_result_id, []) if job.canonical_result_id is not None else []
+        replies.append(
+            schema.JobStatus(
+                id=job.workunit_id,
+                name=job.label,
+                workunit=job.name,
+                status=job.status,
+                seq=job.completed_seq,
+                error=error,
+                exit_status=None if failure is None else failure.exit_status,
+                stderr=stderr,
+                outputs=[
+                    _output(batch_id, job, output, base_url) for output in found if job.status == "done"
+                ],
+            )
+        )
+    return replies
+
+
+def _error_text(job: Job) -> str:
+    return " ".join(text for bit, text in _ERRORS.items() if job.error_mask & bit)
+
+
+def output_name(job: Job, output: StoredOutput) -> str:
+    """The name under which the program wrote an output."""
+    specs = job.output_specs
+    return specs[output.index].open_name if output.index < len(specs) else output.name
+
+
+def _output(batch_id: int, job: Job, output: StoredOutput, base_url: str) -> schema.OutputFile:
+    name = output_name(job, output)
+    return schema.OutputFile(
+        name=name,
+        nbytes=output.nbytes,
+        url=f"{base_url}/batches/{batch_id}/jobs/{job.workunit_id}/outputs/{name}",
+    )
