@@ -16,7 +16,7 @@ SLOW := tests/conformance tests/integration tests/browser
 E2E := -n 4 tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench static format setup lock clean
+.PHONY: help demo check test bench docs coverage static format setup lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,9 +45,17 @@ ifeq ($(strip $(BENCH_ARGS)),)
 	$(BIN)/pytest $(PYTEST_ARGS) -s tests/bench
 endif
 
-static: ruff-check ruff-format lint-imports pyright
+docs: ## build the documentation site; `cobblestone docs` shows it
+	@tools/setup.sh check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-.PHONY: ruff-check ruff-format lint-imports pyright
+coverage: ## run the tests without clients, and say which lines none of them reached
+	@tools/setup.sh test
+	$(BIN)/pytest -n 2 --cov --cov-report term --cov-report html:coverage $(PYTEST_ARGS) $(QUICK) $(SLOW)
+
+static: ruff-check ruff-format lint-imports pyright unused
+
+.PHONY: ruff-check ruff-format lint-imports pyright unused
 ruff-check:
 	$(BIN)/ruff check --quiet
 ruff-format:
@@ -56,6 +64,8 @@ lint-imports:
 	$(BIN)/lint-imports --no-logo
 pyright:
 	$(BIN)/pyright
+unused:
+	$(BIN)/python tools/unused.py
 
 format: ## put the code into shape
 	@tools/setup.sh check
@@ -70,5 +80,5 @@ lock: ## pin the requirements again (LOCK_ARGS=--upgrade takes newer ones)
 	@tools/lock.sh $(LOCK_ARGS)
 
 clean: ## remove .venv and whatever the tools left here
-	rm -rf .venv dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demo
+	rm -rf .venv dist build coverage src/cobblestone/site .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demo
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,23 +1,68 @@
-"""Volunteer computing in one ``pip install``.
+"""Volunteer computing in one ``pip install``: from a program to the answers of many computers.
 
-``cobblestone.connect()`` gives a project to submit jobs to; see :mod:`cobblestone.sdk`.
+:func:`connect` gives a :class:`Project`; ``project.submit(app, inputs)`` gives a :class:`Batch`; its ``results()`` give
+a :class:`JobResult` for each :class:`Job` as it finishes.  Everything that can go wrong is a :class:`CobblestoneError`.
+
+>>> import cobblestone
+>>> with cobblestone.connect("sky") as project:  # a folder, or an address with token="cob_..."
+...     batch = project.submit("period", ["inputs/a.json", "inputs/b.json"])
+...     batch.status().njobs
+2
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cobblestone.sdk import Job, connect
+    from cobblestone.api_schema.batches import BatchStatus
+    from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+    from cobblestone.sdk.app_definition import AppSpec
+    from cobblestone.sdk.batch import Batch, JobResult
+    from cobblestone.sdk.errors import (
+        BusyError,
+        ConflictError,
+        JobFailed,
+        NotFoundError,
+        NotRunning,
+        RequestRefused,
+        Unreachable,
+    )
+    from cobblestone.sdk.jobs import Content, Job
+    from cobblestone.sdk.project import Project, connect
 
 __version__ = "0.1.0"
-__all__ = ["Job", "__version__", "connect"]
+__all__ = [
+    "AppSpec",
+    "Batch",
+    "BatchStatus",
+    "BusyError",
+    "CobblestoneError",
+    "ConfigError",
+    "ConflictError",
+    "Content",
+    "Job",
+    "JobError",
+    "JobFailed",
+    "JobResult",
+    "NotFoundError",
+    "NotRunning",
+    "Project",
+    "RequestRefused",
+    "Unreachable",
+    "__version__",
+    "connect",
+]
 
 
 def __getattr__(name: str) -> Any:  # modules look up attributes of any type
     # The SDK brings an HTTP client along; whoever only wants the version does not wait for it.
-    if name in ("Job", "connect"):
-        from cobblestone import sdk
-
-        return getattr(sdk, name)
+    if name in __all__:
+        value = globals()[name] = getattr(import_module("cobblestone.sdk"), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

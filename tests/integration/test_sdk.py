@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
+from cobblestone.api_schema.apps import AppChanges, RulesBody
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused
 from cobblestone.wire.signatures import decode_private_key, encode_public_key, verify_md5
@@ -105,7 +106,7 @@ def test_names_of_jobs_cannot_lead_out_of_the_folder(project: Project):
 
 
 def test_a_failed_job_tells_why(project: Project, volunteers: Volunteers):
-    project.change_app("period", {"rules": {"max_error_results": 0}})
+    project.change_app("period", AppChanges(rules=RulesBody(max_error_results=0)))
     volunteers.failing = {"bad"}
     batch = project.submit("period", [Job(inputs=[b"1"], name="bad"), Job(inputs=[b"2"], name="good")])
     while volunteers.work():
@@ -198,7 +199,7 @@ def test_the_executor_maps_in_order(project: Project, busy_volunteers: Volunteer
 
 
 def test_one_wrong_job_does_not_harm_the_others_of_an_executor(project: Project, busy_volunteers: Volunteers):
-    project.change_app("period", {"rules": {"max_error_results": 0}})
+    project.change_app("period", AppChanges(rules=RulesBody(max_error_results=0)))
     busy_volunteers.failing = {"bad"}
     with project.executor("period") as pool:
         good, wrong, missing, bad = (
@@ -291,7 +292,7 @@ def test_a_native_app_gets_a_version_for_each_platform(project: Project):
     Path("gaps").write_bytes(b"\x7fELF")
     Path("gaps.exe").write_bytes(b"MZ")
     Path("table.dat").write_bytes(b"1")
-    project.create_native_app("gaps", inputs=["in.txt"], outputs=["out.txt"], quorum=2)
+    project.create_app("gaps", inputs=["in.txt"], outputs=["out.txt"], quorum=2)
     linux = project.add_native_version(
         "gaps", platform="x86_64-pc-linux-gnu", main="gaps", files=["table.dat"]
     )
@@ -314,7 +315,7 @@ def test_a_native_app_gets_a_version_for_each_platform(project: Project):
     with pytest.raises(JobError, match="one platform"):
         project.add_native_version("gaps", platform="any", main="gaps")
     with pytest.raises(JobError, match="at least one output"):
-        project.create_native_app("empty")
+        project.create_app("empty")
 
 
 def test_unknown_things_are_not_found(project: Project):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from cobblestone.api_schema.apps import ComparisonBody, InputSlotBody, LimitsBody, OutputBody, RulesBody
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.sdk.app_definition import Limits, ProjectFunctions, parse_seconds, parse_size
-from cobblestone.sdk.app_package import Command, read_templates, split_command
+from cobblestone.sdk.app_definition import ProjectFunctions, parse_seconds, parse_size
+from cobblestone.sdk.app_package import Command, Templates, read_templates, split_command
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +96,7 @@ def test_what_is_no_time_is_refused(text: str):
 
 
 def test_only_given_limits_are_sent():
-    assert Limits(memory=5e8).body() == {"rsc_memory_bound": 5e8}
+    assert msgspec.json.encode(LimitsBody(rsc_memory_bound=5e8)) == b'{"rsc_memory_bound":500000000.0}'
 
 
 # -- functions of the project ----------------------------------------------------------------------------------
@@ -126,10 +128,9 @@ def test_a_function_in_the_project_s_folder_stays_there(here: Path, monkeypatch)
 
 def test_a_remote_project_checks_functions_itself():
     assert functions(None).assimilator("functions/merge.py:take") == "functions/merge.py:take"
-    assert functions(None).comparison("python:check.py:same") == {
-        "kind": "python",
-        "options": {"function": "check.py:same"},
-    }
+    assert functions(None).comparison("python:check.py:same") == ComparisonBody(
+        kind="python", options={"function": "check.py:same"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,8 +157,8 @@ def test_an_assimilator_may_be_a_folder_or_nothing():
 
 
 def test_comparisons_are_read():
-    assert functions(None).comparison("bitwise") == {"kind": "bitwise", "options": {}}
-    assert functions(None).comparison("numeric:rtol=1e-3,nan_equal=true")["options"] == {
+    assert functions(None).comparison("bitwise") == ComparisonBody()
+    assert functions(None).comparison("numeric:rtol=1e-3,nan_equal=true").options == {
         "rtol": 1e-3,
         "atol": 0.0,
         "nan_equal": "true",
@@ -186,12 +187,13 @@ def test_templates_become_members_of_an_app(here: Path):
     (here / "in.xml").write_text(INPUT)
     (here / "out.xml").write_text(OUTPUT)
     app = read_templates(here / "in.xml", here / "out.xml")
-    assert app["inputs"] == [{"name": "in", "open_name": "in", "copy_file": True, "sticky": True}]
-    assert app["outputs"] == [
-        {"name": "out", "max_nbytes": 1000, "gzip": True, "optional": True, "copy_file": False}
-    ]
-    assert app["command_line"] == "--fast"
-    assert (app["limits"], app["rules"]) == ({"rsc_fpops_est": 1e12}, {"min_quorum": 2})
+    assert app == Templates(
+        inputs=[InputSlotBody(name="in", open_name="in", copy_file=True, sticky=True)],
+        outputs=[OutputBody(name="out", max_nbytes=1000, gzip=True, optional=True, copy_file=False)],
+        command_line="--fast",
+        limits=LimitsBody(rsc_fpops_est=1e12),
+        rules=RulesBody(min_quorum=2),
+    )
 
 
 def test_a_wrong_template_is_named_with_its_line(here: Path):

@@ -20,6 +20,7 @@ EXTRAS = {
     "sweep": ["dask", "distributed"],
     "wasm": ["wasmtime"],
     "tui": ["textual"],
+    "docs": ["material", "mkdocs", "mkdocstrings"],
 }
 #: Packages that may need an extra as soon as they are imported.
 OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}

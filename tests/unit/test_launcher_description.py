@@ -37,11 +37,6 @@ def test_the_file_imports_the_standard_library_only() -> None:
     assert modules <= sys.stdlib_module_names
 
 
-def test_the_version_follows_the_content() -> None:
-    assert launcher.launcher_bytes().startswith(b"#!/bin/sh\n")
-    assert launcher.launcher_version() == hashlib.sha256(launcher.launcher_bytes()).hexdigest()[:12]
-
-
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -101,20 +101,35 @@ class ResultsQuery(Query, frozen=True):
 
 
 class BatchStatus(Reply, frozen=True):
-    """How far a batch is."""
+    """How far a batch is.
+
+    Attributes:
+        id: Number of the batch.
+        name: As it was submitted.
+        app: The app that its jobs run.
+        state: ``open``, ``running``, ``complete``, ``cancelled`` or ``retired``.
+        created: Unix seconds.
+        completed: Unix seconds; None while jobs are open.
+        njobs: All jobs.
+        n_success: Jobs with an answer (in JSON: ``done``).
+        n_error: Jobs that failed or were cancelled (in JSON: ``failed``).
+        running: Jobs that are on a computer now.
+        finished: Whether no job is left to wait for.
+        notes: Why nothing may come, in words.
+    """
 
     id: int
     name: str
     app: str
-    state: str  #: ``open``, ``running``, ``complete``, ``cancelled`` or ``retired``
+    state: str
     created: float
     completed: float | None
     njobs: int
     n_success: int = msgspec.field(name="done")
-    n_error: int = msgspec.field(name="failed")  #: failed or cancelled
-    running: int  #: on a computer now
-    finished: bool  #: no job is left to wait for
-    notes: list[str]  #: why nothing may come, in words
+    n_error: int = msgspec.field(name="failed")
+    running: int
+    finished: bool
+    notes: list[str]
 
     @property
     def fraction_done(self) -> float:

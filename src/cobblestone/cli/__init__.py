@@ -44,6 +44,7 @@ NOUNS = (
     "doctor",
     "audit",
     "config",
+    "docs",
 )
 # Further commands come with parts that may be absent.
 OPTIONAL = ("demo", "explain", "simulate", "paper", "frontier")

@@ -26,89 +26,29 @@ def register(root: typer.Typer) -> None:
 @commands.command("create")
 def create(
     name: o.NameArgument,
-    command: Annotated[
-        str | None,
-        typer.Option(
-            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". Without it the app is a'
-            " native program: add its executables with `app version add`."
-        ),
-    ] = None,
-    files: o.FilesOption = None,
-    title: o.TitleOption = None,
-    inputs: o.InputOption = None,
-    outputs: o.OutputOption = None,
-    optional_outputs: o.OptionalOutputOption = None,
-    stdout: o.StdoutOption = None,
-    max_output: o.MaxOutputOption = "50MB",
-    gzip_outputs: Annotated[
-        bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
-    ] = False,
-    quorum: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Computers that must agree on each job. Default 1.")
-    ] = None,
-    compare: o.CompareOption = None,
-    assimilate: o.AssimilateOption = None,
-    function_files: o.FunctionFilesOption = None,
+    program: o.ProgramOptions,
+    form: o.FormOptions,
+    checks: o.CheckOptions,
     platform: Annotated[
         str, typer.Option(help="Where a command runs: any (with Python 3.6 or newer).", hidden=True)
     ] = "any",
     *,
     limits: o.LimitOptions,
     credit: o.CreditOptions,
-    input_template: o.InputTemplateOption = None,
-    output_template: o.OutputTemplateOption = None,
     common: Common,
 ) -> None:
     """Make an app of a program, with its first version."""
     from cobblestone.domain.errors import ConfigError
-    from cobblestone.sdk.app_definition import parse_size
 
     if platform != "any":
         raise ConfigError(
             f"A command runs anywhere, so --platform {platform} has no place here. For executables of one platform, make"
             f" the app without --command and add them: cobblestone app version add {name} --platform {platform} --main FILE"
         )
-    max_bytes = int(parse_size(max_output))
+    wanted = o.spec(name, program, form, checks, limits, credit)
     with common.connect() as connected:
-        if command is None:
-            o.refuse_with_native(files=files, stdout=stdout)
-            created = connected.create_native_app(
-                name,
-                title=title or "",
-                inputs=inputs or [],
-                outputs=outputs or [],
-                optional_outputs=optional_outputs or [],
-                input_template=input_template,
-                output_template=output_template,
-                quorum=quorum,
-                compare=compare or "bitwise",
-                assimilate=assimilate or "",
-                function_files=function_files or [],
-                limits=limits.limits(),
-                max_output_bytes=max_bytes,
-                gzip_outputs=gzip_outputs,
-                credit=credit.body(),
-            )
-        else:
-            o.refuse_with_command(inputs, input_template, output_template)
-            created = connected.create_app(
-                name,
-                command,
-                files or [],
-                title=title or "",
-                outputs=outputs or [],
-                optional_outputs=optional_outputs or [],
-                stdout=stdout or "",
-                quorum=quorum or 1,
-                compare=compare or "bitwise",
-                assimilate=assimilate or "",
-                function_files=function_files or [],
-                limits=limits.limits(),
-                max_output_bytes=max_bytes,
-                gzip_outputs=gzip_outputs,
-                credit=credit.body(),
-            )
-    show_created(common.out, created, command is not None)
+        created = connected.create_app(wanted)
+    show_created(common.out, created, bool(wanted.command))
 
 
 def show_created(out: Output, app: App, has_command: bool) -> None:
@@ -148,15 +88,8 @@ def unsigned_lines(added: Version) -> list[str]:
 @commands.command("update")
 def update(
     name: o.NameArgument,
-    files: o.FilesOption = None,
-    command: Annotated[str | None, typer.Option(help="New command line. Else the old one.")] = None,
-    title: o.TitleOption = None,
-    outputs: o.OutputOption = None,
-    stdout: o.StdoutOption = None,
-    quorum: Annotated[int | None, typer.Option(min=1, max=100, help="Computers that must agree.")] = None,
-    compare: o.CompareOption = None,
-    assimilate: o.AssimilateOption = None,
-    function_files: o.FunctionFilesOption = None,
+    program: o.ProgramOptions,
+    checks: o.CheckOptions,
     deprecated: Annotated[
         bool | None,
         typer.Option(
@@ -170,31 +103,30 @@ def update(
     common: Common,
 ) -> None:
     """Change an app. With --files or --command it gets a new version; name all files that the new version needs."""
+    from cobblestone.api_schema.apps import AppChanges
+
     out = common.out
     with common.connect() as connected:
         changes = o.changes(
-            title=title,
-            quorum=quorum,
-            compare=compare,
-            assimilate=assimilate,
-            function_files=function_files,
+            program,
+            checks,
+            limits,
+            credit,
             deprecated=deprecated,
-            limits=limits.limits(),
-            functions=connected.functions(name, function_files or []),
-            credit=credit.body(),
+            functions=connected.functions(name, checks.function_files or []),
         )
         lines: list[str] = []
-        if files or command or outputs or stdout is not None:
+        if program.files or program.command or program.outputs or program.stdout is not None:
             added = connected.update_app(
                 name,
-                files or [],
-                command=command,
-                outputs=outputs,
-                stdout=stdout,
+                program.files or [],
+                command=program.command,
+                outputs=program.outputs,
+                stdout=program.stdout,
                 rollout=o.parts(rollout),
             )
             lines += _version_lines(added)
-        elif not changes:
+        elif changes == AppChanges():
             raise typer.BadParameter("nothing to change: give --files, or what shall be different")
         changed = connected.change_app(name, changes)
     out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
@@ -272,8 +204,10 @@ def deprecate(
     common: Common,
 ) -> None:
     """Send no more jobs of an app, and take none."""
+    from cobblestone.api_schema.apps import AppChanges
+
     with common.connect() as connected:
-        changed = connected.change_app(name, {"deprecated": True})
+        changed = connected.change_app(name, AppChanges(deprecated=True))
     common.out.show(
         changed,
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
@@ -286,9 +220,11 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
     """Show or change who gets the jobs of an app, and how many."""
     import msgspec
 
+    from cobblestone.api_schema.apps import AppChanges
+
     changes = wanted.changes()
     with common.connect() as connected:
-        app = connected.change_app(name, changes) if changes else connected.app(name)
+        app = connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
     lines = [
         f"{name}:",
         *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),

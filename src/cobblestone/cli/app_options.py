@@ -2,176 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from cobblestone.sdk.app_definition import Limits, ProjectFunctions
+    from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
+    from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.", show_default=False)]
 FilesOption = Annotated[
     list[Path] | None,
     typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),
 ]
-TitleOption = Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)]
-InputOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="NAME",
-        help="Name by which a native program opens an input. Inputs of a command follow from the command.",
-        show_default=False,
-    ),
-]
-OutputOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--output",
-        metavar="NAME",
-        help="An output file that the program writes. Not needed for those that the command names.",
-        show_default=False,
-    ),
-]
-OptionalOutputOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--optional-output", metavar="NAME", help="An output that may be missing.", show_default=False
-    ),
-]
-StdoutOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Keep what the program prints, as this output.", show_default=False),
-]
-MaxOutputOption = Annotated[str, typer.Option(metavar="SIZE", help="Largest size of each output.")]
-CompareOption = Annotated[
+RolloutOption = Annotated[
     str | None,
     typer.Option(
-        metavar="RULE",
-        help="bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise.",
+        metavar="LIST",
+        help="Growing parts of the computers, in per cent, that the new version reaches step by step, such as 1,10,50,100."
+        " Else all at once.",
         show_default=False,
     ),
 ]
-AssimilateOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.py:FUNCTION",
-        help="Called with each agreed answer; or folder:PATH to have answers written there.",
-        show_default=False,
-    ),
-]
-FunctionFilesOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--function-files",
-        metavar="FILE…",
-        help="Further files that your functions import.",
-        show_default=False,
-    ),
-]
-FlopsEstOption = Annotated[
-    float | None,
-    typer.Option(
-        min=1, help="Floating-point operations of one job, estimated. Default 3.6e12.", show_default=False
-    ),
-]
-FlopsBoundOption = Annotated[
-    float | None,
-    typer.Option(
-        min=1, help="Jobs that need more are ended. Default 240 × the estimate.", show_default=False
-    ),
-]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.", show_default=False),
-]
-DiskOption = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.", show_default=False)
-]
-DelayBoundOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Time until a job must come back, e.g. 36h. Default 7d.", show_default=False
-    ),
-]
-CreditOption = Annotated[
-    str | None,
-    typer.Option(
-        "--credit",
-        metavar="SYSTEM",
-        help="Credit system; see `cobblestone credit systems`. Default benchmark.",
-        show_default=False,
-    ),
-]
-CreditPerJobOption = Annotated[
-    float | None,
-    typer.Option(min=0, help="With --credit fixed: credit of each job.", show_default=False),
-]
-PartialCreditOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--partial-credit/--no-partial-credit",
-        help="Trickle messages of running jobs bring provisional credit.",
-        show_default=False,
-    ),
-]
-PerCpuSecondOption = Annotated[
-    float | None,
-    typer.Option(
-        "--credit-per-cpu-second",
-        min=0,
-        help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
-        show_default=False,
-    ),
-]
-CreditFunctionOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.py:FUNCTION",
-        help="With --credit assigned: called with each result; returns what it is worth.",
-        show_default=False,
-    ),
-]
-HostScaleCheckOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--host-scale-check/--no-host-scale-check",
-        help="Use credit scales of proven hosts only (against cherry picking).",
-        show_default=False,
-    ),
-]
-InputTemplateOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.xml", help="BOINC input template of a native program.", show_default=False),
-]
-OutputTemplateOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.xml", help="BOINC output template of a native program.", show_default=False),
-]
+
+
+def given(*groups: object) -> dict[str, Any]:
+    """The options that were given, by the names of their fields."""
+    return {
+        each.name: value
+        for group in groups
+        for each in fields(group)  # pyright: ignore[reportArgumentType]  # groups are dataclasses
+        if (value := getattr(group, each.name)) is not None
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """The program, and what comes back."""
+
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a'
+            " native program: add its executables with `app version add`.",
+            show_default=False,
+        ),
+    ] = None
+    files: FilesOption = None
+    title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            metavar="NAME",
+            help="An output file that the program writes. Not needed for those that the command names.",
+            show_default=False,
+        ),
+    ] = None
+    stdout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Keep what the program prints, as this output.", show_default=False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormOptions:
+    """What an app is born with."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME",
+            help="Name by which a native program opens an input. Inputs of a command follow from the command.",
+            show_default=False,
+        ),
+    ] = None
+    optional_outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--optional-output", metavar="NAME", help="An output that may be missing.", show_default=False
+        ),
+    ] = None
+    max_output: Annotated[str, typer.Option(metavar="SIZE", help="Largest size of each output.")] = "50MB"
+    gzip_outputs: Annotated[
+        bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
+    ] = False
+    input_template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.xml", help="BOINC input template of a native program.", show_default=False
+        ),
+    ] = None
+    output_template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.xml", help="BOINC output template of a native program.", show_default=False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """How answers are checked, and where they go."""
+
+    quorum: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, help="Computers that must agree on each job. Default 1.", show_default=False
+        ),
+    ] = None
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise.",
+            show_default=False,
+        ),
+    ] = None
+    assimilate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="Called with each agreed answer; or folder:PATH to have answers written there.",
+            show_default=False,
+        ),
+    ] = None
+    function_files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--function-files",
+            metavar="FILE…",
+            help="Further files that your functions import.",
+            show_default=False,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
     """What a job needs and may use."""
 
-    flops_est: FlopsEstOption = None
-    flops_bound: FlopsBoundOption = None
-    memory: MemoryOption = None
-    disk: DiskOption = None
-    delay_bound: DelayBoundOption = None
+    flops_est: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Floating-point operations of one job, estimated. Default 3.6e12.", show_default=False
+        ),
+    ] = None
+    flops_bound: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Jobs that need more are ended. Default 240 × the estimate.", show_default=False
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.", show_default=False),
+    ] = None
+    disk: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.", show_default=False),
+    ] = None
+    delay_bound: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Time until a job must come back, e.g. 36h. Default 7d.", show_default=False
+        ),
+    ] = None
 
-    def limits(self) -> Limits:
-        """The limits; raises ConfigError."""
-        from cobblestone.sdk.app_definition import Limits, parse_seconds, parse_size
+    def body(self) -> LimitsBody:
+        """What the options say, as the API takes it; raises ConfigError."""
+        from cobblestone.api_schema.apps import LimitsBody
+        from cobblestone.sdk.app_definition import parse_seconds, parse_size
 
-        return Limits(
-            flops_est=self.flops_est,
-            flops_bound=self.flops_bound,
-            memory=None if self.memory is None else parse_size(self.memory),
-            disk=None if self.disk is None else parse_size(self.disk),
+        return LimitsBody(
+            rsc_fpops_est=self.flops_est,
+            rsc_fpops_bound=self.flops_bound,
+            rsc_memory_bound=None if self.memory is None else parse_size(self.memory),
+            rsc_disk_bound=None if self.disk is None else parse_size(self.disk),
             delay_bound=None if self.delay_bound is None else parse_seconds(self.delay_bound),
         )
 
@@ -180,24 +192,65 @@ class LimitOptions:
 class CreditOptions:
     """What a job is worth."""
 
-    credit: CreditOption = None
-    credit_per_job: CreditPerJobOption = None
-    partial_credit: PartialCreditOption = None
-    host_scale_check: HostScaleCheckOption = None
-    credit_per_cpu_second: PerCpuSecondOption = None
-    credit_function: CreditFunctionOption = None
+    credit: Annotated[
+        str | None,
+        typer.Option(
+            "--credit",
+            metavar="SYSTEM",
+            help="Credit system; see `cobblestone credit systems`. Default benchmark.",
+            show_default=False,
+        ),
+    ] = None
+    credit_per_job: Annotated[
+        float | None,
+        typer.Option(min=0, help="With --credit fixed: credit of each job.", show_default=False),
+    ] = None
+    partial_credit: Annotated[
+        bool | None,
+        typer.Option(
+            "--partial-credit/--no-partial-credit",
+            help="Trickle messages of running jobs bring provisional credit.",
+            show_default=False,
+        ),
+    ] = None
+    host_scale_check: Annotated[
+        bool | None,
+        typer.Option(
+            "--host-scale-check/--no-host-scale-check",
+            help="Use credit scales of proven hosts only (against cherry picking).",
+            show_default=False,
+        ),
+    ] = None
+    credit_per_cpu_second: Annotated[
+        float | None,
+        typer.Option(
+            "--credit-per-cpu-second",
+            min=0,
+            help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
+            show_default=False,
+        ),
+    ] = None
+    credit_function: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="With --credit assigned: called with each result; returns what it is worth.",
+            show_default=False,
+        ),
+    ] = None
 
-    def body(self) -> dict[str, object]:
+    def body(self) -> CreditBody:
         """What the options say, as the API takes it."""
-        given: dict[str, object | None] = {
-            "system": self.credit,
-            "per_job": self.credit_per_job,
-            "partial": self.partial_credit,
-            "host_scale_check": self.host_scale_check,
-            "per_cpu_second": self.credit_per_cpu_second,
-            "function": self.credit_function,
-        }
-        return {key: value for key, value in given.items() if value is not None}
+        from cobblestone.api_schema.apps import CreditBody
+
+        return CreditBody(
+            system=self.credit,
+            per_job=self.credit_per_job,
+            partial=self.partial_credit,
+            host_scale_check=self.host_scale_check,
+            per_cpu_second=self.credit_per_cpu_second,
+            function=self.credit_function,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,10 +266,9 @@ class DispatchOptions:
         ),
     ] = None
     redundancy: Annotated[
-        str | None,
+        Literal["none", "fine", "coarse"] | None,
         typer.Option(
             "--homogeneous",
-            metavar="KIND",
             help="Results of a job go to computers that compute alike: none, fine or coarse.",
             show_default=False,
         ),
@@ -287,97 +339,90 @@ class DispatchOptions:
         ),
     ] = None
 
-    def changes(self) -> dict[str, object]:
+    def changes(self) -> AppChanges:
         """What shall be different, as the API takes it; raises ConfigError."""
+        from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
         from cobblestone.sdk.app_definition import parse_size
 
-        given = {
-            "adaptive": self.adaptive,
-            "homogeneous_redundancy": self.redundancy,
-            "homogeneous_app_version": self.one_version,
-            "locality": self.locality,
-            "size_class_count": self.size_classes,
-            "non_cpu_intensive": self.always,
-            "min_version": self.min_version,
-            "max_jobs_on_host": self.max_on_host,
-            "max_jobs_in_progress": self.max_per_cpu,
-            "max_gpu_jobs_in_progress": self.max_per_gpu,
-            "max_jobs_per_rpc": self.max_per_reply,
-            "max_jobs_per_day_init": self.first_day,
-        }
-        rules = {key: value for key, value in given.items() if value is not None}
-        changes: dict[str, object] = {"dispatch": rules} if rules else {}
+        rules = DispatchBody(
+            adaptive=self.adaptive,
+            homogeneous_redundancy=self.redundancy,
+            homogeneous_app_version=self.one_version,
+            locality=self.locality,
+            size_class_count=self.size_classes,
+            non_cpu_intensive=self.always,
+            min_version=self.min_version,
+            max_jobs_on_host=self.max_on_host,
+            max_jobs_in_progress=self.max_per_cpu,
+            max_gpu_jobs_in_progress=self.max_per_gpu,
+            max_jobs_per_rpc=self.max_per_reply,
+            max_jobs_per_day_init=self.first_day,
+        )
+        limits = None
         if self.bandwidth is not None:
-            changes["limits"] = {
-                "rsc_bandwidth_bound": 0 if self.bandwidth == "0" else parse_size(self.bandwidth)
-            }
-        if self.beta is not None:
-            changes["beta"] = self.beta
-        return changes
+            limits = LimitsBody(
+                rsc_bandwidth_bound=0 if self.bandwidth == "0" else parse_size(self.bandwidth)
+            )
+        return AppChanges(dispatch=None if rules == DispatchBody() else rules, limits=limits, beta=self.beta)
 
 
-def changes(
-    *,
-    title: str | None,
-    quorum: int | None,
-    compare: str | None,
-    assimilate: str | None,
-    function_files: Sequence[Path] | None,
-    deprecated: bool | None,
-    limits: Limits,
-    functions: ProjectFunctions,
-    credit: dict[str, object],
-) -> dict[str, object]:
-    """What of an app shall be different, as the API takes it; raises ConfigError."""
-    if function_files and not (compare or assimilate or credit.get("function")):
-        raise typer.BadParameter(
-            "--function-files belong to --assimilate, --compare python:… or --credit-function"
-        )
-    found: dict[str, object] = {"title": title, "deprecated": deprecated}
-    if quorum is not None:
-        found["rules"] = {"min_quorum": quorum}
-    if compare is not None:
-        found["comparison"] = functions.comparison(compare)
-    if assimilate is not None:
-        found["assimilator"] = functions.assimilator(assimilate)
-    if limits.body():
-        found["limits"] = limits.body()
-    if credit:
-        found["credit"] = functions.credit(credit)
-    return {key: value for key, value in found.items() if value is not None}
+def spec(
+    name: str,
+    program: ProgramOptions,
+    form: FormOptions,
+    checks: CheckOptions,
+    limits: LimitOptions,
+    credit: CreditOptions,
+) -> AppSpec:
+    """A new app; raises ConfigError."""
+    from cobblestone.sdk.app_definition import AppSpec, parse_size
 
-
-def refuse_with_native(*, files: Sequence[Path] | None, stdout: str | None) -> None:
-    """Options of commands make no sense for native programs."""
-    if files or stdout:
-        raise typer.BadParameter(
-            "--files and --stdout belong to --command. For a native program: cobblestone app version add NAME --files …"
-        )
-
-
-def refuse_with_command(
-    inputs: Sequence[str] | None, input_template: Path | None, output_template: Path | None
-) -> None:
-    """Templates and names of inputs make no sense for commands."""
-    if inputs:
+    members = given(program, form, checks)
+    if program.command is None:
+        if program.files or program.stdout:
+            raise typer.BadParameter(
+                "--files and --stdout belong to --command. For a native program: cobblestone app version add NAME --files …"
+            )
+    elif form.inputs:
         raise typer.BadParameter(
             "--input is for native programs; write {input} or {input:NAME} into --command"
         )
-    if input_template or output_template:
+    elif form.input_template or form.output_template:
         raise typer.BadParameter(
             "templates are for native programs; inputs and outputs follow from --command"
         )
+    max_output_bytes = int(parse_size(members.pop("max_output")))
+    return AppSpec(
+        name=name, max_output_bytes=max_output_bytes, limits=limits.body(), credit=credit.body(), **members
+    )
 
 
-RolloutOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="Growing parts of the computers, in per cent, that the new version reaches step by step, such as 1,10,50,100."
-        " Else all at once.",
-        show_default=False,
-    ),
-]
+def changes(
+    program: ProgramOptions,
+    checks: CheckOptions,
+    limits: LimitOptions,
+    credit: CreditOptions,
+    *,
+    deprecated: bool | None,
+    functions: ProjectFunctions,
+) -> AppChanges:
+    """What of an app shall be different; raises ConfigError."""
+    from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
+
+    if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):
+        raise typer.BadParameter(
+            "--function-files belong to --assimilate, --compare python:… or --credit-function"
+        )
+    bounds, worth = limits.body(), functions.credit(credit.body())
+    return AppChanges(
+        title=program.title,
+        deprecated=deprecated,
+        rules=None if checks.quorum is None else RulesBody(min_quorum=checks.quorum),
+        comparison=None if checks.compare is None else functions.comparison(checks.compare),
+        assimilator=None if checks.assimilate is None else functions.assimilator(checks.assimilate),
+        limits=None if bounds == LimitsBody() else bounds,
+        credit=None if worth == CreditBody() else worth,
+    )
 
 
 def parts(text: str | None) -> list[float]:

@@ -74,11 +74,6 @@ class AppDispatch:
         """Whether some jobs of the app suit a host better than others."""
         return self.locality or bool(self.size_classes)
 
-    @property
-    def commits(self) -> bool:
-        """Whether the first host decides where the other results of a job may go."""
-        return self.homogeneous_app_version or self.homogeneous_redundancy is not HomogeneousRedundancy.NONE
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:

@@ -45,12 +45,6 @@ def launcher_bytes() -> bytes:
     return (Path(__file__).parent / cobblestone_runtime.RUNTIME_FILE).read_bytes()
 
 
-@functools.cache
-def launcher_version() -> str:
-    """Return a short hash of the launcher's content: 12 hexadecimal digits."""
-    return hashlib.sha256(launcher_bytes()).hexdigest()[:12]
-
-
 def app_description(  # every argument is one key of the description
     command: Sequence[str],
     *,

@@ -1,22 +1,39 @@
-"""Submit jobs to a project and collect their results, over HTTP."""
+"""Submit jobs to a project and collect their results, over HTTP.  The names of :mod:`cobblestone`, and some more."""
 
 from __future__ import annotations
 
 from cobblestone.api_schema.batches import BatchStatus
+from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+from cobblestone.sdk.app_definition import AppSpec
 from cobblestone.sdk.batch import Batch, JobResult, Outputs
-from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused, Unreachable
+from cobblestone.sdk.errors import (
+    BusyError,
+    ConflictError,
+    JobFailed,
+    NotFoundError,
+    NotRunning,
+    RequestRefused,
+    Unreachable,
+)
 from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import Content, Job, json_input
 from cobblestone.sdk.project import Project, connect
 
 __all__ = [
+    "AppSpec",
     "Batch",
     "BatchStatus",
+    "BusyError",
+    "CobblestoneError",
+    "ConfigError",
+    "ConflictError",
     "Content",
     "Job",
+    "JobError",
     "JobExecutor",
     "JobFailed",
     "JobResult",
+    "NotFoundError",
     "NotRunning",
     "Outputs",
     "Project",

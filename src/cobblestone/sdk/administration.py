@@ -32,8 +32,8 @@ from cobblestone.api_schema.people import (
     UserList,
 )
 from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle, TrickleList
-from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.errors import NotFoundError
 
 PAGE = 1000
 PROOF_SECONDS = 3600.0
@@ -60,7 +60,7 @@ class Administration:
         return self._connection.get("/tokens", TokenList).tokens
 
     def revoke_token(self, token_id: int) -> Token:
-        """Make a token useless.  Raises NotFound."""
+        """Make a token useless.  Raises NotFoundError."""
         return self._connection.delete(f"/tokens/{token_id}", Token)
 
     def create_user(self, email: str, name: str, *, password: str = "") -> CreatedUser:
@@ -79,7 +79,7 @@ class Administration:
         return found
 
     def create_team(self, name: str, founder: int) -> Team:
-        """Make a team; its founder joins it.  Raises NotFound, Conflict."""
+        """Make a team; its founder joins it.  Raises NotFoundError, ConflictError."""
         return self._connection.post("/teams", NewTeam(name=name, founder=founder), Team)
 
     def teams(self) -> list[Team]:
@@ -87,11 +87,11 @@ class Administration:
         return self._connection.get("/teams", TeamList).teams
 
     def join_team(self, team: str, user_id: int) -> Team:
-        """Put a user into a team, which is given by name or id.  Raises NotFound."""
+        """Put a user into a team, which is given by name or id.  Raises NotFoundError."""
         known = self.teams()
         fits = [each for each in known if each.name.lower() == team.lower() or str(each.id) == team]
         if not fits:
-            raise NotFound(
+            raise NotFoundError(
                 f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
             )
         return self._connection.post(f"/teams/{fits[0].id}/members", TeamMember(user=user_id), Team)
@@ -101,23 +101,23 @@ class Administration:
         return self._connection.post("/news", NewNews(title=title, text=text), News)
 
     def explain_credit(self, result: str) -> CreditExplanation:
-        """How the credit of a result (id or name) was computed.  Raises NotFound."""
+        """How the credit of a result (id or name) was computed.  Raises NotFoundError."""
         return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
 
     def explain_host(self, host_id: int) -> HostExplanation:
-        """What a computer would get if it asked now, and why not more.  Raises NotFound."""
+        """What a computer would get if it asked now, and why not more.  Raises NotFoundError."""
         return self._connection.get(f"/explain/hosts/{host_id}", HostExplanation)
 
     def explain_workunit(self, workunit: str) -> WorkunitExplanation:
-        """What becomes of a workunit (id or name).  Raises NotFound."""
+        """What becomes of a workunit (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/workunits/{quote(workunit, safe='')}", WorkunitExplanation)
 
     def explain_result(self, result: str) -> ResultExplanation:
-        """What became of a result (id or name).  Raises NotFound."""
+        """What became of a result (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
 
     def forgive_host(self, host_id: int) -> HostExplanation:
-        """Say that a computer is mended: its bad results are forgotten.  Raises NotFound."""
+        """Say that a computer is mended: its bad results are forgotten.  Raises NotFoundError."""
         return self._connection.post(f"/hosts/{host_id}/forgive", {}, HostExplanation)
 
     def prove_credit(self) -> CreditProof:
@@ -125,7 +125,7 @@ class Administration:
         return self._connection.get("/credit/proof", CreditProof, timeout=PROOF_SECONDS)
 
     def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
-        """Correct the credit of a result by a further entry; negative takes it back.  Raises NotFound, Conflict."""
+        """Correct the credit of a result by a further entry; negative takes it back.  Raises NotFoundError, ConflictError."""
         body = NewCorrection(result=result, amount=amount, reason=reason)
         return self._connection.post("/credit/corrections", body, LedgerEntry)
 
@@ -143,7 +143,7 @@ class Administration:
         return found
 
     def send_trickle(self, result: str, text: str) -> SentTrickle:
-        """Send a message to a running job.  Raises NotFound or Conflict when it does not run."""
+        """Send a message to a running job.  Raises NotFoundError or ConflictError when it does not run."""
         return self._connection.post("/trickles", NewTrickle(result=result, text=text), SentTrickle)
 
     def apply_scales(self, scales: Mapping[str, float], *, dry_run: bool = False) -> AppliedScales:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from cobblestone.api_schema.apps import ComparisonBody, CreditBody, LimitsBody
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.validation.agreement import parse_comparison
 
@@ -19,27 +22,55 @@ _TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 864
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Estimates and hard limits of a job; None: the default."""
+class AppSpec:
+    """What a scientist says about an app: how its program is run, what comes back, and how answers are checked.
 
-    flops_est: float | None = None  #: floating-point operations
-    flops_bound: float | None = None
-    memory: float | None = None  #: bytes
-    disk: float | None = None  #: bytes
-    delay_bound: float | None = None  #: seconds
-    bandwidth: float | None = None  #: bytes per second
+    With a ``command`` the program and its ``files`` run wherever the launcher does.  Without one the app is a native
+    program that uses the BOINC API; its executables are added with :meth:`Project.add_native_version`.
 
-    def body(self) -> dict[str, float]:
-        """As the API takes them."""
-        values = {
-            "rsc_fpops_est": self.flops_est,
-            "rsc_fpops_bound": self.flops_bound,
-            "rsc_memory_bound": self.memory,
-            "rsc_disk_bound": self.disk,
-            "delay_bound": self.delay_bound,
-            "rsc_bandwidth_bound": self.bandwidth,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+    Attributes:
+        name: 1 to 60 letters, digits, _ and -.
+        command: Words with placeholders: ``"python3 period.py {input} {output}"``.
+        files: What the command needs; sent along.
+        title: The name that volunteers see.
+        inputs: Names by which a native program opens its inputs; none: a job may have any.
+        outputs: Names of output files; those in the command need not be repeated.
+        optional_outputs: Outputs that may be missing.
+        stdout: Keep what the program prints, as this output.
+        max_output_bytes: Largest size of each output.
+        gzip_outputs: Whether clients compress outputs for the upload.
+        input_template: BOINC's description of a native program's inputs, a path.
+        output_template: BOINC's description of its outputs, a path.
+        quorum: Computers that must agree on each job; None: 1, or as the template says.
+        compare: ``bitwise``, ``numeric:rtol=1e-6``, ``trivial`` or ``python:FILE.py:function``.
+        assimilate: ``FILE.py:function`` that is called with each agreed answer, or ``folder:PATH``.
+        function_files: Further files that your functions import.
+        limits: Estimates and hard limits of a job.
+        credit: The credit system and its options.
+
+    >>> spec = AppSpec(name="sum", command="cat {input}", stdout="output", quorum=2, compare="numeric:rtol=1e-6")
+    >>> project.create_app(spec).rules.min_quorum
+    2
+    """
+
+    name: str
+    command: str | Sequence[str] = ""
+    files: Iterable[str | Path] = ()
+    title: str = ""
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    optional_outputs: Sequence[str] = ()
+    stdout: str = ""
+    max_output_bytes: int = 50_000_000
+    gzip_outputs: bool = False
+    input_template: str | Path | None = None
+    output_template: str | Path | None = None
+    quorum: int | None = None
+    compare: str = "bitwise"
+    assimilate: str = ""
+    function_files: Iterable[str | Path] = ()
+    limits: LimitsBody = LimitsBody()
+    credit: CreditBody = CreditBody()
 
 
 def parse_size(text: str) -> float:
@@ -86,33 +117,30 @@ class ProjectFunctions:
         self._app = app
         self._beside = beside
 
-    def comparison(self, text: str) -> dict[str, object]:
+    def comparison(self, text: str) -> ComparisonBody:
         """A comparison as the API takes it: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
 
         Raises:
             ConfigError: it is none; the text says what is possible.
         """
         rule = parse_comparison(text)
-        if rule.kind == "python":
-            return {
-                "kind": rule.kind,
-                "options": {"function": self.place(text.partition(":")[2], "--compare python:")},
-            }
-        options = {
+        options: dict[str, float | str] = {
             name: str(value).lower() if isinstance(value, bool) else value
             for name, value in rule.options.items()
         }
-        return {"kind": rule.kind, "options": options}
+        if rule.kind == "python":
+            options = {"function": self.place(text.partition(":")[2], "--compare python:")}
+        return msgspec.convert({"kind": rule.kind, "options": options}, ComparisonBody)
 
     def assimilator(self, text: str) -> str:
         """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
         return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
 
-    def credit(self, options: Mapping[str, object]) -> dict[str, object]:
+    def credit(self, options: CreditBody) -> CreditBody:
         """Credit options as the API takes them; for ``function`` see :meth:`place`."""
-        function = options.get("function")
-        placed = {"function": self.place(str(function), "--credit-function")} if function else {}
-        return {**options, **placed}
+        if not options.function:
+            return options
+        return msgspec.structs.replace(options, function=self.place(options.function, "--credit-function"))
 
     def place(self, reference: str, option: str) -> str:
         """The reference as the server understands it; copies the file if it lies elsewhere.

@@ -7,8 +7,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from cobblestone.api_schema.apps import VersionFileBody
+import msgspec
+
+from cobblestone.api_schema.apps import (
+    InputSlotBody,
+    LimitsBody,
+    NewVersion,
+    OutputBody,
+    RulesBody,
+    VersionFileBody,
+)
 from cobblestone.api_schema.files import StoredFile
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
@@ -22,7 +32,9 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.sdk.connection import Connection
-from cobblestone.wire.job_templates import parse_input_template, parse_output_template
+from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 LAUNCHER_NAME = "cobblestone_launcher.py"
 
@@ -46,15 +58,10 @@ class Command:
         """Names of all outputs, in order; raises JobError if there is none."""
         return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
 
-    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[dict[str, object]]:
+    def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[OutputBody]:
         """The outputs as the API takes them."""
         return [
-            {
-                "name": name,
-                "max_nbytes": max_nbytes,
-                "gzip": gzip,
-                "optional": name in self.optional_outputs,
-            }
+            OutputBody(name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs)
             for name in self.output_names()
         ]
 
@@ -142,7 +149,7 @@ def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
     return connection.put_file(f"/files/{sha256}", data, StoredFile, name=name).name
 
 
-def command_version(connection: Connection, command: Command) -> dict[str, object]:
+def command_version(connection: Connection, command: Command) -> NewVersion:
     """Upload what a version of a command consists of; the version for a request.
 
     The main program is the launcher; the command itself lies in a signed description beside it.
@@ -171,7 +178,7 @@ def command_version(connection: Connection, command: Command) -> dict[str, objec
         )
         for name, data in {APP_FILE: description, **contents}.items()
     ]
-    return {"platform": ANY_PLATFORM, "files": [main, *others]}
+    return NewVersion(platform=ANY_PLATFORM, files=[main, *others])
 
 
 def native_version(
@@ -183,18 +190,18 @@ def native_version(
     plan_class: str = "",
     command_line: str = "",
     copy_files: bool = False,
-) -> dict[str, object]:
+) -> NewVersion:
     """Upload the files of a native program that uses the BOINC API; the version for a request."""
     if platform == ANY_PLATFORM:
         raise JobError(
             "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
         )
     contents = read_files([main, *files])
-    return {
-        "platform": platform,
-        "plan_class": plan_class,
-        "command_line": command_line,
-        "files": [
+    return NewVersion(
+        platform=platform,
+        plan_class=plan_class,
+        command_line=command_line,
+        files=[
             VersionFileBody(
                 file=upload_bytes(connection, name, data),
                 open_name=name,
@@ -204,29 +211,29 @@ def native_version(
             )
             for name, data in contents.items()
         ],
-    }
+    )
 
 
-def read_templates(input_template: Path | None, output_template: Path | None) -> dict[str, object]:
-    """What the family's job templates say, as members of a request for an app.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """What the family's job templates say."""
+
+    inputs: Sequence[InputSlotBody] = ()
+    outputs: Sequence[OutputBody] = ()
+    command_line: str = ""
+    limits: LimitsBody = LimitsBody()
+    rules: RulesBody = RulesBody()
+
+
+def read_templates(input_template: Path | None, output_template: Path | None) -> Templates:
+    """Read the family's job templates.
 
     Raises:
         JobError: a template cannot be read, or uses something that has another place here; the text names the line.
     """
-    app: dict[str, object] = {}
-    if output_template is not None:
-        app["outputs"] = [
-            {
-                "name": file.open_name,
-                "max_nbytes": file.max_nbytes,
-                "gzip": file.gzip_when_done,
-                "optional": file.optional,
-                "copy_file": file.copy_file,
-            }
-            for file in parse_output_template(_text(output_template), source=str(output_template)).files
-        ]
+    outputs = () if output_template is None else _outputs(output_template)
     if input_template is None:
-        return app
+        return Templates(outputs=outputs)
     template = parse_input_template(_text(input_template), source=str(input_template))
     for file in template.files:
         if file.physical_name or file.urls:
@@ -234,28 +241,36 @@ def read_templates(input_template: Path | None, output_template: Path | None) ->
                 f"{input_template}: the input {file.open_name} is the same for every job. Send it with the program"
                 " instead: --files"
             )
-    app["inputs"] = [
-        {
-            "name": file.open_name,
-            "open_name": file.open_name,
-            "copy_file": file.copy_file,
-            "sticky": file.sticky,
-        }
-        for file in template.files
+    return Templates(
+        inputs=[
+            InputSlotBody(
+                name=file.open_name, open_name=file.open_name, copy_file=file.copy_file, sticky=file.sticky
+            )
+            for file in template.files
+        ],
+        outputs=outputs,
+        command_line=template.command_line,
+        limits=_given(template, LimitsBody),
+        rules=_given(template, RulesBody),
+    )
+
+
+def _outputs(path: Path) -> list[OutputBody]:
+    return [
+        OutputBody(
+            name=file.open_name,
+            max_nbytes=file.max_nbytes,
+            gzip=file.gzip_when_done,
+            optional=file.optional,
+            copy_file=file.copy_file,
+        )
+        for file in parse_output_template(_text(path), source=str(path)).files
     ]
-    app["command_line"] = template.command_line
-    app["limits"] = _given(
-        template, ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound", "delay_bound")
-    )
-    app["rules"] = _given(
-        template,
-        ("min_quorum", "target_nresults", "max_error_results", "max_total_results", "max_success_results"),
-    )
-    return app
 
 
-def _given(template: object, names: Sequence[str]) -> dict[str, object]:
-    return {name: getattr(template, name) for name in names if getattr(template, name) is not None}
+def _given(template: InputTemplate, kind: type[S]) -> S:
+    values = {name: getattr(template, name, None) for name in kind.__struct_fields__}
+    return kind(**{name: value for name, value in values.items() if value is not None})
 
 
 def _text(path: Path) -> str:

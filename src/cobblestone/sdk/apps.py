@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from cobblestone.api_schema.apps import App, AppList, Version, VersionList
+from msgspec.structs import asdict, replace
+
+from cobblestone.api_schema.apps import (
+    App,
+    AppChanges,
+    AppList,
+    InputSlotBody,
+    NewApp,
+    OutputBody,
+    RulesBody,
+    Version,
+    VersionChanges,
+    VersionList,
+)
 from cobblestone.api_schema.project import PlanClass, PlanClassList
-from cobblestone.domain.errors import ConfigError, Conflict, JobError
-from cobblestone.sdk.app_definition import Limits, ProjectFunctions
+from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 from cobblestone.sdk.app_package import (
     Command,
     command_version,
@@ -19,6 +33,7 @@ from cobblestone.sdk.app_package import (
     split_command,
 )
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.errors import ConflictError
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
@@ -34,7 +49,7 @@ class AppMethods:
         return self.connection.get("/apps", AppList).apps
 
     def app(self, name: str) -> App:
-        """An app and its versions in use.  Raises NotFound."""
+        """An app and its versions in use.  Raises NotFoundError."""
         return self.connection.get(f"/apps/{quote(name, safe='')}", App)
 
     def versions(self, app: str) -> list[Version]:
@@ -52,50 +67,46 @@ class AppMethods:
 
     def create_app(
         self,
-        name: str,
-        command: str | Sequence[str],
+        app: str | AppSpec,
+        command: str | Sequence[str] = "",
         files: Iterable[str | Path] = (),
-        *,
-        title: str = "",
-        outputs: Sequence[str] = (),
-        optional_outputs: Sequence[str] = (),
-        stdout: str = "",
-        quorum: int = 1,
-        compare: str = "bitwise",
-        assimilate: str = "",
-        function_files: Iterable[str | Path] = (),
-        limits: Limits | None = None,
-        max_output_bytes: int = 50_000_000,
-        gzip_outputs: bool = False,
-        credit: Mapping[str, object] | None = None,
+        **more: Any,
     ) -> App:
-        """Make an app of a command, with its first version.
+        """Make an app; with a command also its first version.
 
-        ``command`` has placeholders: ``"python3 period.py {input} {output}"``.  ``files`` are sent along.  ``compare``
-        and ``assimilate`` are as on the command line: ``numeric:rtol=1e-6``, ``FILE.py:function``.  ``credit`` chooses the
-        credit system and its options: ``{"system": "fixed", "per_job": 20}``.
+        Give an :class:`AppSpec`, or its members one by one:
+        ``create_app("period", "python3 period.py {input} {output}", ["period.py"], quorum=2)``.
 
         Raises:
             JobError, ConfigError: the command, a file, a comparison … is wrong; the text says what to do.
-            Conflict: the name is taken.
+            ConflictError: the name is taken.
         """
-        package = _command(command, files, outputs, optional_outputs, stdout)
-        package.check()
-        self._refuse_taken(name)
-        functions = self.functions(name, function_files)
-        body: dict[str, object] = {
-            "name": name,
-            "title": title,
-            "command": package.words,
-            "stdout": stdout,
-            "outputs": package.output_bodies(max_nbytes=max_output_bytes, gzip=gzip_outputs),
-            "comparison": functions.comparison(compare),
-            "assimilator": functions.assimilator(assimilate),
-            "limits": (limits or Limits()).body(),
-            "rules": {"min_quorum": quorum},
-            "credit": functions.credit(credit or {}),
-            "version": command_version(self.connection, package),
-        }
+        spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
+        package = _command(spec) if spec.command else None
+        if package is not None:
+            package.check()
+        self._refuse_taken(spec.name)
+        functions = self.functions(spec.name, spec.function_files)
+        about = NewApp(
+            name=spec.name,
+            title=spec.title,
+            comparison=functions.comparison(spec.compare),
+            assimilator=functions.assimilator(spec.assimilate),
+            credit=functions.credit(spec.credit),
+            limits=spec.limits,
+            rules=RulesBody(min_quorum=spec.quorum or 1),
+            outputs=[]
+            if package is None
+            else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),
+        )
+        if package is None:
+            return self.connection.post("/apps", _native(spec, about), App)
+        body = replace(
+            about,
+            command=list(package.words),
+            stdout=package.stdout,
+            version=command_version(self.connection, package),
+        )
         return self.connection.post("/apps", body, App)
 
     def update_app(
@@ -115,7 +126,7 @@ class AppMethods:
 
         Raises:
             JobError: the command or a file is wrong, or the app is a native program.
-            NotFound: there is no such app.
+            NotFoundError: there is no such app.
         """
         app = self.app(name)
         if not app.command:
@@ -125,84 +136,24 @@ class AppMethods:
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
         package = _command(
-            app.command if command is None else command,
-            files,
-            names,
-            optional,
-            app.stdout if stdout is None else stdout,
+            AppSpec(
+                name=name,
+                command=app.command if command is None else command,
+                files=files,
+                outputs=names,
+                optional_outputs=optional,
+                stdout=app.stdout if stdout is None else stdout,
+            )
         )
         version = command_version(self.connection, package)
         largest = max(spec.max_nbytes for spec in app.outputs)
-        changes = {
-            "command": package.words,
-            "stdout": package.stdout,
-            "outputs": package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
-        }
-        return self.connection.post(
-            f"/apps/{quote(name, safe='')}/versions",
-            {**version, "app_changes": changes, "rollout": list(rollout)},
-            Version,
+        changes = AppChanges(
+            command=list(package.words),
+            stdout=package.stdout,
+            outputs=package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
         )
-
-    def create_native_app(
-        self,
-        name: str,
-        *,
-        title: str = "",
-        inputs: Sequence[str] = (),
-        outputs: Sequence[str] = (),
-        optional_outputs: Sequence[str] = (),
-        input_template: str | Path | None = None,
-        output_template: str | Path | None = None,
-        quorum: int | None = None,
-        compare: str = "bitwise",
-        assimilate: str = "",
-        function_files: Iterable[str | Path] = (),
-        limits: Limits | None = None,
-        max_output_bytes: int = 50_000_000,
-        gzip_outputs: bool = False,
-        credit: Mapping[str, object] | None = None,
-    ) -> App:
-        """Make an app of a native program; add its executables with :meth:`add_native_version`.
-
-        ``inputs`` and ``outputs`` are the names by which the program opens its files (``boinc_resolve_filename``); without
-        ``inputs`` a job may have any, and the first is called ``input``.  The templates are BOINC's; what they leave open,
-        and ``limits`` and ``quorum``, are as given here.
-
-        Raises:
-            JobError, ConfigError: a template or value is wrong; the text says what to do.
-            Conflict: the name is taken.
-        """
-        self._refuse_taken(name)
-        from_templates = read_templates(
-            None if input_template is None else Path(input_template),
-            None if output_template is None else Path(output_template),
-        )
-        functions = self.functions(name, function_files)
-        body: dict[str, object] = {
-            "name": name,
-            "title": title,
-            "comparison": functions.comparison(compare),
-            "assimilator": functions.assimilator(assimilate),
-            **from_templates,
-        }
-        if input_template is None:
-            body["inputs"] = [{"name": each, "open_name": each} for each in inputs]
-        if output_template is None:
-            if not (outputs or optional_outputs):
-                raise JobError(
-                    "A native program needs at least one output, or nothing would come back. Name the files that it"
-                    " writes: --output result.txt; or give BOINC's --output-template."
-                )
-            body["outputs"] = [
-                {"name": each, "max_nbytes": max_output_bytes, "gzip": gzip_outputs, "optional": optional}
-                for names, optional in ((outputs, False), (optional_outputs, True))
-                for each in names
-            ]
-        body["credit"] = functions.credit(credit or {})
-        body["limits"] = {**_part(from_templates, "limits"), **(limits or Limits()).body()}
-        body["rules"] = _part(from_templates, "rules") if quorum is None else {"min_quorum": quorum}
-        return self.connection.post("/apps", body, App)
+        body = replace(version, app_changes=changes, rollout=list(rollout))
+        return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
 
     def add_native_version(
         self,
@@ -220,7 +171,7 @@ class AppMethods:
 
         Raises:
             JobError: a file cannot be read, or the app has a command.
-            NotFound: there is no such app or plan class.
+            NotFoundError: there is no such app or plan class.
         """
         if self.app(name).command:
             raise JobError(f"{name} has a command. New versions: cobblestone app update {name} --files …")
@@ -233,16 +184,16 @@ class AppMethods:
             command_line=command_line,
             copy_files=copy_files,
         )
-        body = {**version, "rollout": list(rollout)}
+        body = replace(version, rollout=list(rollout))
         return self.connection.post(f"/apps/{quote(name, safe='')}/versions", body, Version)
 
-    def change_app(self, name: str, changes: Mapping[str, object]) -> App:
-        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFound."""
+    def change_app(self, name: str, changes: AppChanges) -> App:
+        """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
         return self.connection.patch(f"/apps/{quote(name, safe='')}", changes, App)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
-        """Send a version no more, or again.  Raises NotFound."""
-        return self.connection.patch(f"/versions/{version_id}", {"deprecated": not undo}, Version)
+        """Send a version no more, or again.  Raises NotFoundError."""
+        return self.connection.patch(f"/versions/{version_id}", VersionChanges(deprecated=not undo), Version)
 
     def _refuse_taken(self, name: str) -> None:
         if not APP_NAME.fullmatch(name):
@@ -250,27 +201,44 @@ class AppMethods:
                 f"The app name {name!r} must be 1 to 60 letters, digits, _ and -, and begin with a letter or digit."
             )
         if any(app.name == name for app in self.apps()):
-            raise Conflict(
+            raise ConflictError(
                 f"There is already an app called {name}. Change it with: cobblestone app update {name} --files …"
             )
 
 
-def _part(body: Mapping[str, object], name: str) -> dict[str, object]:
-    part = body.get(name, {})
-    return {str(key): value for key, value in part.items()} if isinstance(part, dict) else {}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # put there by read_templates
-
-
-def _command(
-    command: str | Sequence[str],
-    files: Iterable[str | Path],
-    outputs: Sequence[str],
-    optional_outputs: Sequence[str],
-    stdout: str,
-) -> Command:
+def _command(spec: AppSpec) -> Command:
     return Command(
-        words=split_command(command) if isinstance(command, str) else list(command),
-        files=[Path(file) for file in files],
-        outputs=outputs,
-        optional_outputs=optional_outputs,
-        stdout=stdout,
+        words=split_command(spec.command) if isinstance(spec.command, str) else list(spec.command),
+        files=[Path(file) for file in spec.files],
+        outputs=spec.outputs,
+        optional_outputs=spec.optional_outputs,
+        stdout=spec.stdout,
     )
+
+
+def _native(spec: AppSpec, about: NewApp) -> NewApp:
+    """The app of a native program: what its templates say, and over it what the scientist says."""
+    templates = read_templates(_path(spec.input_template), _path(spec.output_template))
+    outputs = list(templates.outputs) or [
+        OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)
+        for names, optional in ((spec.outputs, False), (spec.optional_outputs, True))
+        for name in names
+    ]
+    if not outputs:
+        raise JobError(
+            "A native program needs at least one output, or nothing would come back. Name the files that it"
+            " writes: --output result.txt; or give BOINC's --output-template."
+        )
+    given = {name: value for name, value in asdict(spec.limits).items() if value is not None}
+    return replace(
+        about,
+        command_line=templates.command_line,
+        inputs=[*templates.inputs, *(InputSlotBody(name=name, open_name=name) for name in spec.inputs)],
+        outputs=outputs,
+        limits=replace(templates.limits, **given),
+        rules=templates.rules if spec.quorum is None else about.rules,
+    )
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)

@@ -11,16 +11,20 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cobblestone.api_schema.batches import BatchStatus, JobList, JobStatus, ResultsPage
-from cobblestone.domain.errors import NotFound
 from cobblestone.sdk.connection import Connection
-from cobblestone.sdk.errors import JobFailed, NotRunning
+from cobblestone.sdk.errors import JobFailed, NotFoundError, NotRunning
 
 POLL_SECONDS = 25.0  # how long one request waits on the server for news
 PAGE = 200
 
 
 class Outputs(Mapping[str, bytes]):
-    """The outputs of a job by name.  The bytes are fetched when they are looked at."""
+    """The outputs of a job by name.  The bytes are fetched when they are looked at.
+
+    >>> result = next(project.submit("echo", [b"1"]).results())
+    >>> dict(result.outputs)
+    {'output': b'{"got":1}'}
+    """
 
     def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
         self._connection = connection
@@ -49,15 +53,31 @@ class Outputs(Mapping[str, bytes]):
 
 
 class JobResult:
-    """A finished job."""
+    """A finished job, with its answer or with why there is none.
+
+    Attributes:
+        id: Number of the job.
+        name: As it was submitted.
+        succeeded: Whether there is an answer.
+        error: Why there is none, in words; empty if there is one.
+        exit_status: Of the last result that failed; None if none did.
+        stderr: The end of what the last failed program wrote to its error output.
+        outputs: The output files by name; their bytes are fetched when you look at them.
+
+    >>> result = next(project.submit("echo", [{"k": 3}]).results())
+    >>> result.succeeded, result.json()
+    (True, {'got': {'k': 3}})
+    >>> [path.name for path in result.save("answers")]
+    ['output']
+    """
 
     def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
         self.id = job.id
-        self.name = job.name or job.workunit  #: as submitted
+        self.name = job.name or job.workunit
         self.succeeded = job.status == "done"
-        self.error = job.error  #: why there is no answer, in words; empty if there is one
-        self.exit_status = job.exit_status  #: of the last result that failed
-        self.stderr = job.stderr  #: the end of what the last failed program wrote to its error output
+        self.error = job.error
+        self.exit_status = job.exit_status
+        self.stderr = job.stderr
         self.outputs = Outputs(connection, batch_id, job)
 
     def __repr__(self) -> str:
@@ -98,7 +118,7 @@ class JobResult:
         self.raise_for_error()
         if name is None:
             if not self.outputs:
-                raise NotFound(f"Job {self.name} has no outputs (any more).")
+                raise NotFoundError(f"Job {self.name} has no outputs (any more).")
             return next(iter(self.outputs))
         return name
 
@@ -109,14 +129,28 @@ def _safe(name: str, job_id: int) -> str:
 
 
 class Batch:
-    """Jobs that were submitted together."""
+    """Jobs that were submitted together.
+
+    Attributes:
+        id: Number of the batch.
+        name: As it was submitted; else that of the app.
+        app: The app that its jobs run.
+        notes: Why nothing may come, in words, as known when it was submitted.
+
+    >>> batch = project.submit("echo", [1, 2, 3], name="first try")
+    >>> sorted(result.json()["got"] for result in batch.results(timeout=60))
+    [1, 2, 3]
+    >>> status = batch.status()
+    >>> status.state, status.n_success, status.n_error
+    ('complete', 3, 0)
+    """
 
     def __init__(self, connection: Connection, status: BatchStatus) -> None:
         self._connection = connection
         self.id = status.id
         self.name = status.name
         self.app = status.app
-        self.notes = status.notes  #: why nothing may come, in words
+        self.notes = status.notes
 
     def __repr__(self) -> str:
         return f"<Batch {self.id} {self.name!r} of {self.app}>"
@@ -218,7 +252,7 @@ class Batch:
         return self._connection.post(f"/batches/{self.id}/cancel", {}, BatchStatus)
 
     def retry(self) -> Batch:
-        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises Conflict: there are none."""
+        """Submit the jobs that failed or were cancelled anew, as a batch of their own.  Raises ConflictError: there are none."""
         return Batch(self._connection, self._connection.post(f"/batches/{self.id}/retry", {}, BatchStatus))
 
     def retire(self) -> BatchStatus:

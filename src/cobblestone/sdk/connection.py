@@ -14,9 +14,9 @@ import httpx
 import msgspec
 
 from cobblestone.api_schema.problems import ErrorReply, Problem
-from cobblestone.domain.errors import Busy, Conflict, NotFound
+from cobblestone.domain.errors import Busy
 from cobblestone.ops.environment import person
-from cobblestone.sdk.errors import RequestRefused, Unreachable
+from cobblestone.sdk.errors import BusyError, ConflictError, NotFoundError, RequestRefused, Unreachable
 from cobblestone.sdk.in_process import open_in_process
 from cobblestone.sdk.locate import Target, locate
 
@@ -181,15 +181,15 @@ def open_connection(target: Target) -> Connection:
 
     Raises:
         Unreachable: no address answers.
-        Busy: the folder is open in another process that cannot be reached.
+        BusyError: the folder is open in another process that cannot be reached.
     """
     end = time.monotonic() + HELD_SECONDS
     while True:
         try:
             return _open(target)
-        except Busy:
+        except Busy as error:
             if target.folder is None or time.monotonic() > end:
-                raise
+                raise BusyError(str(error)) from error
             time.sleep(0.1)
             target = locate(target.folder, target.token)
 
@@ -242,19 +242,7 @@ def _retry_after(answer: httpx.Response) -> float:
     return min(float(text), LONGEST_PAUSE_SECONDS) if text.isdecimal() else 0.0
 
 
-class MissingThing(RequestRefused, NotFound):
-    """There is no such thing in the project."""
-
-
-class ExistsAlready(RequestRefused, Conflict):
-    """The thing exists already, or its state does not allow this."""
-
-
-class BusyProject(RequestRefused, Busy):
-    """The project cannot do this now."""
-
-
-_KINDS: dict[int, type[RequestRefused]] = {404: MissingThing, 409: ExistsAlready, 503: BusyProject}
+_KINDS: dict[int, type[RequestRefused]] = {404: NotFoundError, 409: ConflictError, 503: BusyError}
 
 
 def _problem(answer: httpx.Response) -> RequestRefused:

@@ -24,10 +24,19 @@ UPLOADS_AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An input whose content is at hand instead of in a file."""
+    """An input whose content is at hand instead of in a file.
+
+    Attributes:
+        data: The content.
+        file_name: Its suffix is kept, since many programs look at it.
+
+    >>> table = Content(b"[1,2]", "table.json")
+    >>> next(project.submit("echo", [table]).results()).json()
+    {'got': [1, 2]}
+    """
 
     data: bytes
-    file_name: str = ""  #: its suffix is kept, since many programs look at it
+    file_name: str = ""
 
 
 Input = str | Path | bytes | Content
@@ -36,13 +45,26 @@ Input = str | Path | bytes | Content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job to be submitted."""
+    """A job to be submitted, where a single input does not say all.
 
-    inputs: Sequence[Input] | Mapping[str, Input] = ()  #: in the app's order, or by the names in its command
-    args: Mapping[str, object] = field(default_factory=dict[str, object])  #: values for ``{arg:NAME}``
+    Attributes:
+        inputs: Paths, bytes or :class:`Content`, in the app's order or by the names in its command.
+        args: Values for ``{arg:NAME}`` in the command.
+        name: Your own name for it; results and folders of outputs have it.
+        command_line: Of a native program.
+        priority: Jobs with a higher one are sent first.
+
+    >>> job = Job(inputs={"input": b"7"}, name="seven")
+    >>> for result in project.submit("echo", [job]).results():
+    ...     print(result.name, result.json())
+    seven {'got': 7}
+    """
+
+    inputs: Sequence[Input] | Mapping[str, Input] = ()
+    args: Mapping[str, object] = field(default_factory=dict[str, object])
     name: str = ""
-    command_line: str = ""  #: of a native program
-    priority: int = 0  #: jobs with a higher one are sent first
+    command_line: str = ""
+    priority: int = 0
 
 
 def json_input(value: object) -> Content:

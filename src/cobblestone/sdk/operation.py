@@ -29,17 +29,17 @@ CHECK_SECONDS = 3600.0
 
 
 class Operation:
-    """The operator's hand in a running project; needs the scope ``manage``.  Ids that do not exist raise NotFound."""
+    """The operator's hand in a running project; needs the scope ``manage``.  Ids that do not exist raise NotFoundError."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def cancel_workunit(self, workunit_id: int) -> Done:
-        """Stop a workunit.  Raises Conflict when it is finished."""
+        """Stop a workunit.  Raises ConflictError when it is finished."""
         return self._connection.post(f"/workunits/{workunit_id}/cancel", {}, Done)
 
     def retry_workunit(self, workunit_id: int) -> RetriedWorkunit:
-        """Try a workunit again.  Raises Conflict when it has an answer."""
+        """Try a workunit again.  Raises ConflictError when it has an answer."""
         return self._connection.post(f"/workunits/{workunit_id}/retry", {}, RetriedWorkunit)
 
     def block(self, noun: str, number: int, reason: str) -> Done:
@@ -71,7 +71,7 @@ class Operation:
         min_results: int = 20,
         min_hours: float = 1.0,
     ) -> Rollout:
-        """Let a version reach growing parts of the hosts.  Raises Conflict for stages that do not grow."""
+        """Let a version reach growing parts of the hosts.  Raises ConflictError for stages that do not grow."""
         body = RolloutBody(
             stages=list(stages),
             max_error_rate=max_error_rate,

@@ -31,7 +31,15 @@ Progress = Callable[[int], None]
 
 
 class Project(AppMethods):
-    """A connection to a project.  Use as a context manager, or call :meth:`close`."""
+    """A project, as a program sees it.  Made by :func:`connect`; use as a context manager, or call :meth:`close`.
+
+    >>> project.running
+    True
+    >>> [app.name for app in project.apps()]
+    ['echo']
+    >>> [result.json() for result in project.map("echo", [3, 1, 2])]
+    [{'got': 3}, {'got': 1}, {'got': 2}]
+    """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -133,7 +141,7 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """A batch that was submitted before.  Raises NotFound."""
+        """A batch that was submitted before.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.get(f"/batches/{batch_id}", BatchStatus))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
@@ -168,7 +176,11 @@ def connect(project: str | Path | None = None, token: str | None = None) -> Proj
 
     Raises:
         ConfigError: there is no project there, or the token is missing.
-        Busy: the folder is open in another process that does not answer.
+        BusyError: the folder is open in another process that does not answer.
         Unreachable: the project does not answer.
+
+    >>> with connect("sky") as project:
+    ...     project.running, [app.name for app in project.apps()]
+    (False, ['period'])
     """
     return Project(open_connection(locate(project, token)))

@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+import structlog
 from starlette.applications import Starlette
 
+from cobblestone.ops.logging import configure_logging
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.run import open_project
@@ -26,6 +28,10 @@ class InProcessServer:
             ConfigError: the folder is not a project, or its settings are wrong.
             Busy: another process has it open.
         """
+        if (
+            not structlog.is_configured()
+        ):  # a scientist's program: the server's own words are not for its output
+            configure_logging(level="warning")
         self._exit = contextlib.ExitStack()
         self._ctx: ServerContext = self._exit.enter_context(open_project(root))
         self.url = self._ctx.master_url

@@ -21,7 +21,6 @@ JOB_FLOPS = 1.3e13
 HOST_FLOPS = 1e9
 PRINTED_BOUND = 9 * DAY
 TIGHT_BOUND = 65000.0
-SLICE = HOUR
 
 #: Mean on-period of 1000 s and 80 % availability: the only reading of the tables under which the stated results come out.
 AVAILABILITY = OnOff(fraction=0.8, mean_on=1000.0)

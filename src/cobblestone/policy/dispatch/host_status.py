@@ -45,11 +45,6 @@ class HostStatus:
     versions: tuple[VersionStatus, ...] = ()
     problems: tuple[Reason, ...] = ()  #: what its owner should know, most important first; empty: all is well
 
-    @property
-    def well(self) -> bool:
-        """Whether nothing holds it back."""
-        return not self.problems
-
 
 def host_status(
     host: Host,

@@ -1,1 +1,1 @@
-"""The life of a workunit: states as tables, transition rules, deadlines, deletion, batches, purge."""
+"""The life of a workunit: states as tables, transition rules, deadlines, deletion, purge."""

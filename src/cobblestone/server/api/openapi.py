@@ -61,11 +61,18 @@ def openapi_document(endpoints: Sequence[Endpoint], *, title: str, server_url: s
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {
-                name: _without_python(schema) for name, schema in components.items() if name not in queries
+                name: _without_python(_described(schema))
+                for name, schema in components.items()
+                if name not in queries
             },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _described(schema: Schema) -> Schema:
+    """A struct's description without what its docstring says of the members, for Python's help."""
+    return {**schema, "description": schema.get("description", "").partition("\n\nAttributes:")[0]}
 
 
 def _operation(endpoint: Endpoint, components: Mapping[str, Schema]) -> Schema:

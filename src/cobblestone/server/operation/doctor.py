@@ -65,11 +65,6 @@ class Diagnosis:
     more: int = 0  #: findings beyond those listed
     seconds: float = 0.0
 
-    @property
-    def healthy(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
-
 
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
     """Carry out one check, on a snapshot of the database."""
