@@ -44,7 +44,8 @@ def _success(*validated: ValidateState) -> str:
 
 
 _UNDONE = (states.COULDNT_SEND, states.NO_REPLY, states.DIDNT_NEED, states.CLIENT_DETACHED)
-_FAILED = matching(states.CLIENT_ERROR, *_UNDONE, row="r.")
+_UNSAID = states.ResultState(ServerState.OVER)  # no state, but a task is never left out
+_FAILED = matching(states.CLIENT_ERROR, *_UNDONE, _UNSAID, row="r.")
 _TASK_CONDITIONS: Mapping[TaskState, str] = {
     TaskState.IN_PROGRESS: matching(states.IN_PROGRESS, row="r."),
     TaskState.WAITING: _success(ValidateState.INIT, ValidateState.INCONCLUSIVE),
