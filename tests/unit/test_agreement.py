@@ -18,12 +18,11 @@ from cobblestone.policy.validation.agreement import (
     MAX_REASONS,
     Agreement,
     compare,
-    format_comparison,
     parse_comparison,
-    tolerance_of,
     usable,
 )
 from cobblestone.policy.validation.archives import ReadLimits
+from cobblestone.policy.validation.comparisons.numbers import tolerance_of
 from cobblestone.policy.validation.numeric import Tolerance
 
 NUMERIC = parse_comparison("numeric:rtol=1e-6,atol=1e-9")
@@ -80,9 +79,8 @@ def npz(**arrays: object) -> bytes:
         ),
     ],
 )
-def test_a_rule_is_read_and_written(text: str, rule: ComparisonRule):
+def test_a_rule_is_read(text: str, rule: ComparisonRule):
     assert parse_comparison(text) == rule
-    assert parse_comparison(format_comparison(rule)) == rule
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_a_wrong_rule_is_refused_with_a_hint(text: str, complaint: str):
 
 def test_options_may_be_texts_as_a_database_keeps_them():
     rule = ComparisonRule(kind="numeric", options={"rtol": "1e-3", "nan_equal": "true"})
-    assert tolerance_of(rule) == Tolerance(rtol=1e-3, atol=0.0, nan_equal=True)
+    assert tolerance_of(rule.options) == Tolerance(rtol=1e-3, atol=0.0, nan_equal=True)
 
 
 def test_a_python_rule_is_not_run_here():

@@ -49,7 +49,7 @@ class RulesBody(Body, frozen=True):
 class ComparisonBody(Body, frozen=True):
     """How outputs of two computers are compared."""
 
-    kind: Literal["bitwise", "numeric", "trivial", "python"] = "bitwise"
+    kind: str = "bitwise"  # bitwise, numeric, trivial, python, or one of an installed package
     options: dict[Annotated[str, msgspec.Meta(max_length=40)], float | Line] = msgspec.field(
         default_factory=dict[str, float | str]
     )

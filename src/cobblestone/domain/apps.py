@@ -40,7 +40,7 @@ def generalised_on_gpu(version_id: AppVersionId) -> bool:
 class ComparisonRule:
     """How two outputs are compared.
 
-    ``kind`` is ``bitwise``, ``numeric``, ``trivial`` or ``python``; options depend on it (``rtol``, ``atol``, ``function``).
+    ``kind`` is one of ``cobblestone.policy.validation.comparisons``, or of an installed package; options depend on it.
     """
 
     kind: str = "bitwise"

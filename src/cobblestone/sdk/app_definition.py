@@ -14,6 +14,7 @@ import msgspec
 from cobblestone.api_schema.apps import ComparisonBody, CreditBody, LimitsBody
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.validation.agreement import parse_comparison
+from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS
 
 FUNCTIONS_FOLDER = "functions"
 
@@ -123,14 +124,20 @@ class ProjectFunctions:
         Raises:
             ConfigError: it is none; the text says what is possible.
         """
+        name, _, rest = text.strip().partition(":")
+        options: dict[str, float | str]
+        if name not in COMPARISON_KINDS and "=" in rest:  # the server may know it
+            options = dict(each.split("=", 1) for each in rest.split(",") if "=" in each)
+            return ComparisonBody(kind=name, options=options)
         rule = parse_comparison(text)
-        options: dict[str, float | str] = {
+        if COMPARISON_KINDS[rule.kind].project_function(rule.options):
+            function = self.place(rest, f"--compare {rule.kind}:")
+            return ComparisonBody(kind=rule.kind, options={"function": function})
+        options = {
             name: str(value).lower() if isinstance(value, bool) else value
             for name, value in rule.options.items()
         }
-        if rule.kind == "python":
-            options = {"function": self.place(text.partition(":")[2], "--compare python:")}
-        return msgspec.convert({"kind": rule.kind, "options": options}, ComparisonBody)
+        return ComparisonBody(kind=rule.kind, options=options)
 
     def assimilator(self, text: str) -> str:
         """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.policy.validation.agreement import tolerance_of
+from cobblestone.policy.validation.comparisons.numbers import tolerance_of
 from cobblestone.policy.validation.numeric import Tolerance
 from cobblestone.store.catalog import apps
 from cobblestone.wire.signatures import (
@@ -72,7 +72,7 @@ def test_nan_may_agree_with_nan(api: ApiClient, world: World):
     app = api.add_app(comparison=comparison)
     assert app["comparison"]["options"] == {"rtol": 1e-6, "atol": 0.5, "nan_equal": "true"}
     (stored,) = world.ctx.store.read(apps.list_apps)
-    assert tolerance_of(stored.comparison) == Tolerance(rtol=1e-6, atol=0.5, nan_equal=True)
+    assert tolerance_of(stored.comparison.options) == Tolerance(rtol=1e-6, atol=0.5, nan_equal=True)
 
 
 def test_a_taken_name_is_a_conflict(api: ApiClient):

@@ -19,7 +19,7 @@ from cobblestone.api_schema.apps import (
     RulesBody,
 )
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
-from cobblestone.domain.errors import ConfigError, JobError, NotFound
+from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import (
     InputSlot,
@@ -32,6 +32,7 @@ from cobblestone.domain.states import HomogeneousRedundancy
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.policy.validation.agreement import parse_comparison
+from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.work.files import StoredFile
 
@@ -88,14 +89,8 @@ def comparison_from(body: ComparisonBody) -> ComparisonRule:
     Raises:
         ConfigError: an option is unknown or has a bad value.
     """
-    options = dict(body.options)
-    if body.kind == "python":
-        text = str(options.pop("function", ""))
-        if options:
-            raise ConfigError(f"comparison: python has no option {min(options)!r}; it has: function.")
-    else:
-        text = ",".join(f"{name}={value}" for name, value in options.items())
-    rule = parse_comparison(f"{body.kind}:{text}")
+    text = ",".join(f"{name}={value}" for name, value in body.options.items())
+    rule = parse_comparison(f"{body.kind}:{text}", comparison_kinds())
     # A truth is stored as text, for JSON keeps truths and numbers apart.
     kept = {
         name: "true" if value is True else value for name, value in rule.options.items() if value is not False

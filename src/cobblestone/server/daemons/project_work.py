@@ -24,8 +24,9 @@ from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import compare, usable
+from cobblestone.policy.validation.agreement import compare, kind_named, usable
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
+from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.store.work.uploads import StoredOutput, output_content
 
 MAX_COMPARED_BYTES = 256_000_000
@@ -203,7 +204,7 @@ class _Comparison:
             return OutputCheck(result_id=result.result_id, usable=False, problem=str(error))
         except OSError as error:  # the disk is away: that is not the volunteer's fault
             return OutputCheck(result_id=result.result_id, usable=False, transient=True, problem=str(error))
-        problem = None if task.rule.kind == "python" else usable(task.rule, files, task.specs)
+        problem = usable(task.rule, files, task.specs, kinds=comparison_kinds())
         if problem is not None:
             return OutputCheck(result_id=result.result_id, usable=False, problem=problem.text())
         self._files[result.result_id] = files
@@ -212,18 +213,16 @@ class _Comparison:
     def difference(self, one: ResultId, other: ResultId) -> str | None:
         """Where two results differ, or None."""
         task = self._task
-        if task.rule.kind != "python":
-            agreement = compare(task.rule, self._files[one], self._files[other])
-            return (
-                None
-                if agreement.match
-                else "; ".join(reason.text() for reason in agreement.reasons) or "differ"
-            )
-        function = project_function(task.project_folder, str(task.rule.options["function"]))
+        kinds = comparison_kinds()
+        reference = kind_named(task.rule.kind, kinds).project_function(task.rule.options)
+        if not reference:
+            agreement = compare(task.rule, self._files[one], self._files[other], kinds=kinds)
+            return None if agreement.match else "; ".join(reason.text() for reason in agreement.reasons)
+        function = project_function(task.project_folder, reference)
         outcome = _call(function, self._paths(one), self._paths(other))
         if not isinstance(outcome, bool):
-            raise JobError(f"{task.rule.options['function']} must return True or False, not {outcome!r}.")
-        return None if outcome else f"{task.rule.options['function']} says that they differ"
+            raise JobError(f"{reference} must return True or False, not {outcome!r}.")
+        return None if outcome else f"{reference} says that they differ"
 
     def credit(self, result: ResultOutputs) -> float:
         """What the project's function says that a result is worth."""

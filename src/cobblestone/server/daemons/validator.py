@@ -15,6 +15,7 @@ from cobblestone.domain.errors import JobError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
+from cobblestone.policy.validation.agreement import kind_named
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -22,6 +23,7 @@ from cobblestone.policy.validation.canonical import (
     pairs_to_compare,
     results_to_check,
 )
+from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
@@ -183,8 +185,9 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
     """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
     if not outputs:
         return ValidationReport(checked=())
-    if app.comparison.kind not in ("bitwise", "trivial") or app.credit_function:
+    if app.credit_function:
         return None
+    kind = kind_named(app.comparison.kind, comparison_kinds())
     if any(output.gzipped for of_result in outputs.values() for output in of_result):
         return None
     specs = view.workunit.output_specs
@@ -200,6 +203,8 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
         sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
     usable = {each.result_id for each in checked if each.usable}
     comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
-    if app.comparison.kind == "bitwise" and any(sums[one] != sums[other] for one, other in comparable):
+    # Each with itself as well: who does not take even that for granted wants to read the outputs.
+    pairs = [*comparable, *((one, one) for one in usable)]
+    if not all(kind.agree_by_checksum(sums[one], sums[other]) for one, other in pairs):
         return None  # the worker says where they differ, and looks into packed files
     return ValidationReport(checked=tuple(checked), matches=frozenset(comparable))

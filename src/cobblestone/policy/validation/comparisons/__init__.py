@@ -1,0 +1,1 @@
+"""The kinds of comparison rules, a module each, and their registry."""
