@@ -41,6 +41,7 @@ def facts(number: int = 1, **changes: Any) -> ClaimInput:
         ncpus=4.0,
         p_fpops=2e9,
         p_iops=6e9,
+        host_age=1e7,
     )
     return replace(usual, **changes)
 

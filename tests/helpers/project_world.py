@@ -166,6 +166,7 @@ class World:
         signed: bool = True,
         dispatch: AppDispatch | None = None,
         beta: bool = False,
+        credit_system: str = "benchmark",
     ) -> App:
         app = App(
             id=AppId(0),
@@ -177,6 +178,7 @@ class World:
             output_specs=tuple(outputs),
             dispatch=dispatch or AppDispatch(),
             beta=beta,
+            credit_system=credit_system,  # the simplest one: amounts can be told in advance
         )
         app = self.write(lambda tx: apps.create_app(tx, app, form=JobForm(), now=self.now))
         stored = self.store_file(f"{name}.sh", f"#!/bin/sh\n# {name}\n".encode())

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
@@ -24,8 +26,10 @@ from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.credit.version_scales import update_scales
 from cobblestone.server.daemons.statistics import StatisticsUpdater
 from cobblestone.store.catalog import apps
+from cobblestone.store.credit import app_credit
 from cobblestone.store.credit import ledger as credit
 from cobblestone.store.credit.ledger import LedgerLine
+from cobblestone.store.operation.merged_computers import merge_computers
 from cobblestone.store.people import users
 from cobblestone.store.people.tokens import create_token, new_secret
 from cobblestone.wire.scheduler_request import MsgFromHost
@@ -281,21 +285,22 @@ def test_scales_of_versions_are_set_from_their_means(world: World):
         lambda tx: apps.add_version(tx, replace(first, platform="windows_x86_64", version_num=0), now=1)
     )
     world.write(lambda tx: tx.execute("UPDATE app_version SET pfc_n = 300, pfc_avg = id"))
-    assert world.write(lambda tx: update_scales(tx, offers=world.ctx.offers)) == 2
+    assert world.write(lambda tx: update_scales(tx, offers=world.ctx.offers, now=world.now)) == 2
     assert world.query("SELECT pfc_scale FROM app_version ORDER BY id") == [(1.5,), (0.75,)]
     assert world.value("SELECT min_avg_pfc FROM app") == 1.5
 
 
 def test_the_steady_system_learns_its_factor_from_results_and_pays_by_it(world: World):
     app = an_app(world, "steady")
-    world.add_jobs(app, n=8)
+    world.add_jobs(app, n=9)
     host = a_host(world)
-    run_jobs(
-        world, host, 4
-    )  # 400 s at 3 GFLOPS are 1.2 times the estimate: the first, second and fourth vote
+    run_jobs(world, host, 7)  # 400 s at 3 GFLOPS are 1.2 times the estimate
+    assert world.value("SELECT pfc_n FROM app_version") == 0
+    world.now += 86400
+    run_jobs(world, host, 1)  # known for a day, and the eighth: a vote
     taught = world.query("SELECT pfc_n, pfc_avg FROM app_version")[0]
-    assert taught == (PRIOR_VOTES + 3, pytest.approx(1.0803, abs=0.0001))
-    world.write(lambda tx: update_scales(tx, offers=world.ctx.offers))
+    assert taught == (PRIOR_VOTES + 1, pytest.approx(1.0365, abs=0.0001))
+    world.write(lambda tx: update_scales(tx, offers=world.ctx.offers, now=world.now))
     assert world.value("SELECT min_avg_pfc FROM app") == pytest.approx(taught[1])
     run_jobs(world, host, 1, elapsed=900.0)
     before, after = ledger(world)[-2:]
@@ -623,3 +628,97 @@ def test_credit_after_assimilation_is_what_the_projects_function_returns(world: 
     assert [line.granted for line in ledger(world)] == [12.5, 12.5]
     assert world.value("SELECT et_n FROM host_app_version") == 1
     assert proof(world).differences == []
+
+
+# -------------------------------------------------------------------------------------- merged computers
+
+
+def test_merging_computers_leaves_the_ledger_as_it_is_and_everything_can_be_computed_again(world: World):
+    app = an_app(world, "creditnew-deployed", partial_credit=True)
+    world.add_jobs(app, n=5)
+    old, new = a_host(world), a_host(world, domain_name="the same, set up anew")
+    run_jobs(world, old, 5)
+    world.now += 3 * 86400
+    world.add_jobs(app, n=4)
+    run_jobs(world, new, 4)
+    owner = world.value("SELECT MIN(user_id) FROM host")
+    before = world.query("SELECT * FROM credit_entry ORDER BY id")
+    totals = world.query("SELECT id, total_credit FROM host ORDER BY id")
+    world.write(
+        lambda tx: merge_computers(tx, owner, HostId(totals[0][0]), HostId(totals[1][0]), now=world.now)
+    )
+    assert world.query("SELECT * FROM credit_entry ORDER BY id")[: len(before)] == before
+    assert [line.kind for line in ledger(world)[len(before) :]] == ["merge"]
+    assert proof(world).differences == []
+    assert world.query("SELECT total_credit FROM host ORDER BY id") == [
+        (0.0,),
+        (pytest.approx(totals[0][1] + totals[1][1]),),
+    ]
+    world.now += 86400
+    world.add_jobs(app, n=3)
+    run_jobs(world, new, 3)
+    assert proof(world).differences == []
+    # What the earlier record was granted is taken from whoever has it now.
+    first = ledger(world)[0]
+    world.write(
+        lambda tx: credit.correct(tx, first, -first.granted, reason("tried", "Tried."), now=world.now)
+    )
+    found = proof(world)
+    assert found.differences == []
+    assert found.corrections == 1
+    assert world.value("SELECT total_credit FROM host ORDER BY id LIMIT 1") == 0.0
+    shares = world.write(lambda tx: app_credit.follow_ledger(tx, now=world.now + 3600))
+    assert shares
+    own = world.ctx.store.read(lambda db: app_credit.credit_by_app(db, app_credit.Owner.HOST, totals[1][0]))
+    assert own[0].credit.total == pytest.approx(world.value("SELECT MAX(total_credit) FROM host"))
+
+
+def test_messages_of_a_small_job_bring_no_more_than_its_bound_is_worth(world: World):
+    app = an_app(world, "trickle")
+    world.write(
+        lambda tx: apps.update_app(
+            tx, replace(app, limits=JobLimits(rsc_fpops_est=1e12, rsc_fpops_bound=1e13))
+        )
+    )
+    world.add_jobs(app, n=3, limits=JobLimits(rsc_fpops_est=1e12, rsc_fpops_bound=1e13))
+    host = a_host(world)
+    host.rpc(ask=1e6)
+    names = sorted(host.held)
+    for _ in range(20):
+        world.now += 86400
+        for name in names:
+            host.rpc(trickles=[trickle(name, "86400", world.now)])
+        handle_trickles(world)
+    worth = 1e13 * 200 / 86400e9
+    assert [world.value("SELECT granted_credit FROM result WHERE name = ?", name) for name in names] == [
+        pytest.approx(worth)
+    ] * 3
+    assert proof(world).differences == []
+
+
+def test_messages_of_all_jobs_of_a_host_bring_no_more_than_its_processors_can_earn(world: World):
+    huge = JobLimits(rsc_fpops_est=1e15, rsc_fpops_bound=1e20, delay_bound=1e8)
+    app = an_app(world, "trickle")
+    world.write(lambda tx: apps.update_app(tx, replace(app, limits=huge)))
+    world.add_jobs(app, n=8, limits=huge)
+    host = a_host(world, p_ncpus=2)
+    host.rpc(ask=1e7)
+    names = sorted(host.held)
+    assert len(names) > 2
+    began = world.value("SELECT create_time FROM host")
+    for _ in range(12):
+        world.now += 86400
+        for name in names:
+            host.rpc(trickles=[trickle(name, "86400", world.now)])
+        handle_trickles(world)
+    possible = 2 * (world.now - began) * 3e9 * 200 / 86400e9
+    assert sum(line.granted for line in ledger(world)) <= possible * (8 + 7) / 7
+    week = [line.granted for line in ledger(world) if line.time > world.now - 7 * 86400]
+    assert sum(week) <= 2 * 8 * 86400 * 3e9 * 200 / 86400e9 * (1 + 1e-9)
+    assert proof(world).differences == []
+
+
+def test_a_new_app_is_not_the_one_that_a_child_can_cheat(world: World):
+    api = ApiClient(world)
+    made = api.post("/apps", {"name": "fresh", "outputs": [{"name": "out"}], "version": api.version()})
+    assert made["credit"]["system"] == "creditnew-deployed"

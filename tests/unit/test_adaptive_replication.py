@@ -7,10 +7,15 @@ import random
 import pytest
 
 from cobblestone.policy.validation.adaptive_replication import (
-    expected_wrong_accepted,
     must_replicate,
     spot_check_probability,
 )
+
+
+def expected_wrong_accepted(valid_jobs: int) -> float:
+    """Mean number of wrong answers accepted from a host that cheats from W = ``valid_jobs`` until caught."""
+    p = spot_check_probability(valid_jobs)
+    return (1.0 - p) / p
 
 
 @pytest.mark.parametrize(

@@ -143,14 +143,35 @@ def test_messages_of_one_job_are_credited_for_no_more_than_the_time_since_it_was
     accounts = book()
     message = MessageReceived(
         result_id=ResultId(1),
+        host_id=HostId(1),
         facts=TrickleFacts(run_time=800.0, p_fpops=1e9, in_progress=True, sent_time=NOW - 1000.0),
         rules=TrickleRules(),
         now=NOW,
     )
     first, second = accounts.apply(message)[0], accounts.apply(message)[0]
     assert second.credit.granted == pytest.approx(first.credit.granted / 4)
-    assert accounts.message_seconds == {1: 1000.0}
+    assert accounts.messages[ResultId(1)][0] == 1000.0
     assert accounts.apply(message) == []
+
+
+def test_messages_bring_no_more_than_the_bound_of_the_job_and_the_processors_of_the_host_are_worth() -> None:
+    accounts = book()
+    told = TrickleFacts(
+        run_time=86400.0,
+        p_fpops=1e9,
+        in_progress=True,
+        sent_time=NOW - 1e7,
+        most_credit=2.5,
+        host_most_credit=4.0,
+    )
+    message = MessageReceived(
+        result_id=ResultId(1), host_id=HostId(1), facts=told, rules=TrickleRules(), now=NOW
+    )
+    assert [entry.credit.granted for entry in accounts.apply(message)] == [2.5]
+    assert accounts.apply(message) == []
+    other = replace(message, result_id=ResultId(2))
+    assert [entry.credit.granted for entry in accounts.apply(other)] == [1.5]
+    assert accounts.apply(replace(other, host_id=HostId(2)))
 
 
 def test_a_record_that_went_over_is_nowhere_twice() -> None:
@@ -186,3 +207,22 @@ def test_only_rows_that_rest_decay() -> None:
     totals.decay("host", range(1, 2), now=NOW + 7 * 86400.0)
     assert totals.rows["host"][1].recent.value == pytest.approx(before[1].recent.value / 2)
     assert totals.rows["host"][2] == before[2] != CreditStatement()
+
+
+def test_a_probation_ends_after_one_delay_bound_however_much_work_a_busy_host_takes() -> None:
+    accounts = book()
+    for hour in range(30):  # it reports and takes a job in one contact, and is validated a moment later
+        now = NOW + hour * 3600.0
+        accounts.apply(JobSent(key=key(), delay_bound=86400.0, now=now))
+        accounts.apply(judged(verdicts=[(key(), True)], now=now + 60.0))
+        assert accounts.hosts[key()].scale_probation is (hour < 24)
+
+
+def test_a_one_time_cheat_costs_the_trust_that_spares_checks_without_any_option() -> None:
+    accounts = book()
+    accounts.hosts[key(1)] = HostVersionStatistics(consecutive_valid=50, scale_probation=False)
+    accounts.apply(judged([facts(1, peak_flops=1e16)], system="creditnew-designed"))
+    assert accounts.hosts[key(1)].consecutive_valid == 0
+    accounts.apply(JobSent(key=key(1), delay_bound=86400.0, now=NOW))
+    accounts.apply(judged(verdicts=[(key(1), True)], now=NOW + 60.0))
+    assert accounts.hosts[key(1)].scale_probation

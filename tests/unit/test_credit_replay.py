@@ -25,6 +25,9 @@ from cobblestone.policy.credit.registry import credit_system
 
 NOW = 1_700_000_000.0
 
+ESTIMATE = 1e12 * 200 / 86400e9
+"""Credit of a job that says nothing of its size, when no time was reported."""
+
 
 def small_log(**changes: list[float]) -> JobLog:
     """Two workunits of two results, and a straggler of the first."""
@@ -164,7 +167,7 @@ def test_text_where_a_number_belongs_is_refused_by_the_systems_only(tmp_path: Pa
     )
     log = read_job_log(tmp_path / "log.csv")
     assert math.isnan(log.column("cpu_time")[0])
-    assert list(run(log, "benchmark").granted) == pytest.approx([0.0, 2.0, 0.0])
+    assert list(run(log, "benchmark").granted) == pytest.approx([ESTIMATE, 2.0, ESTIMATE])
 
 
 def test_text_and_gaps_of_a_parquet_file_are_no_numbers(tmp_path: Path) -> None:
@@ -179,7 +182,7 @@ def test_text_and_gaps_of_a_parquet_file_are_no_numbers(tmp_path: Path) -> None:
         True,
         False,
     ]
-    assert list(replay_fast(log, "benchmark").granted) == pytest.approx([0.0, 2.0])
+    assert list(replay_fast(log, "benchmark").granted) == pytest.approx([ESTIMATE, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from cobblestone.policy.credit.claims import (
     PlatformKind,
     Statistics,
 )
-from cobblestone.policy.credit.cobblestone import DESIGNED
+from cobblestone.policy.credit.cobblestone import DESIGNED, CreditUnit
 from cobblestone.policy.credit.combine import (
     low_average,
     mean,
@@ -107,17 +107,72 @@ def test_the_first_system_claims_whetstone_times_cpu_time() -> None:
 @pytest.mark.parametrize(
     ("system", "expected"),
     [
-        ("benchmark", 50.0),
-        ("benchmark:mean", 50.0),
+        ("benchmark", 45.0),
+        ("benchmark:mean", 45.0),
         ("benchmark:minimum", 10.0),
         ("benchmark:drop-extremes", 30.0),
     ],
 )
 def test_the_first_system_combines_replicas_as_it_is_told(system: str, expected: float) -> None:
-    outcome = grant(system, [claiming(10.0, 1), claiming(110.0, 2), claiming(30.0, 3)])
+    outcome = grant(system, [claiming(10.0, 1), claiming(95.0, 2), claiming(30.0, 3)])
     assert [result.granted for result in outcome.results] == pytest.approx([expected] * 3)
-    assert [result.claimed for result in outcome.results] == pytest.approx([10.0, 110.0, 30.0])
+    assert [result.claimed for result in outcome.results] == pytest.approx([10.0, 95.0, 30.0])
     assert outcome.canonical_credit == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([10.0, 100.0], 55.0),
+        ([10.0, 101.0], 10.0),
+        ([10.0, 110.0, 30.0], 30.0),
+        ([1.0, 2.0, 3.0, 1000.0], 2.0),
+        ([7.0], 7.0),
+    ],
+)
+def test_a_mean_gives_way_to_the_smaller_or_the_median_where_one_claim_is_beyond_ten_times_another(
+    claims: list[float], expected: float
+) -> None:
+    inputs = [claiming(claim, number) for number, claim in enumerate(claims, start=1)]
+    for system in ("benchmark", "benchmark:mean"):
+        granted = [each.granted for each in grant(system, inputs).results]
+        assert granted == pytest.approx([expected] * len(claims))
+
+
+@pytest.mark.parametrize("system", ["benchmark", "benchmark-both", "counted", "benchmark:minimum"])
+def test_no_claim_of_the_first_system_passes_the_bound_of_the_job(system: str) -> None:
+    bound = CreditUnit().of_flops(WORKUNIT.rsc_fpops_bound)
+    (result,) = grant(system, [claiming(10 * bound, sent_time=0.0)]).results
+    assert (result.claimed, result.granted) == (pytest.approx(bound), pytest.approx(bound))
+    assert "beyond_bound" in {why.code for why in result.reasons}
+
+
+@pytest.mark.parametrize(
+    "system",
+    ["benchmark", "benchmark-both", "counted", "runtime", "creditnew-deployed", "creditnew-designed"],
+)
+@pytest.mark.parametrize("time", [math.nan, math.inf, -1.0, 0.0])
+def test_a_refused_run_time_claims_the_estimate_and_teaches_nothing(system: str, time: float) -> None:
+    outcome = grant(system, [facts(elapsed_time=time, cpu_time=time)])
+    assert outcome.results[0].granted == pytest.approx(CreditUnit().of_flops(WORKUNIT.rsc_fpops_est))
+    assert outcome.increments.host_versions == outcome.increments.versions == ()
+
+
+def test_an_estimate_does_not_weigh_against_a_measured_claim() -> None:
+    inputs = [claiming(50.0, 1), facts(2, elapsed_time=0.0, cpu_time=0.0)]
+    assert [each.granted for each in grant("benchmark", inputs).results] == pytest.approx([50.0, 50.0])
+
+
+@pytest.mark.parametrize(
+    ("system", "samples"),
+    [("creditnew-designed", (0.1,)), ("creditnew-deployed", ()), ("benchmark", ()), ("steady", ())],
+)
+def test_a_speed_of_exactly_a_gigaflops_is_learned_by_the_rule_of_the_system(
+    system: str, samples: tuple[float, ...]
+) -> None:
+    (record,) = grant(system, [facts(peak_flops=1e9)]).increments.host_versions
+    assert record.pfc == pytest.approx(samples)
+    assert record.elapsed == (1000.0 / WORKUNIT.rsc_fpops_est,)  # says nothing of the speed
 
 
 def test_the_older_form_takes_the_mean_of_both_benchmarks() -> None:
@@ -397,11 +452,12 @@ def test_an_app_may_ask_for_ten_valid_results_in_a_row(valid: int, expected: flo
 
 
 @pytest.mark.parametrize("speed", [1e9, 0.0])
-def test_a_failed_benchmark_counts_as_4_3_gigaflops_and_teaches_nothing(speed: float) -> None:
+def test_a_failed_benchmark_counts_as_4_3_gigaflops_and_teaches_run_times_only(speed: float) -> None:
     outcome = grant("creditnew-deployed", [facts(peak_flops=speed, elapsed_time=3600.0)])
     assert outcome.results[0].granted == pytest.approx(35.8333, abs=5e-5)
     assert codes(outcome)[0] == "speed_substituted"
-    assert outcome.increments.host_versions == ()
+    assert [(each.pfc, len(each.elapsed)) for each in outcome.increments.host_versions] == [((), 1)]
+    assert outcome.increments.versions == ()
 
 
 def test_cpu_time_stands_in_for_elapsed_time_of_old_clients() -> None:
@@ -566,11 +622,10 @@ def test_run_time_credit_substitutes_the_speed_of_a_failed_benchmark() -> None:
     assert outcome.results[0].granted == pytest.approx(35.8333, abs=5e-5)
 
 
-def test_run_time_claims_of_nothing_or_too_much_are_dropped() -> None:
+def test_run_time_claims_of_nothing_or_too_much_have_no_say_beside_others() -> None:
     inputs = [claiming(5.0, 1), claiming(50.0, 2), facts(3, elapsed_time=0.0, cpu_time=0.0)]
     outcome = grant("runtime", inputs, max_granted=20.0)
     assert [result.granted for result in outcome.results] == pytest.approx([5.0, 5.0, 5.0])
-    assert grant("runtime", inputs[2:]).results[0].granted == 0.0
 
 
 def test_the_amount_assigned_to_the_canonical_result_is_granted_to_all() -> None:

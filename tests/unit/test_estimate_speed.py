@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from statistics import fmean, median
 from typing import Any
 
 import pytest
@@ -37,9 +39,24 @@ def test_without_samples_speed_is_a_low_guess_from_the_benchmark():
     assert flops(avg_ncpus=0.5, ngpus=1.0, estimate=1e12) == 4e9 * 10.5
 
 
-def test_ten_samples_are_not_enough_and_eleven_are():
-    assert flops(record=record(et_n=10, et_avg=1e-9)) == 4e9
-    assert flops(record=record(et_n=11, et_avg=1e-9)) == pytest.approx(1e9)
+@pytest.mark.parametrize(("jobs", "expected"), [(0, 8e9), (1, 4e9), (2, 2e9), (3, 1e9), (50, 1e9)])
+def test_the_first_jobs_of_a_host_count_in_part_and_the_third_ends_the_guess(jobs: int, expected: float):
+    known = record(et_n=jobs, et_avg=1e-9)
+    assert flops(cpu_flops=8e9, record=known) == pytest.approx(expected)
+
+
+def test_a_host_whose_benchmark_never_ran_is_known_within_a_fifth_after_three_jobs():
+    """Hosts with the client's default of exactly 1e9, a third to twenty times as fast in truth, jobs that vary by 20 %."""
+    rng = random.Random(5)
+    errors: dict[int, list[float]] = {0: [], 3: []}
+    for _ in range(500):
+        truth = 1e9 * rng.lognormvariate(1.0, 1.0)
+        mean = fmean(rng.lognormvariate(0.0, 0.2) / truth for _ in range(3))
+        for jobs, known in ((0, None), (3, record(et_n=3, et_avg=mean))):
+            seconds = job_seconds(1e12, flops(cpu_flops=1e9, estimate=1e9, record=known), 1.0)
+            errors[jobs].append(abs(seconds / (1e12 * rng.lognormvariate(0.0, 0.2) / truth) - 1.0))
+    assert median(errors[0]) > 0.5
+    assert median(errors[3]) < 0.2
 
 
 def test_a_measured_speed_is_capped_at_250_times_the_estimate():

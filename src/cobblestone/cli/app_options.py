@@ -197,7 +197,7 @@ class CreditOptions:
         typer.Option(
             "--credit",
             metavar="SYSTEM",
-            help="Credit system; see `cobblestone credit systems`. Default benchmark.",
+            help="Credit system; see `cobblestone credit systems`. Default creditnew-deployed.",
             show_default=False,
         ),
     ] = None

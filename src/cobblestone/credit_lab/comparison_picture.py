@@ -17,6 +17,7 @@ _LABELS = {
     Cheat.BENCHMARK: "benchmark × 10",
     Cheat.COUNTS: "counts × 10",
     Cheat.NOW_AND_THEN: "run time × 10,\none result in ten",
+    Cheat.IDENTITIES: "run time × 10,\nnew identities",
     Cheat.CHERRY_PICKING: "cherry picking",
 }
 _SUFFIXES = (".svg", ".png", ".pdf")

@@ -86,7 +86,7 @@ FIGURES: dict[str, float] = {
 
 _FIRST_SYSTEM = frozenset(
     {"time", "elapsed_time", "cpu_time", "sent_time", "received_time", "ncpus", "p_fpops"}
-    | {"trickle_credit", "delay_bound"}
+    | {"trickle_credit", "delay_bound", "rsc_fpops_est", "rsc_fpops_bound"}
 )
 _NEEDED = {"benchmark": _FIRST_SYSTEM, "benchmark-both": _FIRST_SYSTEM | {"p_iops"}}
 

@@ -19,6 +19,7 @@ from cobblestone.credit_lab.rows import (
     DEPLOYED,
     DESIGNED,
     DROP_EXTREMES,
+    ESTIMATE,
     FIXED,
     MEAN,
     MINIMUM,
@@ -59,10 +60,16 @@ def operations(line: Row) -> float:
 
 
 @inlined
-def benchmark_claim(rules: Rules, line: Row) -> float:
-    """First system."""
+def estimate_claim(rules: Rules, estimate: float, bound: float) -> float:
+    """Claim of a result that reported no usable time."""
+    return min(estimate, bound) * rules.per_flop
+
+
+@inlined
+def benchmark_claim(rules: Rules, line: Row, bound: float) -> float:
+    """First system, of a result with a usable time."""
     speed = 0.5 * (line.p_fpops + line.p_iops) if rules.both else line.p_fpops
-    return speed * cpu_seconds(line) * rules.per_flop
+    return min(speed * cpu_seconds(line) * rules.per_flop, bound * rules.per_flop)
 
 
 @inlined
@@ -111,12 +118,14 @@ def deployed_claim(
     rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float
 ) -> tuple[float, int, bool]:
     """Third system as deployed: amount, mode, outlier."""
-    unknown = speed_unknown(rules, line)
     raw = peak_flop_count(rules, line)
     proven = not rules.host_scale_check or record.consecutive_valid >= rules.min_consecutive_valid
     usable = proven and record.n >= rules.min_host_samples and record.mean > 0.0
     mode = APPROXIMATE
-    if line.anonymous:
+    if raw <= 0.0:
+        flops = estimated(app, estimate)
+        mode = ESTIMATE
+    elif line.anonymous:
         flops = raw * app.average / record.mean if usable else estimated(app, estimate)
     else:
         host_scale = 0.0
@@ -128,14 +137,16 @@ def deployed_claim(
         flops *= host_scale if host_scale != 0.0 else 1.0
     amount = min(flops, bound) * rules.per_flop
     if amount > rules.max_granted:
-        return rules.max_granted, REFUSED, unknown
-    return amount, mode, unknown
+        return rules.max_granted, REFUSED, False
+    return amount, mode, False
 
 
 @inlined
-def runtime_claim(rules: Rules, line: Row, bound: float) -> tuple[float, int, bool]:
+def runtime_claim(rules: Rules, line: Row, estimate: float, bound: float) -> tuple[float, int, bool]:
     """Run time x speed."""
     flops = peak_flop_count(rules, line)
+    if flops <= 0.0:
+        return estimate_claim(rules, estimate, bound), ESTIMATE, False
     if flops > 2.0 * bound:
         flops = bound
     amount = flops * rules.per_flop
@@ -154,14 +165,18 @@ def average_per_cpu_second(rules: Rules, app: Row) -> float:
 
 
 @inlined
-def counted_claim(rules: Rules, line: Row, app: Row, bound: float) -> tuple[float, int, bool]:
+def counted_claim(
+    rules: Rules, line: Row, app: Row, estimate: float, bound: float
+) -> tuple[float, int, bool]:
     """Second system."""
     if operations(line) > 0.0:
         return min(operations(line), bound) * rules.per_flop * app.scale, NORMAL, False
+    if cpu_seconds(line) <= 0.0:
+        return estimate_claim(rules, estimate, bound), APPROXIMATE, False
     average = average_per_cpu_second(rules, app)
     if average > 0.0:
-        return cpu_seconds(line) * average, APPROXIMATE, False
-    return benchmark_claim(rules, line), APPROXIMATE, False
+        return min(cpu_seconds(line) * average, bound * rules.per_flop), APPROXIMATE, False
+    return benchmark_claim(rules, line, bound), APPROXIMATE, False
 
 
 @inlined
@@ -174,16 +189,35 @@ def claim(
     if rules.system == DESIGNED:
         return designed_claim(rules, line, record, version, app, estimate, bound, now)
     if rules.system == COUNTED:
-        return counted_claim(rules, line, app, bound)
+        return counted_claim(rules, line, app, estimate, bound)
     if rules.system == RUNTIME:
-        return runtime_claim(rules, line, bound)
+        return runtime_claim(rules, line, estimate, bound)
     if rules.system == FIXED:
         return line.fixed_credit, NORMAL, False
     if rules.system == ASSIGNED:
         return line.claimed_credit, NORMAL if line.canonical else APPROXIMATE, False
     if rules.system == NONE:
         return 0.0, NORMAL, False
-    return benchmark_claim(rules, line), NORMAL, False
+    if cpu_seconds(line) <= 0.0:
+        return estimate_claim(rules, estimate, bound), ESTIMATE, False
+    return benchmark_claim(rules, line, bound), NORMAL, False
+
+
+@inlined
+def middle(claims: Floats, modes: Integers, start: int, end: int, least: int, count: int) -> float:
+    """Median of the claims whose mode is at most ``least``, the lower of two in the middle."""
+    for i in range(start, end):
+        if modes[i] > least:
+            continue
+        before = 0
+        equal = 0
+        for k in range(start, end):
+            if modes[k] <= least:
+                before += claims[k] < claims[i]
+                equal += claims[k] == claims[i]
+        if before <= (count - 1) // 2 < before + equal:
+            return claims[i]
+    return 0.0
 
 
 @inlined
@@ -191,12 +225,14 @@ def combined(rules: Rules, claims: Floats, modes: Integers, start: int, end: int
     """First and second system: one amount from the claims whose mode is at most ``least``."""
     total = 0.0
     smallest = math.inf
+    largest = -math.inf
     lowest, highest = -1, -1
     count = 0
     for i in range(start, end):
         if modes[i] > least:
             continue
         smallest = min(smallest, claims[i])
+        largest = max(largest, claims[i])
         if rules.combination == DROP_EXTREMES and claims[i] < rules.infinitesimal:
             continue
         count += 1
@@ -208,6 +244,8 @@ def combined(rules: Rules, claims: Floats, modes: Integers, start: int, end: int
     if rules.combination == MINIMUM:
         return smallest
     if rules.combination == MEAN or count == 0:
+        if count > 1 and largest > rules.far_apart * smallest:
+            return middle(claims, modes, start, end, least, count)
         return total / max(1, count)
     if count <= 2:
         return claims[lowest]
@@ -227,7 +265,7 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
     alone = 0.0
     for i in range(start, end):
         normal += modes[i] == NORMAL
-        others += modes[i] == APPROXIMATE
+        others += modes[i] == APPROXIMATE or modes[i] == ESTIMATE
         if modes[i] < REFUSED:
             alone = claims[i]
     if normal + others == 0:
@@ -237,7 +275,7 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
     weights = 0.0
     total = 0.0
     for i in range(start, end):
-        if modes[i] >= REFUSED or (modes[i] == APPROXIMATE and normal > 1):
+        if modes[i] >= REFUSED or (modes[i] != NORMAL and normal > 1):
             continue
         distance = rules.peg_width * peg + abs(peg - claims[i])
         if distance == 0.0:
@@ -249,19 +287,19 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
 
 
 @inlined
-def low(claims: Floats, modes: Integers, start: int, end: int) -> float:
+def low(claims: Floats, modes: Integers, start: int, end: int, least: int) -> float:
     """Run time: mean in which a claim weighs as much as the sum of the others."""
     total = 0.0
     count = 0
     for i in range(start, end):
-        if modes[i] == NORMAL:
+        if modes[i] <= least and modes[i] != REFUSED:
             total += claims[i]
             count += 1
     if count <= 1 or total <= 0.0:
         return total
     weighted = 0.0
     for i in range(start, end):
-        if modes[i] == NORMAL:
+        if modes[i] <= least and modes[i] != REFUSED:
             weighted += claims[i] * ((total - claims[i]) / total)
     return weighted / (count - 1)
 
@@ -281,20 +319,22 @@ def mean_of_normal(claims: Floats, modes: Integers, start: int, end: int, defaul
 @inlined
 def granted(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
     """What every result of a workunit gets, before the limit."""
-    if rules.system == BENCHMARK:
-        return combined(rules, claims, modes, start, end, REFUSED)
     if rules.system == DEPLOYED:
         return pegged(rules, claims, modes, start, end, default)
     if rules.system == DESIGNED:
         return mean_of_normal(claims, modes, start, end, default)
-    if rules.system == RUNTIME:
-        return low(claims, modes, start, end)
+    least = REFUSED
     for i in range(start, end):
         if modes[i] == NORMAL:
-            if rules.system == COUNTED:
-                return combined(rules, claims, modes, start, end, NORMAL)
+            least = NORMAL
+    if rules.system == RUNTIME:
+        return low(claims, modes, start, end, least)
+    if rules.system == BENCHMARK or rules.system == COUNTED:
+        return combined(rules, claims, modes, start, end, least)
+    for i in range(start, end):
+        if modes[i] == NORMAL:
             return claims[i]
-    return combined(rules, claims, modes, start, end, REFUSED) if rules.system == COUNTED else 0.0
+    return 0.0
 
 
 @inlined
@@ -312,15 +352,15 @@ def learn(
 ) -> None:
     """What the statistics take from a result that is no outlier by its claim."""
     if rules.system == COUNTED and normal and not line.outlier:
-        first = benchmark_claim(rules, line)
+        first = benchmark_claim(rules, line, bound)
         if first > 0.0:
             app.benchmark_credit += first
             app.counted_credit += min(operations(line), bound) * rules.per_flop
             app.cpu_seconds += cpu_seconds(line)
             app.jobs += 1.0
-    if line.outlier or speed_unknown(rules, line):
+    if line.outlier or (speed_unknown(rules, line) and rules.system != DESIGNED):
         return
-    ratio = peak_flop_count(rules, line) / estimate
+    ratio = run_time(line) * line.peak_flops / estimate
     if not rules.smallest_ratio <= ratio <= rules.largest_ratio:
         return
     record.mean = with_sample(
@@ -396,7 +436,8 @@ def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
     if line.outcome == ERROR:
         failed(rules, record)
         record.probation = True
-    if record.probation:
+        record.host_scale_time = now + line.delay_bound
+    elif record.probation and record.host_scale_time <= 0.0:
         record.host_scale_time = now + line.delay_bound
 
 
@@ -414,8 +455,10 @@ def judged(rules: Rules, line: Row, record: Row, now: float) -> None:
 @inlined
 def suspected(rules: Rules, record: Row) -> None:
     """Third system as designed: a claim cannot be."""
+    record.consecutive_valid = 0
     record.error_rate = max(record.error_rate, rules.initial_error_rate)
     record.probation = True
+    record.host_scale_time = 0.0
 
 
 @inlined

@@ -27,6 +27,7 @@ PLAIN_CPU, FAST_CPU, GPU, OWN_BUILD = 1, 2, 3, GENERALISED + 2
 EFFICIENCY = {PLAIN_CPU: 0.35, FAST_CPU: 0.5, GPU: 0.06, OWN_BUILD: 0.4}
 """Share of the peak speed that a version's program reaches on the median host."""
 
+FIRST_IDENTITY = 1_000_000  #: number of the first computer that somebody pretends to have
 LARGEST_POPULATION = 10_000
 LARGEST_LOG = 1_000_000
 
@@ -39,6 +40,7 @@ class Cheat(StrEnum):
     BENCHMARK = "benchmark"  #: processor and GPU are ten times as fast, they say
     COUNTS = "counts"  #: ten times the operations that the program counted
     NOW_AND_THEN = "one in ten"  #: times ten times too long, in every tenth result, after forty honest ones
+    IDENTITIES = "new identities"  #: times ten times too long, each result as a new computer of a new account
     CHERRY_PICKING = (
         "cherry picking"  #: jobs that are longer than their estimate says are dropped after a tenth
     )
@@ -141,7 +143,8 @@ def _with_cheaters(hosts: list[SyntheticHost], n: int) -> list[SyntheticHost]:
 class _Book:
     """Lines of a log that is being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, cheat: Cheat) -> None:
+        self.cheat = cheat
         self.columns: dict[str, list[Any]] = {}  # Any: int or float, by column
         self.work: list[float] = []
         self.cheated: list[bool] = []
@@ -150,9 +153,12 @@ class _Book:
     def add(self, host: SyntheticHost, work: float, outcome: int, figures: dict[str, float]) -> None:
         self.work.append(work)
         self.cheated.append(host.cheats)
+        number = host.number
+        if host.cheats and self.cheat is Cheat.IDENTITIES:
+            number = FIRST_IDENTITY + len(self.work)
         ids = {
-            "host_id": host.number,
-            "user_id": host.number,
+            "host_id": number,
+            "user_id": number,
             "app_version_id": host.version,
             "outcome": outcome,
             "anonymous": int(host.version == OWN_BUILD),
@@ -167,7 +173,7 @@ class _Book:
 def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Sample:
     """The log of a population of which the cheaters do this."""
     hosts = synthetic_hosts(options)
-    book = _Book()
+    book = _Book(cheat)
     for number in range(1, options.jobs + 1):
         rng = random.Random(f"job {options.seed} {number}")
         time = START + number * JOB_INTERVAL
@@ -222,6 +228,7 @@ def _report(host: SyntheticHost, work: float, seconds: float, time: float) -> di
 _FIGURES = {
     Cheat.RUN_TIME: ("elapsed_time", "cpu_time"),
     Cheat.NOW_AND_THEN: ("elapsed_time", "cpu_time"),
+    Cheat.IDENTITIES: ("elapsed_time", "cpu_time"),
     Cheat.BENCHMARK: ("peak_flops", "p_fpops", "p_iops"),
     Cheat.COUNTS: ("fpops_counted",),
 }

@@ -54,6 +54,7 @@ class Rules(NamedTuple):
     gpu_only_scale: float
     peg_width: float
     infinitesimal: float
+    far_apart: float
     min_counted_jobs: int
     max_scale: float
     host_scale_check: bool

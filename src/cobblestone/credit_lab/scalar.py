@@ -37,7 +37,7 @@ from cobblestone.policy.credit.claims import (
     WorkunitFacts,
 )
 from cobblestone.policy.credit.rac import common_moment
-from cobblestone.policy.credit.registry import scale_finder
+from cobblestone.policy.credit.registry import find_scales
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.system import CreditSystem
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
@@ -72,6 +72,8 @@ class Run:
         self.version_facts: dict[AppVersionId, tuple[int, bool]] = {}  # app, GPU
         self.provisional: dict[int, list[tuple[int, float]]] = {}  # by result: line and credit of messages
         self.over: set[int] = set()  # results
+        self.first_seen: dict[int, float] = {}  # by host
+        self.computers: dict[int, set[int]] = {}  # by user
         self.claimed = [0.0] * log.length
         self.granted = [0.0] * log.length
         self.modes = [NO_CLAIM] * log.length
@@ -86,6 +88,11 @@ class Run:
         self._scale_versions(now)
         for line in range(start, end):
             self.book.hosts.setdefault(self._key(line), HostVersionStatistics())
+            host, user = columns["host_id"][line], columns["user_id"][line]
+            sent = columns["sent_time"][line]
+            self.first_seen.setdefault(host, sent if 0.0 < sent < now else now)
+            if user:
+                self.computers.setdefault(user, set()).add(host)
         if outcome == TRICKLE:
             self._message(start, now)
         elif outcome in (SENT, ERROR):
@@ -170,6 +177,8 @@ class Run:
             trickle_credit=columns["trickle_credit"][line] + messages,
             claimed_credit=columns["claimed_credit"][line],
             outlier=bool(columns["outlier"][line]),
+            host_age=max(0.0, columns["time"][line] - self.first_seen[host_id]),
+            owner_computers=max(1, len(self.computers.get(columns["user_id"][line], ()))),
         )
 
     # ------------------------------------------------------------------------------- messages while it runs
@@ -182,9 +191,11 @@ class Run:
             p_fpops=columns["p_fpops"][line],
             in_progress=result_id not in self.over,
             sent_time=sent if math.isfinite(sent) else now,
+            most_credit=self.options.unit.of_flops(columns["rsc_fpops_bound"][line]),
         )
         event = MessageReceived(
             result_id=ResultId(result_id),
+            host_id=self._key(line)[0],
             facts=facts,
             rules=self.options.trickles,
             unit=self.options.unit,
@@ -213,7 +224,6 @@ class Run:
         if not now >= self.next_scales:
             return
         self.next_scales = now + self.options.scale_interval
-        find = scale_finder(self.terms.system.name)
         for app_id, app in self.book.apps.items():
             records = [
                 VersionRecord(
@@ -224,7 +234,12 @@ class Run:
                 for version, (of_app, gpu) in self.version_facts.items()
                 if of_app == app_id
             ]
-            found = find(records)
+            found = find_scales(
+                self.terms.system.name,
+                records,
+                previous=app.min_avg_pfc,
+                elapsed=self.options.scale_interval,
+            )
             for version, scale in found.scales.items():
                 self.book.versions[version] = replace(self.book.versions[version], pfc_scale=scale)
             if found.min_avg_pfc is not None:

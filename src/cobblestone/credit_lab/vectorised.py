@@ -95,6 +95,7 @@ def rules_of(name: str, options: ReplayOptions) -> Rules:
         gpu_only_scale=scales.GPU_ONLY_SCALE,
         peg_width=combine.PEG_WIDTH,
         infinitesimal=combine.INFINITESIMAL,
+        far_apart=combine.FAR_APART,
         min_counted_jobs=counted.MIN_COUNTED_JOBS,
         max_scale=counted.MAX_SCALE,
         host_scale_check=options.host_scale_check,

@@ -36,6 +36,10 @@ def generalised_on_gpu(version_id: AppVersionId) -> bool:
     return version_id % GENERALISED > _KINDS["CPU"]
 
 
+DEFAULT_CREDIT_SYSTEM = "creditnew-deployed"
+"""Of apps that name none: claims are normalised against those of others, so that reporting too much gains little."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRule:
     """How two outputs are compared.
@@ -88,7 +92,7 @@ class App:
     assimilator: str = (
         ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
     )
-    credit_system: str = "benchmark"
+    credit_system: str = DEFAULT_CREDIT_SYSTEM
     fixed_credit: float = 0.0  #: of a job that names no amount, under the system ``fixed``
     host_scale_check: bool = False  #: credit scales of hosts only when proven
     partial_credit: bool = False  #: trickle messages of running jobs bring provisional credit

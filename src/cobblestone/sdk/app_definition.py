@@ -125,15 +125,14 @@ class ProjectFunctions:
             ConfigError: it is none; the text says what is possible.
         """
         name, _, rest = text.strip().partition(":")
-        options: dict[str, float | str]
         if name not in COMPARISON_KINDS and "=" in rest:  # the server may know it
-            options = dict(each.split("=", 1) for each in rest.split(",") if "=" in each)
-            return ComparisonBody(kind=name, options=options)
+            pairs = [each.partition("=") for each in rest.split(",")]
+            return ComparisonBody(kind=name, options={option: value for option, _, value in pairs})
         rule = parse_comparison(text)
         if COMPARISON_KINDS[rule.kind].project_function(rule.options):
             function = self.place(rest, f"--compare {rule.kind}:")
             return ComparisonBody(kind=rule.kind, options={"function": function})
-        options = {
+        options: dict[str, float | str] = {
             name: str(value).lower() if isinstance(value, bool) else value
             for name, value in rule.options.items()
         }

@@ -4,14 +4,15 @@ Source: CreditNew page, "the first credit system" (C1 = Whetstone x CPU time); B
 credit* for the form with both benchmarks, (Whetstone + Dhrystone) / 2 x CPU time.  The claims of the
 replicas are combined by their mean, their minimum, or by dropping the extremes.
 
-Known difference: a client reports no CPU time for short programs without the BOINC API (client 7.20.5).
- Their run time stands in for it, and the reason says so.
+Known differences: a client reports no CPU time for short programs without the BOINC API (client 7.20.5); their
+run time stands in for it, and without one the job's estimate.  A claim is at most the job's bound.  Where one claim is more
+than ten times another, their mean gives way to the smaller or the median (`combine.guarded_mean`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.policy.credit.claims import (
@@ -38,9 +39,29 @@ def cpu_seconds(facts: ClaimInput) -> tuple[float, tuple[Reason, ...]]:
     return seconds, (reason("cpu_time_missing", "No CPU time reported: run time {s} s is taken.", s=seconds),)
 
 
-def benchmark_credit(facts: ClaimInput, unit: CreditUnit, *, both: bool = False) -> Claim:
+def estimate_claim(workunit: WorkunitFacts, unit: CreditUnit) -> Claim:
+    """Claim of a result that reported no usable time: the job's estimate."""
+    amount = unit.of_flops(min(workunit.rsc_fpops_est, workunit.rsc_fpops_bound))
+    why = reason("no_run_time", "No usable time was reported: the job's estimate, {amount}.", amount=amount)
+    return Claim(amount=amount, mode=ClaimMode.ESTIMATE, reasons=(why,))
+
+
+def within_bound(claim: Claim, workunit: WorkunitFacts, unit: CreditUnit) -> Claim:
+    """The claim, or what the job's bound allows."""
+    most = unit.of_flops(workunit.rsc_fpops_bound)
+    if claim.amount <= most:
+        return claim
+    why = reason("beyond_bound", "Clamped to the job's bound {bound}.", bound=workunit.rsc_fpops_bound)
+    return replace(claim, amount=most, reasons=(*claim.reasons, why))
+
+
+def benchmark_credit(
+    facts: ClaimInput, workunit: WorkunitFacts, unit: CreditUnit, *, both: bool = False
+) -> Claim:
     """Claim of the first system: C1, or with ``both`` benchmarks."""
     seconds, reasons = cpu_seconds(facts)
+    if seconds <= 0.0:
+        return estimate_claim(workunit, unit)
     if both:
         amount = unit.of_reference_machine(seconds, facts.p_fpops, facts.p_iops)
         why = reason(
@@ -60,12 +81,13 @@ def benchmark_credit(facts: ClaimInput, unit: CreditUnit, *, both: bool = False)
             cpu_time=seconds,
             p_fpops=facts.p_fpops,
         )
-    return Claim(amount=amount, reasons=(*reasons, why))
+    return within_bound(Claim(amount=amount, reasons=(*reasons, why)), workunit, unit)
 
 
 def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
-    """One amount for all replicas from the claims that count."""
-    amounts = [claim.amount for claim in claims if claim.mode is not ClaimMode.REFUSED]
+    """One amount for all replicas from the claims that rest on something measured; from all that count, when none does."""
+    measured = [claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL]
+    amounts = measured or [claim.amount for claim in claims if claim.mode is not ClaimMode.REFUSED]
     amount = COMBINATIONS[combination](amounts)
     why = reason(
         "combined",
@@ -87,7 +109,7 @@ class BenchmarkSystem:
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
         """CPU time x speed by benchmark."""
-        return benchmark_credit(facts, context.unit, both=self.both)
+        return benchmark_credit(facts, workunit, context.unit, both=self.both)
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """The combined claim, for all."""

@@ -98,9 +98,10 @@ class JobLost:
 
 @value(kw_only=True)
 class MessageReceived:
-    """A trickle message of a running job; the book knows for how many seconds the job was credited before."""
+    """A trickle message of a running job; the book knows what earlier messages of the job and the host brought."""
 
     result_id: ResultId
+    host_id: HostId
     facts: TrickleFacts
     rules: TrickleRules
     unit: CreditUnit = DEPLOYED
@@ -159,7 +160,7 @@ class ChangedRows:
     versions: set[AppVersionId] = field(default_factory=set[AppVersionId])
     apps: set[AppId] = field(default_factory=set[AppId])
     canonical_credit: set[WorkunitId] = field(default_factory=set[WorkunitId])
-    message_seconds: set[ResultId] = field(default_factory=set[ResultId])
+    messages: set[ResultId] = field(default_factory=set[ResultId])
 
 
 _FRESH = HostVersionStatistics()
@@ -176,8 +177,10 @@ class CreditBook:
         self.apps: dict[AppId, AppStatistics] = {}
         #: what stragglers of a workunit get
         self.canonical_credit: dict[WorkunitId, float] = {}
-        #: run time of a job that its messages were credited for
-        self.message_seconds: dict[ResultId, float] = {}
+        #: run time that messages of a job were credited for, and credit
+        self.messages: dict[ResultId, tuple[float, float]] = {}
+        #: credit that messages of a host brought lately
+        self.host_messages: dict[HostId, float] = {}
         self.changed = ChangedRows()
 
     def apply(self, event: Event) -> list[Entry]:
@@ -234,13 +237,15 @@ class CreditBook:
         ]
 
     def _credit_message(self, event: MessageReceived) -> list[Entry]:
-        before = self.message_seconds.get(event.result_id, 0.0)
-        facts = replace(event.facts, credited_run_time=before)
+        seconds, credited = self.messages.get(event.result_id, (0.0, 0.0))
+        of_host = self.host_messages.get(event.host_id, 0.0)
+        facts = replace(event.facts, credited_run_time=seconds, credited=credited, host_credited=of_host)
         grant = grant_trickle(facts, event.rules, unit=event.unit, now=event.now)
         if grant.amount <= 0.0:
             return []
-        self.message_seconds[event.result_id] = before + grant.run_time
-        self.changed.message_seconds.add(event.result_id)
+        self.messages[event.result_id] = seconds + grant.run_time, credited + grant.amount
+        self.host_messages[event.host_id] = of_host + grant.amount
+        self.changed.messages.add(event.result_id)
         credit = ResultCredit(
             result_id=event.result_id, claimed=grant.amount, granted=grant.amount, reasons=grant.reasons
         )

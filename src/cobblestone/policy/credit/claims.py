@@ -137,6 +137,8 @@ class ClaimInput:
     trickle_credit: float = 0.0  #: already granted for this result while it ran
     outlier: bool = False  #: the validator asks to keep its run time out of the statistics
     claimed_credit: float = 0.0  #: what the project's own function put there (granted after assimilation)
+    host_age: float = 0.0  #: seconds since the host's first call
+    owner_computers: int = 1  #: that the host's owner ever had
     host_version: HostVersionStatistics | None = HostVersionStatistics()  #: None: the record is lost
 
 

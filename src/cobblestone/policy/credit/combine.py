@@ -16,10 +16,23 @@ validators)."""
 
 PEG_WIDTH = 0.1
 
+FAR_APART = 10.0
+"""Claims for one job that differ by more than this factor do not enter a mean together."""
+
 
 def mean(claims: Sequence[float]) -> float:
     """The plain average."""
     return sum(claims) / len(claims) if claims else 0.0
+
+
+def guarded_mean(claims: Sequence[float]) -> float:
+    """The plain average; where one claim is more than `FAR_APART` times another, the smaller of two, the median of more.
+
+    Of an even number the lower of the two in the middle.  So nobody gains by a claim that its partners do not bear out.
+    """
+    if len(claims) > 1 and max(claims) > FAR_APART * min(claims):
+        return sorted(claims)[(len(claims) - 1) // 2]
+    return mean(claims)
 
 
 def minimum(claims: Sequence[float]) -> float:
@@ -71,7 +84,7 @@ def pegged_average(claims: Sequence[float], peg: float) -> float:
 
 
 COMBINATIONS: dict[str, Combination] = {
-    "mean": mean,
+    "mean": guarded_mean,
     "minimum": minimum,
     "drop-extremes": without_extremes,
 }

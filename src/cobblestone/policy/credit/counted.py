@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.reasons import reason
-from cobblestone.policy.credit.benchmark import benchmark_credit, combined_grant, cpu_seconds
+from cobblestone.policy.credit.benchmark import (
+    benchmark_credit,
+    combined_grant,
+    cpu_seconds,
+    estimate_claim,
+    within_bound,
+)
 from cobblestone.policy.credit.claims import (
     AppIncrement,
     AppStatistics,
@@ -87,6 +93,8 @@ class CountedSystem:
         average = app.credit_per_cpu_second or credit_per_cpu_second(app)
         if average > 0.0:
             seconds, reasons = cpu_seconds(facts)
+            if seconds <= 0.0:
+                return replace(estimate_claim(workunit, context.unit), mode=ClaimMode.APPROXIMATE)
             amount = seconds * average
             why = reason(
                 "average_per_cpu_second",
@@ -95,8 +103,9 @@ class CountedSystem:
                 cpu_time=seconds,
                 average=average,
             )
-            return Claim(amount=amount, mode=ClaimMode.APPROXIMATE, reasons=(*reasons, why))
-        claim = benchmark_credit(facts, context.unit)
+            claim = Claim(amount=amount, mode=ClaimMode.APPROXIMATE, reasons=(*reasons, why))
+            return within_bound(claim, workunit, context.unit)
+        claim = benchmark_credit(facts, workunit, context.unit)
         why = reason("nothing_counted", "Nothing counted, and no average published: as in the first system.")
         return replace(claim, mode=ClaimMode.APPROXIMATE, reasons=(why, *claim.reasons))
 
@@ -117,9 +126,10 @@ class CountedSystem:
         benchmark = counted = seconds = 0.0
         jobs = 0
         for facts, claim in zip(inputs, claims, strict=True):
-            first = benchmark_credit(facts, context.unit).amount
-            if claim.mode is ClaimMode.NORMAL and first > 0.0 and not facts.outlier:
-                benchmark += first
+            first = benchmark_credit(facts, workunit, context.unit)
+            known = first.mode is ClaimMode.NORMAL and first.amount > 0.0
+            if claim.mode is ClaimMode.NORMAL and known and not facts.outlier:
+                benchmark += first.amount
                 counted += context.unit.of_flops(_countable(facts, workunit))
                 seconds += cpu_seconds(facts)[0]
                 jobs += 1

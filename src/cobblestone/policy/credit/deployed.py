@@ -82,11 +82,13 @@ class DeployedSystem:
         """PFC of one result, scaled as far as scales exist, within the bounds."""
         app = context.statistics.app
         count = peak_flop_count(facts)
-        if facts.host_version is None:
+        if facts.host_version is None or count.seconds <= 0.0:
             flops = estimated_flops(workunit, app)
-            mode, why = (
-                ClaimMode.ESTIMATE,
-                reason("record_lost", "No record of this host: the job's estimate."),
+            mode = ClaimMode.ESTIMATE
+            why = (
+                reason("record_lost", "No record of this host: the job's estimate.")
+                if facts.host_version is None
+                else reason("no_run_time", "No usable run time was reported: the job's estimate.")
             )
         elif facts.platform is PlatformKind.ANONYMOUS:
             flops, mode, why = self._anonymous(count, facts.host_version, workunit, app)
@@ -104,7 +106,7 @@ class DeployedSystem:
                 ),
                 why,
             )
-        claim = Claim(amount=0.0, mode=mode, reasons=reasons, outlier=count.speed_substituted)
+        claim = Claim(amount=0.0, mode=mode, reasons=reasons)
         return self._limited(flops, claim, workunit, context)
 
     def _normal(
@@ -171,7 +173,7 @@ class DeployedSystem:
             )
             # its samples are still taken: the deployed server leaves out the claim, not the run time
             return replace(claim, amount=context.max_granted, mode=ClaimMode.REFUSED, reasons=(*reasons, why))
-        return Claim(amount=amount, mode=claim.mode, reasons=reasons, outlier=claim.outlier)
+        return Claim(amount=amount, mode=claim.mode, reasons=reasons)
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """Pegged average around the job's estimate; the same amount for all."""

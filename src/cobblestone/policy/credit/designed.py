@@ -180,4 +180,4 @@ class DesignedSystem:
         context: CreditContext,
     ) -> StatisticIncrements:
         """Samples of every claim that passed the checks."""
-        return learn_run_times(inputs, claims, workunit, host_rule=DESIGN_HOST_RULE)
+        return learn_run_times(inputs, claims, workunit, host_rule=DESIGN_HOST_RULE, speed_as_reported=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.reasons import reason
+from cobblestone.policy.credit.benchmark import estimate_claim
 from cobblestone.policy.credit.claims import (
     Claim,
     ClaimInput,
@@ -72,6 +73,8 @@ class RunTimeSystem(_LearnsRunTimes):
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
         """Peak FLOP count in credit; beyond twice the job's bound it counts as the bound."""
         count = peak_flop_count(facts)
+        if count.seconds <= 0.0:
+            return estimate_claim(workunit, context.unit)
         flops = count.flops
         why = reason("run_time_x_speed", "{s} s x {speed} FLOPS.", s=count.seconds, speed=count.peak_flops)
         reasons = (why,)
@@ -88,7 +91,8 @@ class RunTimeSystem(_LearnsRunTimes):
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """Low average of the claims that were not dropped."""
-        amounts = [claim.amount for claim in claims if claim.mode is not ClaimMode.REFUSED]
+        measured = [claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL]
+        amounts = measured or [claim.amount for claim in claims if claim.mode is not ClaimMode.REFUSED]
         amount = low_average(amounts)
         why = reason(
             "low_average", "Granted {amount}: low average of {n} claims.", amount=amount, n=len(amounts)

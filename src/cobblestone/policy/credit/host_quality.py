@@ -7,9 +7,11 @@ results and for the error rate of earlier versions: an average in which each res
 A host that finishes short jobs and drops long ones drives its host scale up.  Therefore, for apps that ask
 for it (``host_scale_check``), a host scale is used only after a whole delay bound without a lost job:
 
-* a job is sent while the record is on probation: no host scale before now + delay bound;
+* the first job is sent while the record is on probation: no host scale before now + delay bound;
 * a result becomes valid after that time: the probation ends;
-* a job fails or times out: probation again.
+* a job fails or times out: probation again, for another delay bound;
+* a claim cannot be (`after_suspicion`): probation again from the next job on, and the host's row of valid results is broken,
+  so that dispatch does not take it for reliable and replicates its jobs.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ def _after_result(record: HostVersionStatistics, *, failed: bool) -> float:
 
 def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
     """A job was sent to the host at ``now`` (Unix seconds) with ``delay_bound`` seconds to run."""
-    if not record.scale_probation:
-        return record
+    if not record.scale_probation or record.host_scale_time > 0.0:
+        return record  # a wait that has begun is not prolonged by more work, or it would never end
     return changed(record, host_scale_time=now + delay_bound)
 
 
@@ -63,4 +65,15 @@ def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: flo
         error_rate=_after_result(record, failed=True),
         scale_probation=True,
         host_scale_time=now + delay_bound,
+    )
+
+
+def after_suspicion(record: HostVersionStatistics) -> HostVersionStatistics:
+    """A claim of the host cannot be: it has to prove itself again."""
+    return changed(
+        record,
+        consecutive_valid=0,
+        error_rate=max(record.error_rate, INITIAL_ERROR_RATE),
+        scale_probation=True,
+        host_scale_time=0.0,
     )

@@ -15,7 +15,7 @@ from cobblestone.policy.credit.claims import (
     VersionStatistics,
 )
 from cobblestone.policy.credit.counted import scale_from
-from cobblestone.policy.credit.host_quality import INITIAL_ERROR_RATE
+from cobblestone.policy.credit.host_quality import after_suspicion
 
 
 def host_version_after(
@@ -32,9 +32,7 @@ def host_version_after(
         scale_probation=record.scale_probation,
         host_scale_time=record.host_scale_time,
     )
-    if not increment.on_probation:
-        return learned
-    return changed(learned, error_rate=max(learned.error_rate, INITIAL_ERROR_RATE), scale_probation=True)
+    return after_suspicion(learned) if increment.on_probation else learned
 
 
 def version_after(version: VersionStatistics, increment: VersionIncrement) -> VersionStatistics:

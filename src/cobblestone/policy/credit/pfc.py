@@ -95,17 +95,18 @@ def learn_run_times(
     workunit: WorkunitFacts,
     *,
     host_rule: AveragingRule = HOST_VERSION_RULE,
+    speed_as_reported: bool = False,
 ) -> StatisticIncrements:
     """Samples of PFC, run time and turnaround; used by every system, since run-time estimates need them.
 
-    Nothing is learned from outliers and from results whose speed is not known.  Version samples are of normal
-    app versions only.
+    Nothing is learned from outliers and from results without a usable run time; no PFC from those whose speed is not known
+    (a speed of exactly 1e9 is one, unless it counts ``speed_as_reported``).  Version samples are of normal app versions only.
     """
     hosts: list[HostVersionIncrement] = []
     versions: dict[AppVersionId, tuple[float, ...]] = {}
     for facts, claim in zip(inputs, claims, strict=True):
-        count = peak_flop_count(facts)
-        if facts.outlier or claim.outlier or count.speed_substituted or facts.host_version is None:
+        seconds = run_time(facts)
+        if facts.outlier or claim.outlier or seconds <= 0.0 or facts.host_version is None:
             if claim.on_probation:
                 hosts.append(
                     HostVersionIncrement(
@@ -113,15 +114,16 @@ def learn_run_times(
                     )
                 )
             continue
-        ratio = count.flops / workunit.rsc_fpops_est
-        pfc = (ratio,) if SMALLEST_RATIO <= ratio <= LARGEST_RATIO else ()
+        known_speed = facts.peak_flops > 0.0 and (speed_as_reported or facts.peak_flops != FAILED_BENCHMARK)
+        ratio = seconds * facts.peak_flops / workunit.rsc_fpops_est
+        pfc = (ratio,) if known_speed and SMALLEST_RATIO <= ratio <= LARGEST_RATIO else ()
         known = facts.sent_time > 0.0 and facts.received_time > 0.0
         hosts.append(
             HostVersionIncrement(
                 host_id=facts.host_id,
                 app_version_id=facts.app_version_id,
                 pfc=pfc,
-                elapsed=(count.seconds / workunit.rsc_fpops_est,),
+                elapsed=(seconds / workunit.rsc_fpops_est,),
                 turnaround=(facts.received_time - facts.sent_time,) if known else (),
                 on_probation=claim.on_probation,
                 rule=host_rule,

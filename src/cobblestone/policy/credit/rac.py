@@ -164,6 +164,12 @@ def corrected(
     return CreditStatement(_bounded(statement.total + added), recent)
 
 
+def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> CreditStatement:
+    """What two owners have together, who are one from ``now`` on (Unix seconds)."""
+    value = _bounded(decayed(one.recent, now) + decayed(other.recent, now))
+    return CreditStatement(_bounded(one.total + other.total), RecentAverage(value, now))
+
+
 def idle_decayed(
     average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = 0.1
 ) -> RecentAverage | None:

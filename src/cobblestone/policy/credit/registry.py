@@ -3,7 +3,7 @@ resolves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.benchmark import BenchmarkSystem
@@ -48,12 +48,6 @@ def _built_in() -> dict[str, CreditSystem]:
 CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
 """The built-in systems by name."""
 
-_SCALE_FINDERS: dict[str, Callable[[Sequence[VersionRecord]], VersionScales]] = {
-    DesignedSystem().name: designed_scales,
-    STEADY: steady_scales,
-    MEASURED: steady_scales,
-}
-
 
 def credit_system(name: str) -> CreditSystem:
     """The built-in system of this name; raises `ConfigError` for an unknown one."""
@@ -64,9 +58,16 @@ def credit_system(name: str) -> CreditSystem:
         raise ConfigError(f"credit system {name!r}: no such system; known are {known}") from None
 
 
-def scale_finder(name: str) -> Callable[[Sequence[VersionRecord]], VersionScales]:
-    """How an app under the system of this name finds the scales of its versions; the deployed way unless it has its own."""
-    return _SCALE_FINDERS.get(name, deployed_scales)
+def find_scales(
+    system: str, versions: Sequence[VersionRecord], *, previous: float, elapsed: float
+) -> VersionScales:
+    """Scales of an app's versions by the system of this name; the deployed way unless it has its own.
+
+    ``previous`` is the app's smallest average so far, ``elapsed`` the seconds since it was set.
+    """
+    if system in (STEADY, MEASURED):
+        return steady_scales(versions, previous=previous, elapsed=elapsed)
+    return designed_scales(versions) if system == DesignedSystem().name else deployed_scales(versions)
 
 
 def credit_system_names() -> tuple[str, ...]:

@@ -6,9 +6,10 @@ Each valid result of a workunit gets this, on any host, by any app version, also
 straggler.  What a result reports never enters its own grant: it only *teaches* the factor, which is the app's stored
 ``min_avg_pfc`` (actual work per estimated operation, 1 while nothing is known).
 
-**Votes.**  A host votes on an app version with its own mean of peak FLOP count / estimate, after its 1st, 2nd, 4th,
-8th … result with that version: after N results it has voted 1 + log2 N times.  So a farm cannot outvote the others by
-its throughput, and one odd job is one part of its host's mean.
+**Votes.**  A host votes on an app version with its own mean of peak FLOP count / estimate, after every `VOTE_EVERY` valid
+results with that version, once it has been known for `VOTING_AGE`.  So votes stand for valid work, which a new identity does
+not have: what many identities compute votes as often as one that computes it all.  The computers of one person vote together
+as often as their average one: a host of an owner of k computers votes after every k x `VOTE_EVERY` results.
 
 **Steps.**  A vote x moves the version's mean m to m (1 + w clip(ln(x / m), -c, c)) with c = ln 2.  This is Huber's
 location estimate of ln x by stochastic approximation: like a median where votes are far apart, like a mean where they
@@ -19,15 +20,15 @@ version begins at the app's factor as if it had `PRIOR_VOTES` votes.
 **The factor** is the geometric mean of the CPU versions' means, weighted by votes (at most the threshold each).  Credit
 is defined by CPU benchmarks, so GPU versions do not take part: their jobs are paid by the same factor, and their scale
 factor / mean follows.  An app that has GPU versions only keeps its factor: 1, or what applied cross-project scales gave.
+Once the versions hold `STEADY_RULE`.threshold votes, it moves by at most `DAILY_LIMIT` a day.
 
 **Bounds**, whatever is reported:
 
 * one vote moves a version's mean by at most c / (`PRIOR_VOTES` + 1), 13.9 %, and by at most c x 0.01, 0.7 %, after 100
   votes (`largest_step`);
-* one host with N results moves it by at most the product of its 1 + log2 N steps (`largest_influence`): after 100 votes
-  a million results of one host are worth less than a factor of 1.15;
-* if a share f < 1/2 of the votes lies, the place where the mean comes to rest moves by at most the step at which the
-  honest ones balance f / (1 - f) x c: a factor of 1.08 for f = 0.1 while honest hosts agree within a factor of 2;
+* whoever has a share f < 1/2 of the votes, that is of the valid work, and lies, moves the place where the mean comes to rest
+  by at most the step at which the honest ones balance f / (1 - f) x c: a factor of 1.08 for f = 0.1 while honest hosts agree
+  within a factor of 2; and the factor of the app by at most 1.1 a day;
 * inflating run time, benchmark or counted operations gains a host nothing but its share in the factor's shift.
 
 Weaker than systems that look at each run time: a job that takes ten times its estimate is paid its estimate.
@@ -44,9 +45,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.ids import AppVersionId, HostId
+from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.statistics import AveragingRule, RunningAverage
+from cobblestone.domain.statistics import SECONDS_PER_DAY, AveragingRule, RunningAverage
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
@@ -81,6 +82,15 @@ CLIP = math.log(2.0)
 PRIOR_VOTES = 4
 """Votes that the app's factor is worth when a version begins."""
 
+VOTE_EVERY = 8
+"""Valid results of a version on a host that a vote stands for."""
+
+VOTING_AGE = SECONDS_PER_DAY
+"""Seconds since its first call before a host votes."""
+
+DAILY_LIMIT = 1.1
+"""The factor of an app that has its votes grows or shrinks by at most this much a day."""
+
 LARGEST_LENGTH = 4.0
 """A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured)."""
 
@@ -91,19 +101,18 @@ def largest_step(votes: int) -> float:
     return CLIP * (1.0 / n if n < STEADY_RULE.threshold else STEADY_RULE.weight)
 
 
-def largest_influence(results: int, votes: int = STEADY_RULE.threshold) -> float:
-    """The factor (above 1; its inverse downwards) by which one host with this many results of a version can move the
-    version's mean while nobody else votes, once it holds ``votes``."""
-    return (1.0 - largest_step(votes)) ** -results.bit_length()
+def votes_at(results: int, computers: int = 1) -> bool:
+    """Whether a host votes after this many results, if its owner has so many computers."""
+    return results > 0 and results % (VOTE_EVERY * max(1, computers)) == 0
 
 
-def votes_at(results: int) -> bool:
-    """Whether a host votes after this many results: after 1, 2, 4, 8 …"""
-    return results > 0 and results & (results - 1) == 0
+def steady_scales(
+    versions: Sequence[VersionRecord], *, previous: float = 0.0, elapsed: float = math.inf
+) -> VersionScales:
+    """The app's factor (as ``min_avg_pfc``), and what each version's means are worth by it.  Run every ten minutes or so.
 
-
-def steady_scales(versions: Sequence[VersionRecord]) -> VersionScales:
-    """The app's factor (as ``min_avg_pfc``), and what each version's means are worth by it.  Run every ten minutes or so."""
+    ``previous`` is the factor so far (0: not known), ``elapsed`` the seconds since it was set.
+    """
     voted = [version for version in versions if version.pfc.n > 0 and version.pfc.mean > 0.0]
     logarithms = weights = 0.0
     for version in voted:
@@ -114,6 +123,9 @@ def steady_scales(versions: Sequence[VersionRecord]) -> VersionScales:
     if not weights:
         return VersionScales(reasons=(reason("no_cpu_votes", "No CPU version has votes: the factor stays."),))
     factor = math.exp(logarithms / weights)
+    if previous > 0.0 and weights >= STEADY_RULE.threshold:
+        most = DAILY_LIMIT ** (min(max(elapsed, 0.0), SECONDS_PER_DAY) / SECONDS_PER_DAY)
+        factor = min(previous * most, max(previous / most, factor))
     known = [version for version in voted if version.pfc.n >= 2 * PRIOR_VOTES]
     why = reason("factor_of_cpu_versions", "CPU versions put the factor to {factor}.", factor=factor)
     return VersionScales(
@@ -129,6 +141,7 @@ class SteadySystem:
 
     name: str = STEADY
     measured: bool = False  #: correct the estimate by what several hosts agree on
+    votes: bool = True  #: how many computers an owner has matters
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
         """What the result's own figures would ask for.  Kept for the reader of the ledger; nothing is paid by it."""
@@ -147,7 +160,7 @@ class SteadySystem:
             scale=scale,
         )
         mode = ClaimMode.ESTIMATE if count.speed_substituted else ClaimMode.NORMAL
-        return Claim(amount=amount, mode=mode, reasons=(why,), outlier=count.speed_substituted)
+        return Claim(amount=amount, mode=mode, reasons=(why,))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
         """Estimate x factor, for all; measured: the smallest of two or more claims by hosts' own measures."""
@@ -207,7 +220,7 @@ def _by_own_measure(
         why = reason(
             "no_own_measure", "No measure of its own yet: the job's estimate, {amount}.", amount=amount
         )
-        return Claim(amount=amount, mode=ClaimMode.ESTIMATE, reasons=(why,), outlier=count.speed_substituted)
+        return Claim(amount=amount, mode=ClaimMode.ESTIMATE, reasons=(why,))
     length = count.flops / workunit.rsc_fpops_est / usual.mean
     counted = min(LARGEST_LENGTH, max(1.0 / LARGEST_LENGTH, length))
     amount = min(context.unit.of_flops(flops * counted), context.max_granted)
@@ -230,16 +243,17 @@ def _votes(
     inputs: Iterable[ClaimInput], learned: StatisticIncrements
 ) -> Iterable[tuple[AppVersionId, float]]:
     """(version, mean of the host with its new results) of each vote that is due; own builds have none."""
-    records: dict[tuple[HostId, AppVersionId], RunningAverage] = {
-        (facts.host_id, facts.app_version_id): facts.host_version.pfc
+    voters = {
+        (facts.host_id, facts.app_version_id): facts
         for facts in inputs
-        if facts.platform is PlatformKind.NORMAL and facts.host_version is not None
+        if facts.platform is PlatformKind.NORMAL and facts.host_age >= VOTING_AGE
     }
+    records = {key: facts.host_version.pfc for key, facts in voters.items() if facts.host_version is not None}
     for increment in learned.host_versions:
         key = (increment.host_id, increment.app_version_id)
         if key in records and increment.pfc:
             records[key] = after = records[key].with_samples(increment.pfc, increment.rule)
-            if votes_at(after.n) and after.mean > 0.0:
+            if votes_at(after.n, voters[key].owner_computers) and after.mean > 0.0:
                 yield increment.app_version_id, after.mean
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cobblestone.domain.statistics import CreditStatement
-from cobblestone.policy.credit.rac import HALF_LIFE, corrected, credited_together, idle_decayed
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.policy.credit.rac import HALF_LIFE, corrected, credited_together, idle_decayed, joined
 
 OWNERS = ("host", "user_account", "team", "app_version")
 """Kinds of owners, by the tables of their rows."""
@@ -55,6 +55,13 @@ class CreditTotals:
                     now=now,
                     half_life=self._half_life,
                 )
+
+    def merge(self, kind: str, earlier: int, later: int, *, now: float) -> None:
+        """Let one row have what two had; nothing is left of ``earlier``."""
+        rows = self.rows[kind]
+        if earlier in rows and later in rows:
+            rows[later] = joined(rows[earlier], rows[later], now=now)
+            rows[earlier] = CreditStatement(0.0, RecentAverage(0.0, now))
 
     def decay(self, kind: str, ids: range, *, now: float) -> None:
         """Bring the averages of rows with these ids up to date that nothing touched for a day."""

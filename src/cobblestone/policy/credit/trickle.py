@@ -6,7 +6,8 @@ is unusable; for the recent average, the work began a day ago.
 
 As the CreditNew design has it, and unlike the deployed handler, the message names its result: it must be in
 progress on the host that sends it, and the run times of all its messages fit into the time since it was
-sent.  The credit is provisional: at validation only the rest is granted.
+sent.  All of them bring at most what the job's bound is worth, and all messages of a host at most what its processors can
+have earned since it first called, or in a week.  The credit is provisional: at validation only the rest is granted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.policy.credit.bounds import MAX_SECONDS
+from cobblestone.policy.credit.bounds import MAX_PROCESSORS, MAX_SECONDS
 from cobblestone.policy.credit.cobblestone import DEPLOYED, CreditUnit
 
 
@@ -29,6 +30,26 @@ class TrickleFacts:
     in_progress: bool  #: the result is in progress on the host that sent the message
     sent_time: float  #: of the result, Unix seconds
     credited_run_time: float = 0.0  #: seconds of it that earlier messages were granted for
+    most_credit: float = math.inf  #: what the job's rsc_fpops_bound is worth
+    credited: float = 0.0  #: what earlier messages of the job brought
+    host_most_credit: float = math.inf  #: what the host's processors can have earned in `HOST_WINDOW`
+    host_credited: float = 0.0  #: what messages of all its jobs brought it in that time
+
+
+HOST_WINDOW = 7 * SECONDS_PER_DAY
+"""Time over which the messages of all jobs of a host are added up, seconds."""
+
+
+def host_allowance(
+    *, ncpus: float, speed: float, known_since: float, rules: TrickleRules, unit: CreditUnit, now: float
+) -> float:
+    """Most credit that messages of a host may have brought in the last `HOST_WINDOW`: all of its processors, all the time.
+
+    ``known_since`` is when the host first called (Unix seconds); a message may speak of the time before the window.
+    """
+    seconds = max(0.0, min(now - known_since, HOST_WINDOW + rules.max_run_time))
+    counted = min(max(1.0, ncpus), MAX_PROCESSORS)
+    return unit.of_flops(seconds * counted * _speed(speed, rules)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +99,8 @@ def grant_trickle(
                 possible=possible,
             )
         )
-    speed = facts.p_fpops
-    if not 0.0 < speed < math.inf:
-        speed = rules.median_speed
-        reasons.append(reason("speed_unknown", "No usable benchmark: the median speed {speed}.", speed=speed))
-    elif speed > rules.percentile_95_speed:
-        speed = rules.percentile_95_speed
-        reasons.append(reason("speed_bounded", "Benchmark above 95 % of the hosts: {speed}.", speed=speed))
+    speed, why_speed = _speed(facts.p_fpops, rules)
+    reasons += why_speed
     amount = unit.of_flops(seconds * speed)
     reasons.append(
         reason(
@@ -95,4 +111,32 @@ def grant_trickle(
             speed=speed,
         )
     )
+    for code, sentence, most, before in (
+        (
+            "beyond_bound",
+            "The job's bound is worth {most}, of which messages brought {before}.",
+            facts.most_credit,
+            facts.credited,
+        ),
+        (
+            "beyond_wall_time",
+            "The host's processors can have earned {most} in a week, of which messages brought {before}.",
+            facts.host_most_credit,
+            facts.host_credited,
+        ),
+    ):
+        if amount > most - before:
+            amount = max(0.0, most - before)
+            reasons.append(reason(code, sentence, most=most, before=before))
     return TrickleGrant(amount=amount, run_time=seconds, work_start=start, reasons=tuple(reasons))
+
+
+def _speed(p_fpops: float, rules: TrickleRules) -> tuple[float, list[Reason]]:
+    """Speed that counts, and why it is not the reported one."""
+    if not 0.0 < p_fpops < math.inf:
+        speed = rules.median_speed
+        return speed, [reason("speed_unknown", "No usable benchmark: the median speed {speed}.", speed=speed)]
+    if p_fpops > rules.percentile_95_speed:
+        speed = rules.percentile_95_speed
+        return speed, [reason("speed_bounded", "Benchmark above 95 % of the hosts: {speed}.", speed=speed)]
+    return p_fpops, []

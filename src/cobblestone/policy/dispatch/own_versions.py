@@ -6,7 +6,7 @@ programs are.  The client estimates run times by the speed that it states for it
 job's operations are multiplied by that speed over the one that we expect.
 
 Source: BOINC's ``sched_version.cpp`` and ``sched_types.cpp`` (facts): peak FLOPS = CPUs used x Whetstone + GPUs used x their
-peak; expected speed = measured on this host after more than 10 jobs, else as the client states.  Difference: the stated
+peak; expected speed = as the client states, corrected by what was measured on this host.  Difference: the stated
 speed is believed within bounds only.
 """
 
@@ -19,10 +19,10 @@ from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
 from cobblestone.policy.dispatch.decision import ResourceUsage
 from cobblestone.policy.dispatch.plan_class import find_gpu
 from cobblestone.policy.estimate.speed import (
-    HOST_SAMPLES,
     MAX_GPU_FLOPS,
     MEASURED_CAP,
     MIN_FLOPS,
+    corrected_flops,
     cpu_speed,
 )
 
@@ -54,9 +54,7 @@ def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVers
         peak += ngpus * min(max(gpu.peak_flops, 0.0), MAX_GPU_FLOPS)
     peak = max(peak, MIN_FLOPS)
     stated = min(max(own.flops, MIN_FLOPS), MEASURED_CAP * peak) if own.flops > 0 else peak
-    flops = stated
-    if record is not None and record.et_n > HOST_SAMPLES and record.et_avg > 0:
-        flops = min(max(1.0 / max(record.et_avg, 1e-300), MIN_FLOPS), MEASURED_CAP * peak)
+    flops = corrected_flops(stated, record, most=MEASURED_CAP * peak)
     return ResourceUsage(
         avg_ncpus=ncpus,
         gpu_type=own.gpu_type,

@@ -30,7 +30,6 @@ from cobblestone.domain.values import changed
 
 _GOLDEN = 2654435761  # Knuth's multiplier: neighbouring host ids land far apart
 
-LONGEST_PAUSE_DAYS = 8  #: of a host of which nothing but bad results came
 UNCHECKED = 4  #: times its first quota: what a host can earn by successes of which none was found valid yet
 _PAUSES = 3  # doublings of a day
 

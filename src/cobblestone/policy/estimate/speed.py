@@ -21,7 +21,7 @@ MAX_CPU_FLOPS = 1e12  #: of one CPU
 MAX_GPU_FLOPS = 1e16  #: of one GPU
 GPU_PER_CPU = 10.0  #: guessed speed of a GPU, in CPUs
 
-HOST_SAMPLES = 10  #: more samples than this: the host's own mean is used
+HOST_SAMPLES = 3  #: from so many jobs on the host's own mean is used alone; the first ones count in part
 VERSION_SAMPLES = 100  #: more samples than this: the mean over the version's hosts is used
 MEASURED_CAP = 250.0  #: a measured speed counts for at most this many times the plan class's estimate
 UNKNOWN_FPOPS_EST = 1e12
@@ -77,18 +77,30 @@ def projected_flops(
 ) -> float:
     """Speed of one job in FLOPS, by the best knowledge there is.
 
-    1. More than 10 measured jobs of this version on this host: their mean, at most 250 times the plan class's
-       ``estimate``.
-    2. More than 100 jobs of this version on any host: ``peak_flops`` / mean peak FLOP count.
-    3. Otherwise ``cpu_flops`` * (CPUs + 10 * GPUs), deliberately low.
+    1. More than 100 jobs of this version on any host: ``peak_flops`` / mean peak FLOP count.
+    2. Otherwise ``cpu_flops`` * (CPUs + 10 * GPUs), deliberately low.
+    3. Measured jobs of this version on this host correct that, see `corrected_flops`.
     """
-    if record is not None and record.et_n > HOST_SAMPLES and record.et_avg > 0:
-        # et_avg may be so small that its reciprocal overflows to infinity: min() brings it back.
-        flops = min(1.0 / max(record.et_avg, 1e-300), MEASURED_CAP * estimate)
-    elif version_mean is not None and version_mean.n > VERSION_SAMPLES and version_mean.avg > 0:
+    if version_mean is not None and version_mean.n > VERSION_SAMPLES and version_mean.avg > 0:
         flops = min(peak_flops / version_mean.avg, MEASURED_CAP * estimate)
     else:
         flops = cpu_flops * (avg_ncpus + GPU_PER_CPU * ngpus)
+    return corrected_flops(flops, record, most=MEASURED_CAP * estimate)
+
+
+def corrected_flops(guess: float, record: HostAppVersion | None, *, most: float) -> float:
+    """Speed of a version on a host: ``guess``, corrected by what it measured there, which counts up to ``most``.
+
+    With n jobs in the mean it is guess^(1 - n / 3) x mean^(n / 3), from the third on the mean alone.  The speed a client
+    states is often wrong by a factor (a benchmark that never ran is exactly 1e9), a job by a fraction: so the first jobs say
+    more than it does.  The family waits for ten.
+    """
+    flops = guess
+    if record is not None and record.et_n > 0 and record.et_avg > 0:
+        # et_avg may be so small that its reciprocal overflows to infinity: min() brings it back.
+        measured = min(1.0 / max(record.et_avg, 1e-300), most)
+        weight = min(1.0, record.et_n / HOST_SAMPLES)
+        flops = max(guess, MIN_FLOPS) ** (1.0 - weight) * measured**weight
     return max(flops, MIN_FLOPS)
 
 

@@ -31,9 +31,3 @@ def spot_check_probability(valid_jobs: int) -> float:
 def must_replicate(valid_jobs: int, rng: random.Random) -> bool:
     """Draw whether the next job of a host with W = ``valid_jobs`` must be replicated."""
     return rng.random() < spot_check_probability(valid_jobs)
-
-
-def expected_wrong_accepted(valid_jobs: int) -> float:
-    """Mean number of wrong answers accepted from a host that cheats from W = ``valid_jobs`` until caught."""
-    p = spot_check_probability(valid_jobs)
-    return (1.0 - p) / p

@@ -78,7 +78,10 @@ class GrantBatch:
         self._qualities = hosts.qualities(tx, keys)
         tx.lock("app_version", versions)
         tx.lock("app", app_ids)
-        self._processors = hosts.processors(tx, sorted({key[0] for key in keys}))
+        host_ids = sorted({key[0] for key in keys})
+        self._processors = hosts.processors(tx, host_ids)
+        by_work = any(getattr(find_system(self._apps[id_].credit_system), "votes", False) for id_ in app_ids)
+        self._computers = hosts.computers_of_owners(tx, host_ids) if by_work else {}
         book.hosts = {key: quality.statistics for key, quality in self._qualities.items()}
         book.versions = credit_statistics.version_statistics(tx, versions)
         book.apps = credit_statistics.app_statistics(tx, app_ids)
@@ -191,6 +194,8 @@ class GrantBatch:
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
             claimed_credit=self._assigned.get(result.id, result.claimed_credit),
+            host_age=max(0.0, self._now - processors.known_since),
+            owner_computers=self._computers.get(host_id, 1),
         )
 
     # ------------------------------------------------------------------ daily quota

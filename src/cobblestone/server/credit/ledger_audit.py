@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.ids import AppId, ResultId, WorkunitId
+from cobblestone.domain.ids import AppId, HostId, ResultId, WorkunitId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.policy.credit.book import (
     CreditBook,
@@ -51,6 +51,8 @@ class _Recomputation:
             table: {id_: CreditStatement(0.0, RecentAverage(0.0, made)) for id_, (made, _) in rows.items()}
             for table, rows in self._stored.items()
         }
+        for host_id, made in ledger.creation_before_merges(db).items():
+            self._totals.rows["host"][host_id] = CreditStatement(0.0, RecentAverage(0.0, made))
         self._of_result: dict[int, float] = {}
         self._book = CreditBook()
         self._statistics = StatisticsChain(db, self._book, self._proof)
@@ -75,7 +77,9 @@ class _Recomputation:
     def _add(self, line: LedgerLine) -> None:
         self._proof.entries += 1
         self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
-        if line.kind == ledger.CORRECTION:
+        if line.kind == ledger.MERGE:
+            self._totals.merge("host", line.facts["from_host"], line.host_id, now=line.time)
+        elif line.kind == ledger.CORRECTION:
             granted_time = float(line.facts["granted_time"])
             self._totals.correct(line.owners(), credit=line.granted, granted_time=granted_time, now=line.time)
         else:
@@ -88,6 +92,7 @@ class _Recomputation:
         first = group[0]
         if first.kind == ledger.CORRECTION:
             self._proof.corrections += 1
+        if first.kind in (ledger.CORRECTION, ledger.MERGE):
             return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
@@ -128,10 +133,13 @@ class _Recomputation:
 
     def _message_again(self, line: LedgerLine) -> list[Entry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
-        self._book.message_seconds[result_id] = facts.message.credited_run_time
+        told, host_id = facts.message, HostId(line.host_id)
+        self._book.messages[result_id] = told.credited_run_time, told.credited
+        self._book.host_messages[host_id] = told.host_credited
         event = MessageReceived(
             result_id=result_id,
-            facts=facts.message,
+            host_id=host_id,
+            facts=told,
             rules=facts.rules,
             unit=CreditUnit(line.unit),
             now=line.time,

@@ -5,12 +5,12 @@ Each message is handled once: its mark and its ledger entry are one write.
 
 from __future__ import annotations
 
-from cobblestone.domain.ids import HostId, ResultId, UserId
+from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.states import ServerState
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.book import CreditBook, Entry, MessageReceived
 from cobblestone.policy.credit.cobblestone import CreditUnit
-from cobblestone.policy.credit.trickle import TrickleFacts, TrickleRules
+from cobblestone.policy.credit.trickle import HOST_WINDOW, TrickleFacts, TrickleRules, host_allowance
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
@@ -46,7 +46,7 @@ class TrickleCredit:
         tx.lock_results(names)
         results = work.results_by_name(tx, names)
         paying = {app.id for app in apps.list_apps(tx) if app.partial_credit or app.credit_system == SYSTEM}
-        batch = _Batch(tx, self._ctx, [result.id for result in results.values()])
+        batch = _Batch(tx, self._ctx, list(results.values()))
         for message in waiting:
             result = results.get(message.result_name)
             if result is not None and result.app_id in paying:
@@ -59,20 +59,27 @@ class TrickleCredit:
 class _Batch:
     """Messages of one write; those of one result see each other."""
 
-    def __init__(self, tx: Transaction, ctx: ServerContext, result_ids: list[ResultId]) -> None:
+    def __init__(self, tx: Transaction, ctx: ServerContext, results: list[Result]) -> None:
         self._tx = tx
         self._now = ctx.clock()
         self._unit = CreditUnit(ctx.settings.credit.per_gflops_day)
         self._book = CreditBook()
-        self._book.message_seconds = ledger.trickle_seconds(tx, result_ids)
+        seconds = ledger.trickle_seconds(tx, [result.id for result in results])
+        self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
+        self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
         median, percentile_95 = hosts.speed_percentiles(tx)
         self._rules = TrickleRules(median_speed=median, percentile_95_speed=percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
         """Add what one message is worth."""
+        if message.host_id not in self._book.host_messages:
+            self._book.host_messages[message.host_id] = ledger.message_credit(
+                self._tx, message.host_id, after=self._now - HOST_WINDOW
+            )
         event = MessageReceived(
             result_id=result.id,
+            host_id=message.host_id,
             facts=self._facts(message, result),
             rules=self._rules,
             unit=self._unit,
@@ -91,6 +98,15 @@ class _Batch:
             p_fpops=processors.p_fpops,
             in_progress=result.server_state is ServerState.IN_PROGRESS and result.host_id == message.host_id,
             sent_time=result.sent_time or self._now,
+            most_credit=self._unit.of_flops(self._workunits[result.workunit_id].limits.rsc_fpops_bound),
+            host_most_credit=host_allowance(
+                ncpus=processors.p_ncpus,
+                speed=processors.p_fpops,
+                known_since=processors.known_since,
+                rules=self._rules,
+                unit=self._unit,
+                now=self._now,
+            ),
         )
 
     def _entry(self, result: Result, host_id: HostId, user_id: UserId, entry: Entry) -> ledger.CreditEntry:
@@ -114,5 +130,5 @@ class _Batch:
         """Write everything."""
         ledger.grant(self._tx, self._entries, now=self._now)
         ledger.save_trickle_seconds(
-            self._tx, {id_: self._book.message_seconds[id_] for id_ in self._book.changed.message_seconds}
+            self._tx, {id_: self._book.messages[id_][0] for id_ in self._book.changed.messages}
         )

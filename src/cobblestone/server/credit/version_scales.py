@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cobblestone.policy.credit.cross_project import applied_scales
-from cobblestone.policy.credit.registry import scale_finder
+from cobblestone.policy.credit.registry import find_scales
 from cobblestone.policy.dispatch.plan_class import is_gpu_class
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.store.catalog import apps
@@ -15,7 +15,7 @@ from cobblestone.store.engine.database import Transaction
 
 
 def update_scales(
-    tx: Transaction, *, offers: OfferCache, published: Mapping[str, float] | None = None
+    tx: Transaction, *, offers: OfferCache, published: Mapping[str, float] | None = None, now: float
 ) -> int:
     """Set the scales of all apps' current versions anew; how many changed.
 
@@ -26,13 +26,16 @@ def update_scales(
     tx.lock("app_version", [version.id for version in apps.list_versions(tx)])
     plan_classes = offers.get(tx).catalogue.plan_classes
     systems = {app.id: app.credit_system for app in apps.list_apps(tx)}
+    averages = credit_statistics.app_statistics(tx, sorted(systems))
+    elapsed = credit_statistics.seconds_since_scales(tx, now=now)
     changed = 0
     for app_id, versions in credit_statistics.current_versions(tx).items():
         records = [
             replace(record, is_gpu=is_gpu_class(record.plan_class, plan_classes)) for record, _ in versions
         ]
-        find = scale_finder(systems.get(app_id, ""))
-        found = applied_scales(records, published or {}) or find(records)
+        found = applied_scales(records, published or {}) or find_scales(
+            systems[app_id], records, previous=averages[app_id].min_avg_pfc, elapsed=elapsed
+        )
         before = {record.app_version_id: scale for record, scale in versions}
         new = [(id_, scale) for id_, scale in found.scales.items() if scale != before[id_]]
         credit_statistics.save_scales(tx, new)

@@ -56,5 +56,7 @@ class ScaleUpdater:
     async def step(self) -> int:
         """Set them; 0, for then there is nothing left to do."""
         published = kept_scales(self._ctx.folder)
-        await self._ctx.store.awrite(partial(update_scales, offers=self._ctx.offers, published=published))
+        await self._ctx.store.awrite(
+            partial(update_scales, offers=self._ctx.offers, published=published, now=self._ctx.clock())
+        )
         return 0

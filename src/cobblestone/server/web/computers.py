@@ -23,6 +23,7 @@ from cobblestone.store.credit.app_credit import Owner, credit_by_app
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.merged_computers import merge_computers
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import computers, hosts, users
 from cobblestone.wire.xml_writer import one_line, printable
@@ -143,7 +144,7 @@ class ComputerPages:
                         else HostId(0)
                     )
                     await visit.ctx.store.awrite(
-                        lambda tx: computers.merge_computers(tx, user.id, host.id, new, now=visit.ctx.clock())
+                        lambda tx: merge_computers(tx, user.id, host.id, new, now=visit.ctx.clock())
                     )
                     return visit.go(f"show_host_detail.php?hostid={new}&done=saved")
                 case "remove":

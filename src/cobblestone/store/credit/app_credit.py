@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from cobblestone.domain.ids import AppId
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
-from cobblestone.policy.credit.rac import corrected, credited, idle_decayed
+from cobblestone.policy.credit.rac import corrected, credited, idle_decayed, joined
 from cobblestone.store.engine.database import Database, Transaction
 
 _MARK = "app_credit_entry"
@@ -43,9 +43,11 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
     """Take in the next entries of the ledger; how many."""
     mark = int(tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
     entries = tx.query(
-        "SELECT c.id, c.time, c.user_id, c.host_id, c.team_id, c.granted, c.work_start, c.kind, r.app_id, v.app_id"
+        "SELECT c.id, c.time, c.user_id, COALESCE(h.merged_into, c.host_id), c.team_id,"
+        " c.granted, c.work_start, c.kind, r.app_id, v.app_id"
         " FROM (SELECT * FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?) c"
-        " LEFT JOIN result r ON r.id = c.result_id LEFT JOIN app_version v ON v.id = c.app_version_id ORDER BY c.id",
+        " LEFT JOIN result r ON r.id = c.result_id LEFT JOIN app_version v ON v.id = c.app_version_id"
+        " LEFT JOIN host h ON h.id = c.host_id ORDER BY c.id",
         (mark, now - SETTLED_SECONDS, limit),
     )
     if not entries:
@@ -78,25 +80,43 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
     return len(entries)
 
 
+def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
+    """Let a computer have what an earlier record of it has from each app."""
+    for share in credit_by_app(tx, Owner.HOST, earlier):
+        key = (Owner.HOST, share.app_id, later)
+        n_results, statement = _statement(tx, key, RecentAverage(0.0, now))
+        _save(tx, key, n_results + share.n_results, joined(share.credit, statement, now=now))
+    tx.execute("DELETE FROM app_credit WHERE owner = ? AND owner_id = ?", (Owner.HOST, earlier))
+
+
 def _add(tx: Transaction, key: tuple[str, int, int], changes: list[tuple[float, float, float, bool]]) -> None:
-    row = tx.one(
-        "SELECT n_results, total_credit, expavg_credit, expavg_time FROM app_credit WHERE owner = ? AND app_id = ?"
-        " AND owner_id = ?",
-        key,
-    )
-    n_results = 0 if row is None else int(row[0])
     # The average begins at 0 when the first work began, as that of a host does at its first contact: the rule for a first
     # sample would take the minutes of one short task for a whole day.
     first = RecentAverage(0.0, min((start or time for time, _, start, _ in changes), default=0.0))
-    statement = (
-        CreditStatement(0.0, first) if row is None else CreditStatement(row[1], RecentAverage(row[2], row[3]))
-    )
+    n_results, statement = _statement(tx, key, first)
     for time, granted, work_start, is_grant in changes:
         if granted >= 0:
             statement = credited(statement, credit=granted, work_start=work_start, now=time)
         else:
             statement = corrected(statement, credit=granted, granted_time=time, now=time)
         n_results += is_grant
+    _save(tx, key, n_results, statement)
+
+
+def _statement(
+    tx: Transaction, key: tuple[str, int, int], fresh: RecentAverage
+) -> tuple[int, CreditStatement]:
+    row = tx.one(
+        "SELECT n_results, total_credit, expavg_credit, expavg_time FROM app_credit WHERE owner = ? AND app_id = ?"
+        " AND owner_id = ?",
+        key,
+    )
+    if row is None:
+        return 0, CreditStatement(0.0, fresh)
+    return int(row[0]), CreditStatement(row[1], RecentAverage(row[2], row[3]))
+
+
+def _save(tx: Transaction, key: tuple[str, int, int], n_results: int, statement: CreditStatement) -> None:
     tx.execute(
         "INSERT INTO app_credit (owner, app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (owner, app_id, owner_id) DO UPDATE SET n_results = excluded.n_results,"

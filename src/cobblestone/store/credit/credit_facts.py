@@ -45,13 +45,25 @@ RESULT = (
     "is_gpu",
     "canonical",
     "outlier",
+    "host_age",
+    "owner_computers",
 )
 HOST = ("consecutive_valid", "error_rate", "scale_probation", "host_scale_time")
 HOST_MEANS = ("pfc", "elapsed", "turnaround")
 APP = ("min_avg_pfc", "host_scale_check", "flops_scale", "credit_per_cpu_second")
 COUNTED = ("benchmark_credit", "counted_credit", "cpu_seconds", "jobs")
 WORKUNIT = ("rsc_fpops_est", "rsc_fpops_bound", "fixed_credit")
-TRICKLE = ("run_time", "p_fpops", "in_progress", "sent_time", "credited_run_time")
+TRICKLE = (
+    "run_time",
+    "p_fpops",
+    "in_progress",
+    "sent_time",
+    "credited_run_time",
+    "most_credit",
+    "credited",
+    "host_most_credit",
+    "host_credited",
+)
 RULES = ("max_run_time", "median_speed", "percentile_95_speed")
 
 _encode = msgspec.json.Encoder().encode

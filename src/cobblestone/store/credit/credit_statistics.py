@@ -10,6 +10,8 @@ from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, Versio
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.store.engine.database import Database, Transaction
 
+_SCALES_TIME = "version_scales_time"
+
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
     """What is known of apps, and their credit options."""
@@ -115,3 +117,13 @@ def save_scales(tx: Transaction, scales: Iterable[tuple[AppVersionId, float]]) -
 def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
     """Store the mean of an app's more efficient kind of versions."""
     tx.execute("UPDATE app SET min_avg_pfc = ? WHERE id = ?", (average, app_id))
+
+
+def seconds_since_scales(tx: Transaction, *, now: float) -> float:
+    """Seconds since this was last asked, at first 0: how far scales may have moved since; never negative."""
+    before = tx.value("SELECT value FROM meta WHERE key = ?", (_SCALES_TIME,))
+    tx.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (_SCALES_TIME, repr(now)),
+    )
+    return 0.0 if before is None else max(0.0, now - float(before))

@@ -7,7 +7,7 @@ and writes it once.  The unique index on the ledger makes a second grant for the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from cobblestone.store.engine.database import Database, Row, Transaction
 GRANT = "grant"
 TRICKLE = "trickle"  # provisional: part of the final grant
 CORRECTION = "correction"
+MERGE = "merge"  # two computers became one: nothing is granted, what they have goes over
 
 _encode = msgspec.json.Encoder().encode
 _ENTRY_COLUMNS = (
@@ -210,6 +211,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     Raises:
         Conflict: the result would end up with less than nothing.
     """
+    grant_line = _survivor(tx, grant_line)
     for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
         if row_id is not None:
             tx.lock(table, [row_id])
@@ -229,7 +231,7 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
     for result_id in result_ids:
-        lines = entries_of_result(tx, result_id)
+        lines = [_survivor(tx, line) for line in entries_of_result(tx, result_id)]
         if any(line.kind == GRANT for line in lines):
             continue
         by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
@@ -247,6 +249,43 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
                 n=len(messages),
             )
             _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+
+
+def merge_hosts(
+    tx: Transaction, user_id: UserId, earlier: HostId, later: HostId, *, created: float, now: float
+) -> None:
+    """Let a computer have what an earlier record of it was credited; the entries of both stay as they are.
+
+    ``created`` is when the later record was made (Unix seconds): its average began then.
+    """
+    why = reason(
+        "computers_merged", "Computer {earlier} became part of {later}.", earlier=earlier, later=later
+    )
+    facts = _encode({"from_host": earlier, "created": created}).decode()
+    tx.execute(
+        _INSERT_ENTRY,
+        (now, 0, 0, later, user_id, None, None, MERGE, "", 0.0, 0.0, 0.0, now, _reasons_text([why]), facts),
+    )
+    totals = CreditTotals()
+    totals.rows["host"] = _statements(tx, "host", [earlier, later])
+    totals.merge("host", earlier, later, now=now)
+    _save_totals(tx, totals)
+
+
+def creation_before_merges(db: Database) -> dict[int, float]:
+    """When the surviving records of merged computers were made, by host: the rows say when the oldest was."""
+    found: dict[int, float] = {}
+    for host_id, facts in db.query(
+        f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
+    ):
+        found[host_id] = float(msgspec.json.decode(facts)["created"])
+    return found
+
+
+def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
+    """The line, crediting the computer of which its own has become a part."""
+    merged = db.value("SELECT merged_into FROM host WHERE id = ?", (line.host_id,))
+    return line if merged is None else replace(line, host_id=int(merged))
 
 
 def _append_correction(
@@ -291,6 +330,17 @@ def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[Result
     """Run time of results that trickle messages were credited for."""
     rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
     return {ResultId(row[0]): row[1] for row in rows}
+
+
+def message_credit(db: Database, host_id: HostId, *, after: float) -> float:
+    """Credit that trickle messages brought a host later than ``after`` (Unix seconds)."""
+    return float(
+        db.value(
+            "SELECT COALESCE(SUM(granted), 0) FROM credit_entry WHERE host_id = ? AND time > ? AND kind = 'trickle'",
+            (host_id, after),
+        )
+        or 0.0
+    )
 
 
 def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> None:

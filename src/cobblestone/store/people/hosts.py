@@ -248,15 +248,34 @@ class Processors(msgspec.Struct, frozen=True):
     p_ncpus: int = 1
     p_fpops: float = 0.0
     p_iops: float = 0.0
+    known_since: float = 0.0  #: first call, Unix seconds
 
 
 _decode_processors = msgspec.json.Decoder(Processors).decode
 
 
 def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
-    """Return number and speed of the processors of several hosts."""
-    rows = db.query_in("SELECT id, description FROM host WHERE id IN (??)", host_ids)
-    return {HostId(row[0]): _decode_processors(row[1]) for row in rows}
+    """Return number and speed of the processors of several hosts, and when they first called."""
+    rows = db.query_in("SELECT id, description, create_time FROM host WHERE id IN (??)", host_ids)
+    return {
+        HostId(row[0]): msgspec.structs.replace(_decode_processors(row[1]), known_since=row[2])
+        for row in rows
+    }
+
+
+def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, int]:
+    """Return how many computers the owners of some ever had, by the ids of those."""
+    owners = {
+        HostId(row[0]): row[1]
+        for row in db.query_in("SELECT id, user_id FROM host WHERE id IN (??)", host_ids)
+    }
+    counts = dict(
+        db.query_in(
+            "SELECT user_id, COUNT(*) FROM host WHERE user_id IN (??) GROUP BY user_id",
+            sorted(set(owners.values())),
+        )
+    )
+    return {host_id: counts[user_id] for host_id, user_id in owners.items()}
 
 
 def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:

@@ -21,7 +21,10 @@ class PythonFunction(ReadsOutputs):
 
     def parse(self, text: str) -> dict[str, str | float]:
         """File below the project's folder, and function; also as ``function=FILE.py:FUNCTION``."""
-        text = text.removeprefix("function=")
+        text, *others = text.removeprefix("function=").split(",")
+        if others:
+            name = others[0].partition("=")[0].strip()
+            raise ConfigError(f"python comparison: {name!r} is no option; there is only the function")
         if _FUNCTION.fullmatch(text) is None or ".." in text:
             raise ConfigError(
                 f"python comparison: {text!r} must name a file in the project's folder and a function, "
