@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits, Together, expected_working_set
+from cobblestone.policy.client.core.values import GpuExclusion
 from cobblestone.policy.client.device_round_robin import CPU, Outlook, QueueProject, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import (
     DeviceFetchPlan,
     DeviceFetchProject,
+    FetchSettings,
     plan_device_fetch,
 )
 from cobblestone.policy.client.rec import Devices, GpuType
@@ -42,10 +44,18 @@ class Job:
     gpus: float = 0.0
     app_name: str = "app"
     working_set: float = 0.0
+    instances: tuple[int, ...] = ()
+    checkpointed_at: float | None = 0.0
+    preferred_since: float | None = None
+    always_runs: bool = False
 
 
 def gpu_job(project: int = 0, gpus: float = 1.0) -> Job:
     return Job(project=project, gpu="NVIDIA", gpus=gpus, cpus=0.0)
+
+
+def excluding(count: int) -> tuple[GpuExclusion, ...]:
+    return tuple(GpuExclusion(gpu="NVIDIA", instance=n) for n in range(count))
 
 
 def look(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> Outlook:
@@ -65,12 +75,12 @@ def look(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf
 def run_list(jobs: list[Job], projects: list[QueueProject], *, ram: float = math.inf) -> list[Job]:
     return make_device_run_list(
         jobs, projects, DEVICES, look(jobs, projects), now=0.0, slice_seconds=3600.0, ram_bytes=ram
-    )
+    ).jobs
 
 
 def fetch(projects: list[DeviceFetchProject], outlook: Outlook) -> DeviceFetchPlan:
     return plan_device_fetch(
-        projects, outlook, ncpus=4, total_peak=DEVICES.peak, buffer_min=1000.0, buffer_total=10_000.0
+        projects, outlook, devices=DEVICES, settings=FetchSettings(buffer_min=1000.0, buffer_total=10_000.0)
     )
 
 
@@ -125,7 +135,7 @@ def test_a_project_at_its_limit_is_not_asked_for_ever_although_processors_are_id
 def test_no_limit_is_ever_exceeded(limit: int, app_limit: int, excluded: int, kinds: list[str]) -> None:
     jobs = [Job() if k == "cpu" else gpu_job(gpus=0.5 if k == "half" else 1.0) for k in kinds]
     limits = ProjectLimits(
-        max_concurrent=limit, app_max_concurrent={"app": app_limit}, excluded_gpus={"NVIDIA": excluded}
+        max_concurrent=limit, app_max_concurrent={"app": app_limit}, exclusions=excluding(excluded)
     )
     chosen = run_list(jobs, [QueueProject(share=1.0, rec=0.0, limits=limits)])
     assert len(chosen) <= (limit or 99)
@@ -138,14 +148,14 @@ def test_no_limit_is_ever_exceeded(limit: int, app_limit: int, excluded: int, ki
 
 
 def test_an_excluded_gpu_is_left_to_the_other_project() -> None:
-    mine = QueueProject(share=1.0, rec=0.0, limits=ProjectLimits(excluded_gpus={"NVIDIA": 1}))
+    mine = QueueProject(share=1.0, rec=0.0, limits=ProjectLimits(exclusions=excluding(1)))
     jobs = [gpu_job(0), gpu_job(0), gpu_job(1)]
     chosen = run_list(jobs, [mine, QueueProject(share=1.0, rec=100.0)])
     assert sorted(j.project for j in chosen) == [0, 1]
 
 
 def test_a_project_with_enough_work_for_the_gpus_that_it_may_use_is_not_asked_for_the_idle_one() -> None:
-    limits = ProjectLimits(excluded_gpus={"NVIDIA": 1})
+    limits = ProjectLimits(exclusions=excluding(1))
     jobs = [gpu_job(), gpu_job()]
     for job in jobs:
         job.remaining = 5000.0
@@ -167,7 +177,7 @@ def test_a_project_with_enough_work_for_the_gpus_that_it_may_use_is_not_asked_fo
 
 
 def test_a_project_that_may_use_no_gpu_at_all_is_never_asked_for_gpu_jobs() -> None:
-    limits = ProjectLimits(excluded_gpus={"NVIDIA": 2})
+    limits = ProjectLimits(exclusions=excluding(2))
     outlook = look([], [QueueProject(share=1.0, rec=0.0, limits=limits)])
     supply = DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({"NVIDIA"}), limits=limits)
     assert fetch([supply], outlook).project is None
@@ -198,7 +208,7 @@ def test_expected_memory_comes_from_the_job_then_from_its_version_then_from_the_
 
 
 def test_the_refusal_says_which_limit_is_reached() -> None:
-    limits = ProjectLimits(max_concurrent=2, app_max_concurrent={"app": 1}, excluded_gpus={"NVIDIA": 2})
+    limits = ProjectLimits(max_concurrent=2, app_max_concurrent={"app": 1}, exclusions=excluding(2))
     together = Together([limits], DEVICES, ram_bytes=10.0)
     assert together.refusal(gpu_job()) == "gpu"
     assert together.refusal(Job(working_set=11.0)) == "memory"

@@ -21,7 +21,7 @@ from cobblestone.policy.client.debts import (
 )
 from cobblestone.policy.client.device_round_robin import CPU, QueueProject, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
-from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, plan_device_fetch
+from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.estimates import (
     elapsed_limit,
     remaining_2007,
@@ -49,6 +49,10 @@ class Job:
     gpus: float = 0.0
     app_name: str = "app"
     working_set: float = 0.0
+    instances: tuple[int, ...] = ()
+    checkpointed_at: float | None = 0.0
+    preferred_since: float | None = None
+    always_runs: bool = False
 
 
 # -- choice ---------------------------------------------------------------------------------------------------------
@@ -383,7 +387,7 @@ def test_the_run_list_never_uses_more_than_there_is() -> None:
     projects = [QueueProject(share=1.0, rec=0.0)]
     chosen = make_device_run_list(
         jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0
-    )
+    ).jobs
     assert sum(j.gpus for j in chosen) == 1.0
     assert sum(j.cpus for j in chosen if not j.gpu) <= 2.0
     assert len(chosen) >= 3
@@ -396,7 +400,7 @@ def test_a_concurrency_limit_holds() -> None:
         len(
             make_device_run_list(
                 jobs, projects, DEVICES, _look(jobs, projects), now=0.0, slice_seconds=3600.0
-            )
+            ).jobs
         )
         == 1
     )
@@ -409,7 +413,7 @@ def test_fetch_starts_below_the_minimum_and_asks_the_neediest_project_for_all_ty
         DeviceFetchProject(share=1.0, rec=0.0, supplies=frozenset({"", "NVIDIA"})),
     ]
     plan = plan_device_fetch(
-        projects, outlook, ncpus=2, total_peak=DEVICES.peak, buffer_min=180.0, buffer_total=10_000.0
+        projects, outlook, devices=DEVICES, settings=FetchSettings(buffer_min=180.0, buffer_total=10_000.0)
     )
     assert plan.project == 1
     assert set(plan.requests) == {"", "NVIDIA"}
@@ -425,9 +429,7 @@ def test_nothing_is_fetched_while_all_devices_are_busy() -> None:
     plan = plan_device_fetch(
         fetch,
         _look(jobs, projects),
-        ncpus=2,
-        total_peak=DEVICES.peak,
-        buffer_min=5000.0,
-        buffer_total=10_000.0,
+        devices=DEVICES,
+        settings=FetchSettings(buffer_min=5000.0, buffer_total=10_000.0),
     )
     assert plan.project is None

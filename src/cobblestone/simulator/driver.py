@@ -250,7 +250,7 @@ class SimulatedClient:
 def note_reasons(recorder: Recorder, now: float, explained: Explain) -> None:
     """Write the core's explanation into the log: a line per job, one for work fetch."""
     texts = [sentence(reason) for reason in explained.why]
-    if explained.about == "fetch":
+    if explained.about in ("fetch", "give_up"):
         texts = ["; ".join(texts)]
     for text in texts:
         recorder.note(now, _KINDS.get(explained.about, explained.about), text)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cobblestone.policy.client.rec import Devices
+from cobblestone.policy.client.core.values import CPU, GpuExclusion
+from cobblestone.policy.client.rec import Devices, GpuType
 
-CPU = ""
 _ROUNDING = 1e-9
 
 
@@ -31,6 +31,8 @@ class LimitedJob(Protocol):
     @property
     def gpus(self) -> float: ...
     @property
+    def instances(self) -> tuple[int, ...]: ...  #: of GPUs: those that it has, or had last
+    @property
     def working_set(self) -> float: ...  #: bytes that it is expected to need
 
 
@@ -40,41 +42,53 @@ class ProjectLimits:
 
     max_concurrent: int = 0
     app_max_concurrent: Mapping[str, int] = field(default_factory=dict[str, int])
-    excluded_gpus: Mapping[str, int] = field(default_factory=dict[str, int])  #: instances per GPU type
+    exclusions: tuple[GpuExclusion, ...] = ()
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit on the number of jobs."""
         return self.max_concurrent > 0 or any(self.app_max_concurrent.values())
 
-    def usable(self, kind: str, count: int) -> int:
-        """Return the instances of a device type, of ``count``, that the project may use."""
-        return max(0, count - self.excluded_gpus.get(kind, 0))
+    def usable(self, gpu: GpuType, app: str | None = None) -> list[int]:
+        """Return the GPU instances that the project may use (for one app, if it is named)."""
+        mine = [e for e in self.exclusions if e.gpu == gpu.name and (not e.app or e.app == app)]
+        return [n for n in gpu.usable if not any(e.instance is None or e.instance == n for e in mine)]
 
-    def most_instances(self, kind: str, count: int, usage: float) -> float:
-        """Return the most instances that the project can keep busy with jobs of ``usage`` instances each."""
-        limits = [n for n in (self.max_concurrent, *self.app_max_concurrent.values()) if n > 0]
-        least = min(limits, default=0)
-        most = float(self.usable(kind, count))
-        return min(most, least * usage) if least else most
+    def usable_count(self, devices: Devices, kind: str) -> int:
+        """Return how many instances of a device type the project may use."""
+        if kind == CPU:
+            return devices.ncpus
+        return sum(len(self.usable(gpu)) for gpu in devices.gpus if gpu.name == kind)
 
 
 class Together:
     """The jobs that run together so far, and whether one more may join them.
 
-    ``ram_bytes`` is the memory that jobs may use (infinite: not looked at).
+    ``ram_bytes`` is the memory that jobs may use (infinite: not looked at); ``blocked`` are GPU instances, by type, that
+    other tasks are still leaving.
     """
 
-    __slots__ = ("_apps", "_counts", "_gpus", "_jobs", "_limits", "ram_left")
+    __slots__ = ("_apps", "_devices", "_gpus", "_jobs", "_limits", "_used", "ram_left")
 
     def __init__(
-        self, limits: Sequence[ProjectLimits], devices: Devices, *, ram_bytes: float = math.inf
+        self,
+        limits: Sequence[ProjectLimits],
+        devices: Devices,
+        *,
+        ram_bytes: float = math.inf,
+        blocked: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self._limits = limits
-        self._counts = {g.name: g.count for g in devices.gpus}
+        self._devices = devices
         self._jobs = [0] * len(limits)
         self._apps: dict[tuple[int, str], int] = {}
-        self._gpus: dict[tuple[int, str], float] = {}
+        self._gpus = {gpu.name: gpu for gpu in devices.gpus}
+        #: per GPU type, the part of each instance that is in use
+        self._used = {gpu.name: [0.0] * gpu.count for gpu in devices.gpus}
+        for name, instances in (blocked or {}).items():
+            for n in instances:
+                if name in self._used and n < len(self._used[name]):
+                    self._used[name][n] = 1.0
         self.ram_left = ram_bytes
 
     def refusal(self, job: LimitedJob) -> str | None:
@@ -85,23 +99,45 @@ class Together:
         most = limits.app_max_concurrent.get(job.app_name, 0)
         if most and self._apps.get((job.project, job.app_name), 0) >= most:
             return "app"
-        if job.gpu:
-            usable = limits.usable(job.gpu, self._counts.get(job.gpu, 0))
-            if self._gpus.get((job.project, job.gpu), 0.0) + job.gpus > usable + _ROUNDING:
-                return "gpu"
+        if job.gpu and not self.place(job):
+            return "gpu"
         if job.working_set > self.ram_left:
             return "memory"
         return None
 
-    def add(self, job: LimitedJob) -> None:
-        """Count a job that joins."""
+    def place(self, job: LimitedJob) -> tuple[int, ...]:
+        """Return the GPU instances that a job would get, none if there are not enough.
+
+        It keeps those that it had.  A part of an instance is taken from one that is in use in part, so that whole ones stay
+        free for those who need them.
+        """
+        gpu = self._gpus.get(job.gpu)
+        if gpu is None:
+            return ()
+        used = self._used[job.gpu]
+        allowed = self._limits[job.project].usable(gpu, job.app_name)
+        before = job.instances
+        if job.gpus < 1.0:
+            room = [n for n in allowed if used[n] + job.gpus <= 1.0 + _ROUNDING]
+            return (min(room, key=lambda n: (n not in before, used[n] == 0.0, n)),) if room else ()
+        free = sorted((n for n in allowed if used[n] == 0.0), key=lambda n: (n not in before, n))
+        whole = math.ceil(job.gpus - _ROUNDING)
+        return tuple(sorted(free[:whole])) if len(free) >= whole else ()
+
+    def instances_full(self, kind: str, least: float) -> float:
+        """Return how many instances of a GPU type are in use; those without room for another ``least`` count in full."""
+        return sum([1.0 if part + least > 1.0 + _ROUNDING and part else part for part in self._used[kind]])
+
+    def add(self, job: LimitedJob) -> tuple[int, ...]:
+        """Count a job that joins; returns the GPU instances that it gets."""
+        instances = self.place(job) if job.gpu else ()
+        for n in instances:
+            self._used[job.gpu][n] += min(1.0, job.gpus)
         self._jobs[job.project] += 1
         key = (job.project, job.app_name)
         self._apps[key] = self._apps.get(key, 0) + 1
-        if job.gpu:
-            kind = (job.project, job.gpu)
-            self._gpus[kind] = self._gpus.get(kind, 0.0) + job.gpus
         self.ram_left -= job.working_set
+        return instances
 
 
 def expected_working_set(

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cobblestone.policy.client.concurrency import CPU, LimitedJob, ProjectLimits, Together
+from cobblestone.policy.client.concurrency import LimitedJob, ProjectLimits, Together
+from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.rec import Devices, picked_bump, priority
 
 LONG_STEP = 36000.0
@@ -36,6 +37,7 @@ class QueueProject:
     share: float
     rec: float
     limits: ProjectLimits = ProjectLimits()
+    group: int = 0  #: projects of a higher group come first
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ def simulate_devices(
     cpu_speed = min(1.0, max(0.01, cpu_available))
     gpu_speed = min(1.0, max(0.01, gpu_available))
     kinds = [*(g.name for g in devices.gpus), CPU]
-    counts = {g.name: g.count for g in devices.gpus} | {CPU: devices.ncpus}
+    counts = {g.name: len(g.usable) for g in devices.gpus} | {CPU: devices.ncpus}
     outlook = Outlook({k: DeviceOutlook(counts[k], booked=[0.0] * counts[k]) for k in kinds}, set(), {})
     queues: dict[str, dict[int, list[int]]] = {k: {} for k in kinds}
     left = [job.remaining for job in jobs]
@@ -90,7 +92,7 @@ def simulate_devices(
         if job.gpu in queues:
             queues[job.gpu].setdefault(job.project, []).append(position)
     recs = [p.rec for p in projects]
-    caps = _limited_caps(jobs, projects, counts)
+    caps = _limited_caps(jobs, projects, devices, counts)
     time = 0.0
     first = True
     for _ in range(MAX_STEPS):
@@ -126,15 +128,30 @@ def simulate_devices(
 
 
 def _limited_caps(
-    jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], counts: dict[str, int]
+    jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, counts: dict[str, int]
 ) -> dict[tuple[int, str], float]:
-    """Return, for projects with a limit on concurrent jobs, the instances that each can keep busy at most."""
-    limited = [i for i, p in enumerate(projects) if p.limits.limited]
+    """Return, for projects with a limit on concurrent jobs, the instances that each can keep busy at most.
+
+    Where only some apps are limited the project may have jobs of others too, so all instances count, unless it has sent so
+    many jobs of limited apps that more of them would be a flood.
+    """
     caps: dict[tuple[int, str], float] = {}
-    for i in limited:
+    for i, project in enumerate(projects):
+        limits = project.limits
+        if not limits.limited:
+            continue
         for kind, count in counts.items():
-            uses = [job.gpus if kind else job.cpus for job in jobs if job.project == i and job.gpu == kind]
-            caps[i, kind] = projects[i].limits.most_instances(kind, count, max(uses, default=1.0))
+            mine = [job for job in jobs if job.project == i and job.gpu == kind]
+            usage = max([job.gpus if kind else job.cpus for job in mine], default=1.0)
+            apps = {job.app_name for job in mine}
+            most = float(limits.usable_count(devices, kind))
+            if limits.max_concurrent:
+                most = min(most, limits.max_concurrent * usage)
+            if apps and all(limits.app_max_concurrent.get(app) for app in apps):
+                together = sum(limits.app_max_concurrent[app] for app in apps)
+                if len(mine) >= together + count:
+                    most = min(most, together * usage)
+            caps[i, kind] = most
     return caps
 
 
@@ -178,7 +195,14 @@ def _pick(
     for kind in kinds:
         pending = {p: iter(q) for p, q in queues[kind].items() if q}
         while pending and used[kind] < counts[kind]:
-            best = max(pending, key=lambda p: (priority(trial[p], projects[p].share, share_sum, rec_sum), -p))
+            best = max(
+                pending,
+                key=lambda p: (
+                    projects[p].group,
+                    priority(trial[p], projects[p].share, share_sum, rec_sum),
+                    -p,
+                ),
+            )
             position = next(pending[best], None)
             if position is None:
                 del pending[best]
@@ -201,6 +225,9 @@ def _pick(
                 total_peak=total_peak,
                 rec_sum=rec_sum,
             )
+    for gpu in devices.gpus:
+        least = min((job.gpus for job in jobs if job.gpu == gpu.name), default=1.0)
+        used[gpu.name] = together.instances_full(gpu.name, least)
     return picked, used, used_by
 
 

@@ -1,22 +1,38 @@
-"""What should run on CPUs and GPUs (today's clients).
+"""What should run on CPUs and GPUs (today's family).
 
-First the jobs in deadline trouble, earliest deadline first, then projects by priority; running jobs whose
-time slice is not over keep their place. Source: BOINC's ``cpu_sched`` of today.
+Jobs in deadline trouble come first, by earliest deadline, then projects by priority.  That is the *preference*.  Running jobs
+keep their place against it until their time slice is over and they have checkpointed since.  Source: BOINC's ``cpu_sched``
+of today; ours are three rules that its users ask for:
+
+* **calm**: a job takes the place of another in its time slice only if it could not be in time after waiting for the end of the
+  slice;
+* **patience ends**: a job that has been preferred for a whole slice and was kept out by others' slices, be it that it needs many
+  CPUs and they never came free together, goes before them;
+* **nearly done**: a job with less than five minutes left is not halted, unless another cannot wait so long.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from cobblestone.policy.client.concurrency import Together
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.device_round_robin import Outlook, QueuedJob, QueueProject
 from cobblestone.policy.client.rec import Devices, picked_bump, priority
+
+#: Time slices to spare below which a job does not wait for the end of another's: run lists are made once a slice.
+CANNOT_WAIT = 1.5
+#: Seconds of estimated computing that make a running job nearly done.
+NEARLY_DONE = 300.0
 
 
 class DeviceJob(QueuedJob, Protocol):
     """What scheduling looks at besides what the simulation needs."""
+
+    preferred_since: float | None  #: since when it has been preferred and kept out by running jobs
 
     @property
     def report_deadline(self) -> float: ...
@@ -26,9 +42,22 @@ class DeviceJob(QueuedJob, Protocol):
     def running(self) -> bool: ...
     @property
     def run_start(self) -> float: ...
+    @property
+    def checkpointed_at(self) -> float | None: ...
+    @property
+    def always_runs(self) -> bool: ...  #: uses next to no CPU, or computes when it likes
 
 
 JobT = TypeVar("JobT", bound=DeviceJob)
+
+
+@dataclass(slots=True)
+class RunList(Generic[JobT]):
+    """The jobs that should run, the GPU instances that each gets, and why the others wait."""
+
+    jobs: list[JobT] = field(default_factory=list[JobT])
+    instances: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])  #: by id()
+    waiting: dict[int, Why] = field(default_factory=dict[int, Why])  #: by id()
 
 
 def make_device_run_list(
@@ -41,54 +70,88 @@ def make_device_run_list(
     slice_seconds: float,
     edf: bool = True,
     ram_bytes: float = math.inf,
-) -> list[JobT]:
+    available: float = 1.0,
+    blocked: Mapping[str, Sequence[int]] | None = None,
+) -> RunList[JobT]:
     """Return the jobs that should run now.
 
-    Their use never exceeds the GPUs (of each project: those that it may use), the volunteer's limits on concurrent
-    jobs and the memory, nor the CPUs but for GPU jobs' parts of up to one CPU.
+    Their use never exceeds the GPU instances that each may use, the volunteer's limits on concurrent jobs and the memory,
+    nor the CPUs, but for GPU jobs' parts of up to one CPU and for one job of several CPUs that nothing else fits beside.
+    ``blocked`` are GPU instances that other tasks are still leaving; ``available`` is the part of the time in which the
+    host is expected to compute.
     """
-    order = _preference(jobs, projects, devices, outlook, edf)
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
+    order = _preference(jobs, projects, devices, late)
+    limits = [p.limits for p in projects]
+    preferred = _fit(order, Together(limits, devices, ram_bytes=ram_bytes), devices).instances
+    _count_waits(order, preferred, now)
     rank = {id(job): i for i, job in enumerate(order)}
-    candidates = order + [job for job in jobs if id(job) not in rank]
-    candidates.sort(
-        key=lambda job: (
-            id(job) not in late,
+
+    def key(job: JobT) -> tuple[bool, bool, bool, bool, bool, float, int]:
+        endangered = id(job) in late
+        spare = (job.cutoff - now) * available - job.remaining
+        cannot_wait = id(job) in preferred and -job.remaining < spare <= CANNOT_WAIT * slice_seconds
+        urgent = endangered if job.running else cannot_wait
+        patient = job.preferred_since is None or now - job.preferred_since < slice_seconds
+        return (
+            not urgent,
             not job.gpu,
-            not (job.running and now - job.run_start < slice_seconds),
-            -job.cpus,
-            rank.get(id(job), len(rank)),
+            patient,
+            not (job.running and _keeps_place(job, now, slice_seconds)),
+            not endangered,
+            0.0 if endangered else -job.cpus,
+            rank[id(job)],
         )
-    )
-    return _fit(candidates, projects, devices, ram_bytes)
+
+    candidates = [job for job in order if job.always_runs]
+    candidates += sorted((job for job in order if not job.always_runs), key=key)
+    return _fit(candidates, Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked), devices)
+
+
+def _keeps_place(job: DeviceJob, now: float, slice_seconds: float) -> bool:
+    """Tell whether a running job is in its slice, has not checkpointed since, or is nearly done."""
+    end = job.run_start + slice_seconds
+    if now < end or job.remaining <= NEARLY_DONE:
+        return True
+    return job.checkpointed_at is None or job.checkpointed_at < end
+
+
+def _count_waits(order: Sequence[DeviceJob], preferred: Mapping[int, object], now: float) -> None:
+    for job in order:
+        if job.running or id(job) not in preferred:
+            job.preferred_since = None
+        elif job.preferred_since is None:
+            job.preferred_since = now
 
 
 def _preference(
-    jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, outlook: Outlook, edf: bool
+    jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, late: set[int]
 ) -> list[JobT]:
     """Order the jobs: endangered ones by deadline, then by project priority, each pick lowering its
     project's.
     """
-    chosen: list[JobT] = []
-    if edf:
-        endangered = [jobs[position] for position in sorted(outlook.late)]
-        chosen = sorted(
-            endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining)
-        )
-    taken = {id(job) for job in chosen}
+    endangered = [job for job in jobs if id(job) in late]
+    chosen = sorted(endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining))
     recs = [p.rec for p in projects]
     rec_sum = sum(recs) or 1.0
     share_sum = sum(p.share for p in projects)
     for kind in (*(g.name for g in devices.gpus), ""):
         queues: dict[int, list[JobT]] = {}
         for job in jobs:
-            if job.gpu == kind and id(job) not in taken:
+            if job.gpu == kind and id(job) not in late:
                 queues.setdefault(job.project, []).append(job)
         for queue in queues.values():
             queue.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
             queue.reverse()
         while queues:
-            best = max(queues, key=lambda p: (priority(recs[p], projects[p].share, share_sum, rec_sum), -p))
+            best = max(
+                queues,
+                key=lambda p: (
+                    projects[p].group,
+                    priority(recs[p], projects[p].share, share_sum, rec_sum),
+                    -p,
+                ),
+            )
             job = queues[best].pop()
             if not queues[best]:
                 del queues[best]
@@ -101,25 +164,52 @@ def _preference(
     return chosen
 
 
-def _fit(
-    candidates: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, ram_bytes: float
-) -> list[JobT]:
-    free = {g.name: float(g.count) for g in devices.gpus}
-    cpus = 0.0
-    together = Together([p.limits for p in projects], devices, ram_bytes=ram_bytes)
-    chosen: list[JobT] = []
+def _fit(candidates: Sequence[JobT], together: Together, devices: Devices) -> RunList[JobT]:
+    """Take the candidates that fit beside those before them.
+
+    The parts of CPUs that GPU jobs use are rounded down: they may come on top of all CPUs, up to one.
+    """
+    found: RunList[JobT] = RunList()
+    cpus = gpu_cpus = 0.0
+    too_wide: list[JobT] = []
     for job in candidates:
-        if together.refusal(job) is not None:
+        use = _cpus(job)
+        total = cpus + use + (gpu_cpus if job.gpu else math.floor(gpu_cpus + 1e-9))
+        if not job.always_runs and total > devices.ncpus + (1.0 if job.gpu else 1e-9):
+            found.waiting[id(job)] = why("wait.cpus")
+            if use > 1.0 and not job.gpu:
+                too_wide.append(job)
             continue
-        if job.gpu:
-            if free.get(job.gpu, 0.0) + 1e-9 < job.gpus or cpus + job.cpus > devices.ncpus + 1:
-                continue
-            free[job.gpu] -= job.gpus
-        elif cpus >= devices.ncpus or (
-            cpus > 0.0 and job.cpus <= 1.0 and cpus + job.cpus > devices.ncpus + 1e-9
-        ):
-            continue
-        cpus += job.cpus
-        together.add(job)
-        chosen.append(job)
-    return chosen
+        if _take(found, together, job):
+            if job.gpu:
+                gpu_cpus += use
+            else:
+                cpus += use
+    for job in too_wide:
+        # rather share the CPUs than leave one idle
+        if cpus + gpu_cpus <= devices.ncpus - 1.0 + 1e-9 and _take(found, together, job):
+            cpus += _cpus(job)
+    return found
+
+
+def _cpus(job: DeviceJob) -> float:
+    """Return the CPUs that a job is charged for; one that says that it needs none, and has no GPU, is charged for one."""
+    if job.always_runs:
+        return 0.0
+    return job.cpus or (0.0 if job.gpu else 1.0)
+
+
+def _take(found: RunList[JobT], together: Together, job: JobT) -> bool:
+    refusal = together.refusal(job)
+    if refusal is not None:
+        values: dict[str, str | float] = {}
+        if refusal == "memory":
+            values = {"needs": job.working_set, "left": together.ram_left}
+        elif refusal == "gpu":
+            values = {"gpu": job.gpu}
+        found.waiting[id(job)] = why(f"wait.{refusal}", **values)
+        return False
+    found.instances[id(job)] = together.add(job)
+    found.waiting.pop(id(job), None)
+    found.jobs.append(job)
+    return True

@@ -6,14 +6,14 @@ Source: BOINC's ``work_fetch`` of today.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.estimates import DCF_TRUSTED
-from cobblestone.policy.client.rec import priority
+from cobblestone.policy.client.rec import Devices, priority
 
 MIN_BUFFER = 180.0
 MAX_RUNNABLE = 1000
@@ -33,11 +33,20 @@ class DeviceFetchProject:
 
     share: float
     rec: float
-    supplies: frozenset[str]  #: device types (empty text = CPU) for which it has apps
+    supplies: frozenset[str]  #: device types (empty text = CPU) for which it has apps that are allowed
     contactable: bool = True
+    suspended: bool = False
+    no_new_work: bool = False
+    group: int = 0  #: projects of a higher group come first
+    non_cpu_intensive: bool = False  #: it keeps one job that uses next to no CPU
+    first_contact: bool = False  #: it has never been in contact
     backed_off: frozenset[str] = frozenset()  #: types for which it had nothing lately
+    deferred: frozenset[str] = frozenset()  #: types of which a job has put itself off
     runnable: int = 0
+    held: int = 0  #: all its unfinished jobs
+    waiting: int = 0  #: of them, those that do not run
     uploading: int = 0
+    uploads_young: bool = False  #: an upload has begun a short time ago: the next contact can report it too
     dcf: float = 1.0
     queued_flops: float = 0.0  #: of all its jobs, remaining
     queued_instances: dict[str, float] = field(default_factory=dict[str, float])
@@ -46,120 +55,181 @@ class DeviceFetchProject:
     limits: ProjectLimits = ProjectLimits()
 
 
+Requests = dict[str, DeviceRequest]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceFetchPlan:
     """Whom to ask for what, and why (``project`` is None: nobody)."""
 
     project: int | None
-    requests: dict[str, DeviceRequest]
+    requests: Requests
     reasons: tuple[Why, ...] = ()
+    others: Mapping[int, Requests] = field(default_factory=dict[int, Requests])
+    """What further projects are asked for should they be contacted for another reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """What holds for all projects."""
+
+    buffer_min: float
+    buffer_total: float
+    share_by_type: bool = True
+    minimal: bool = False  #: one job per device at a time
 
 
 def plan_device_fetch(
-    projects: Sequence[DeviceFetchProject],
-    outlook: Outlook,
-    *,
-    ncpus: int,
-    total_peak: float,
-    buffer_min: float,
-    buffer_total: float,
-    fetch_share_by_type: bool = True,
+    projects: Sequence[DeviceFetchProject], outlook: Outlook, *, devices: Devices, settings: FetchSettings
 ) -> DeviceFetchPlan:
     """Return the next request.
 
-    Projects are asked in order of priority, which queued work lowers; the first that can supply a type
+    Projects are asked in order of group and priority, which queued work lowers; the first that can supply a type
     below the minimal buffer is asked for that type and for every other type that nobody before it could
-    supply.
+    supply.  Projects that keep a single job come before all.
     """
-    low = max(MIN_BUFFER, buffer_min)
-    total = max(1.0, buffer_total)
-    share_sum = sum(p.share for p in projects)
-    rec_sum = sum(p.rec for p in projects) or 1.0
-    scores = [
-        priority(p.rec, p.share, share_sum, rec_sum)
-        - (p.queued_flops / (total * total_peak) if total_peak > 0 else 0.0)
-        for p in projects
-    ]
-    order = sorted(range(len(projects)), key=lambda i: -scores[i])
-    needed = {kind for kind, d in outlook.devices.items() if d.saturated < low}
-    reasons: list[Why] = []
-    if not needed:
-        return DeviceFetchPlan(
-            None,
-            {},
-            (why("fetch.busy"),),
+    return _Fetch(projects, outlook, devices, settings).plan()
+
+
+class _Fetch:
+    def __init__(
+        self,
+        projects: Sequence[DeviceFetchProject],
+        outlook: Outlook,
+        devices: Devices,
+        settings: FetchSettings,
+    ) -> None:
+        self.projects, self.outlook, self.devices, self.settings = projects, outlook, devices, settings
+        self.low = max(MIN_BUFFER, settings.buffer_min)
+        self.total = max(1.0, settings.buffer_total)
+        self.biggest = max([devices.ncpus, *(g.count for g in devices.gpus)])
+        share_sum = sum(p.share for p in projects)
+        rec_sum = sum(p.rec for p in projects) or 1.0
+        peak = self.total * devices.peak
+        scores = [
+            priority(p.rec, p.share, share_sum, rec_sum) - (p.queued_flops / peak if peak > 0 else 0.0)
+            for p in projects
+        ]
+        self.order = sorted(range(len(projects)), key=lambda i: (-projects[i].group, -scores[i]))
+
+    def plan(self) -> DeviceFetchPlan:
+        for i, p in enumerate(self.projects):
+            if p.non_cpu_intensive and not p.held and self._ruled_out(p) is None:
+                only = {"": DeviceRequest(seconds=1.0, instances=0.0)}
+                return DeviceFetchPlan(i, only, (why("fetch.non_cpu_intensive", project=i),))
+        others = self._others()
+        needed = {kind for kind, d in self.outlook.devices.items() if d.saturated < self.low}
+        if not needed:
+            return DeviceFetchPlan(None, {}, (why("fetch.busy"),), others)
+        reasons: list[Why] = []
+        claimed: set[str] = set()
+        for i in self.order:
+            p = self.projects[i]
+            no = self._ruled_out(p)
+            if no is None and p.uploads_young and not any(self._idle(kind) for kind in needed):
+                no = "fetch.uploading"
+            if no is not None:
+                reasons.append(why(no, project=i))
+                continue
+            able = self._able(i)
+            now = able - p.backed_off
+            if not now & needed:
+                claimed |= now
+                reasons.append(why("fetch.nothing", project=i))
+                continue
+            wanted = {k for k in able if k not in claimed and self.outlook.devices[k].saturated < self.total}
+            reasons.append(why("fetch.first", project=i))
+            others.pop(i, None)
+            return DeviceFetchPlan(
+                i, {k: self._request(i, k) for k in sorted(wanted)}, tuple(reasons), others
+            )
+        return DeviceFetchPlan(None, {}, tuple(reasons), others)
+
+    def _others(self) -> dict[int, Requests]:
+        """Return what each project is asked for if it is contacted anyway: what nobody before it could supply."""
+        found: dict[int, Requests] = {}
+        claimed: set[str] = set()
+        for i in self.order:
+            p = self.projects[i]
+            if self._ruled_out(p) is not None:
+                continue
+            able = self._able(i) - p.backed_off
+            wanted = {k for k in able - claimed if self.outlook.devices[k].saturated < self.total}
+            if wanted:
+                found[i] = {k: self._request(i, k) for k in sorted(wanted)}
+            claimed |= able
+        return found
+
+    def _ruled_out(self, p: DeviceFetchProject) -> str | None:
+        if p.suspended:
+            return "fetch.suspended"
+        if p.no_new_work:
+            return "fetch.no_new_work"
+        if p.blocked:
+            return "fetch.blocked"
+        if p.uploading > 2 * self.biggest:
+            return "fetch.uploads"
+        if p.runnable > MAX_RUNNABLE:
+            return "fetch.runnable"
+        return None if p.contactable else "fetch.not_contactable"
+
+    def _idle(self, kind: str) -> bool:
+        return self.outlook.devices[kind].idle_now > 0.0
+
+    def _able(self, i: int) -> set[str]:
+        """Return the device types for which a project may have useful work."""
+        p = self.projects[i]
+        if p.non_cpu_intensive:
+            return set()
+        kinds = {k for k in p.supplies if k in self.outlook.devices} - p.deferred
+        if p.share <= 0.0:
+            kinds = {k for k in kinds if self._idle(k) or self.outlook.devices[k].saturated < MIN_BUFFER}
+        return {k for k in kinds if self._useful(i, k)}
+
+    def _useful(self, i: int, kind: str) -> bool:
+        """Tell whether more jobs of a device type could be run, as the volunteer's limits are."""
+        p, device = self.projects[i], self.outlook.devices[kind]
+        usable = p.limits.usable_count(self.devices, kind)
+        if usable == 0:
+            return False
+        if p.limits.limited:
+            if self.outlook.limit_shortfalls.get((i, kind), 0.0) <= 0.0:
+                return False
+            if p.share <= 0.0 and p.waiting:
+                return False  # a backup project is asked for what can start now
+        excluded = usable < device.instances
+        enough = p.queued_seconds.get(kind, 0.0) > self.low * usable
+        return not (excluded and p.queued_instances.get(kind, 0.0) >= usable and enough)
+
+    def _request(self, i: int, kind: str) -> DeviceRequest:
+        p, device = self.projects[i], self.outlook.devices[kind]
+        usable = p.limits.usable_count(self.devices, kind)
+        if p.share <= 0.0:
+            return DeviceRequest(seconds=1.0, instances=max(1.0, min(device.idle_now, float(usable))))
+        if self.settings.minimal:
+            return DeviceRequest(seconds=1.0, instances=float(usable))
+        if p.first_contact:
+            return DeviceRequest(seconds=1.0, instances=0.0)
+        seconds = device.shortfall
+        if not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
+            seconds = 1.0
+        if p.limits.limited:
+            # what its limit lets it use, and no more: idle instances beyond it are for others
+            return DeviceRequest(seconds=self.outlook.limit_shortfalls.get((i, kind), 0.0), instances=0.0)
+        seconds *= usable / device.instances
+        fair = min(device.instances * self._part(i, kind), usable) - p.queued_instances.get(kind, 0.0)
+        instances = min(max(device.idle_now, fair, 0.0), float(usable))
+        if instances > 0.0 and seconds <= 0.0:
+            seconds = 1.0
+        return DeviceRequest(seconds=seconds, instances=instances)
+
+    def _part(self, i: int, kind: str) -> float:
+        """Return a project's part of the shares of those that can be asked for a device type."""
+        if not self.settings.share_by_type:
+            return 1.0
+        sharing = sum(
+            q.share
+            for q in self.projects
+            if kind in q.supplies and self._ruled_out(q) is None and kind not in q.backed_off
         )
-    claimed: set[str] = set()
-    for i in order:
-        p = projects[i]
-        no = _ruled_out(p, ncpus)
-        if no is None and p.share <= 0.0:
-            able = {
-                k for k in p.supplies if k in outlook.devices and outlook.devices[k].saturated < MIN_BUFFER
-            }
-        else:
-            able = {k for k in p.supplies if _useful(p, i, k, outlook, low)}
-        if no is not None:
-            reasons.append(why(no, project=i))
-            continue
-        open_kinds = able - p.backed_off
-        if not open_kinds & needed:
-            claimed |= open_kinds
-            reasons.append(why("fetch.nothing", project=i))
-            continue
-        wanted = {k for k in able if k not in claimed and outlook.devices[k].saturated < total}
-        requests = {k: _request(projects, i, k, outlook, fetch_share_by_type) for k in sorted(wanted)}
-        reasons.append(why("fetch.first", project=i))
-        return DeviceFetchPlan(i, requests, tuple(reasons))
-    return DeviceFetchPlan(None, {}, tuple(reasons))
-
-
-def _ruled_out(p: DeviceFetchProject, ncpus: int) -> str | None:
-    if p.blocked:
-        return "fetch.blocked"
-    if p.uploading > 2 * ncpus:
-        return "fetch.uploads"
-    if p.runnable > MAX_RUNNABLE:
-        return "fetch.runnable"
-    return None if p.contactable else "fetch.not_contactable"
-
-
-def _useful(p: DeviceFetchProject, i: int, kind: str, outlook: Outlook, low: float) -> bool:
-    """Whether more jobs of a device type could be run for the project, as the volunteer's limits are."""
-    device = outlook.devices.get(kind)
-    if device is None:
-        return False
-    usable = p.limits.usable(kind, device.instances)
-    if usable == 0:
-        return False
-    if p.limits.limited and outlook.limit_shortfalls.get((i, kind), 0.0) <= 0.0:
-        return False
-    excluded = usable < device.instances
-    enough = p.queued_seconds.get(kind, 0.0) > low * usable
-    return not (excluded and p.queued_instances.get(kind, 0.0) >= usable and enough)
-
-
-def _request(
-    projects: Sequence[DeviceFetchProject], i: int, kind: str, outlook: Outlook, by_share: bool
-) -> DeviceRequest:
-    p = projects[i]
-    device = outlook.devices[kind]
-    if p.share <= 0.0:
-        return DeviceRequest(seconds=1.0, instances=1.0)
-    seconds = device.shortfall
-    if not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
-        seconds = 1.0
-    if p.limits.limited:
-        # what its limit lets it use, and no more: idle instances beyond it are for others
-        return DeviceRequest(seconds=outlook.limit_shortfalls.get((i, kind), 0.0), instances=0.0)
-    usable = p.limits.usable(kind, device.instances)
-    seconds *= usable / device.instances
-    sharing = sum(
-        q.share for q in projects if kind in q.supplies and q.contactable and kind not in q.backed_off
-    )
-    part = p.share / sharing if by_share and sharing > 0 else 1.0
-    fair = min(device.instances * part, usable) - p.queued_instances.get(kind, 0.0)
-    instances = min(max(device.idle_now, fair, 0.0), float(usable))
-    if instances > 0.0 and seconds <= 0.0:
-        seconds = 1.0
-    return DeviceRequest(seconds=seconds, instances=instances)
+        return self.projects[i].share / sharing if sharing > 0 else 1.0

@@ -17,7 +17,7 @@ from cobblestone.policy.client.backoff import rpc_backoff_2007
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job
 from cobblestone.policy.client.core.values import CPU, WorkRequest
 from cobblestone.policy.client.debt_accounting import (
@@ -405,16 +405,8 @@ class Published:
             state.next_fetch = max(state.next_fetch, state.next_contact(now))
         others = {i: {CPU: WorkRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
         requests = {CPU: WorkRequest(plan.seconds)} if plan.seconds > 0.0 else {}
-        return FetchPlan(plan.project, requests, others, self._named(plan.reasons))
-
-    def _named(self, reasons: Sequence[Why]) -> tuple[Why, ...]:
-        """Put the projects' identities for their positions."""
-        projects = self.state.projects
-        return tuple(
-            Why(each.code, {**each.values, "project": projects[n].description.id})
-            if isinstance(n := each.values.get("project"), int)
-            else each
-            for each in reasons
+        return FetchPlan(
+            plan.project, requests, others, named(plan.reasons, [p.description.id for p in state.projects])
         )
 
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
@@ -470,10 +462,15 @@ class Published:
             buffer_min=self.prefs.buffer_min,
         )
 
-    def report_due(self, job: Job) -> bool:
-        """Tell whether it is; the polling client of 2007 waited until a report was overdue."""
+    def report_due(self, job: Job) -> Why | None:
+        """Return why it is; the polling client of 2007 waited until a report was overdue."""
         now = self.state.now
-        return now > job.report_at if self.polling else now > job.report_at - TINY
+        due = now > job.report_at if self.polling else now > job.report_at - TINY
+        return why("contact.report", job=job.id) if due else None
+
+    def pressing(self) -> bool:
+        """Never: this family does not look at memory."""
+        return False
 
     def contact_wait(self) -> float:
         """Return 0: contacts never wait."""

@@ -31,6 +31,12 @@ class GpuType:
     name: str
     count: int
     relative_speed: float
+    suspended: tuple[int, ...] = ()  #: instances that are not to be used
+
+    @property
+    def usable(self) -> list[int]:
+        """The instances that may be used."""
+        return [n for n in range(self.count) if n not in self.suspended]
 
 
 def gpu_relative_speed(*, peak_flops: float, cpu_flops: float) -> float:
@@ -49,7 +55,7 @@ class Devices:
     @property
     def peak(self) -> float:
         """FLOP/s of everything, GPUs at their assumed efficiency."""
-        return self.cpu_flops * (self.ncpus + sum(g.count * g.relative_speed for g in self.gpus))
+        return self.cpu_flops * (self.ncpus + sum(len(g.usable) * g.relative_speed for g in self.gpus))
 
     def speed_of(self, gpu: str) -> float:
         """Return the relative speed of a GPU type (0 if the host has none)."""

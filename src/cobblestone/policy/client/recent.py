@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cobblestone.policy.client import report_times
 from cobblestone.policy.client.backoff import next_type_backoff, rpc_backoff, type_backoff_delay
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job
+from cobblestone.policy.client.core.reasons import Why, named, why
+from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Phase
 from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.device_round_robin import Outlook, QueueProject, simulate_devices
-from cobblestone.policy.client.device_run_list import make_device_run_list
-from cobblestone.policy.client.device_work_fetch import MIN_BUFFER, DeviceFetchProject, plan_device_fetch
+from cobblestone.policy.client.device_run_list import RunList, make_device_run_list
+from cobblestone.policy.client.device_work_fetch import (
+    MIN_BUFFER,
+    DeviceFetchProject,
+    FetchSettings,
+    Requests,
+    plan_device_fetch,
+)
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
+from cobblestone.policy.client.memory_watch import MemoryWatch, version_key
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
+from cobblestone.policy.client.version_estimates import VersionHistory
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 
-REPORT_AFTER = 3600.0
-REPORT_BEFORE_DEADLINE = 86400.0
+#: Seconds for which a new upload holds work fetch of its project back.
+YOUNG_UPLOAD = 300.0
+#: Jobs of a project that are given up in a day at most.
+GIVEN_UP_A_DAY = 10
+DAY = 86400.0
 TINY = 1e-6
 
 
@@ -36,6 +47,12 @@ class RecentMemory:
     dcf: list[float] = field(default_factory=list[float])
     computed: float = 0.0  #: seconds of computing that are not credited yet
     credited_at: float = 0.0
+    versions: dict[str, VersionHistory] = field(default_factory=dict[str, VersionHistory])
+    """By project, app and version: how its jobs compare with their estimates."""
+    memory_of: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: ... largest working set of a job, bytes
+    given_up: list[list[float]] = field(default_factory=list[list[float]])  #: per project, when, within a day
 
 
 class Recent:
@@ -52,8 +69,8 @@ class Recent:
         self.rng = rng
         self.availability = availability
         self.tells_workload = choice.work_send == 2
-        self.explain = False
         self.outlook: Outlook | None = None
+        self.run_list: RunList[Job] = RunList()
 
     @property
     def name(self) -> str:
@@ -63,7 +80,6 @@ class Recent:
     def bind(self, state: ClientState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for a client."""
         self.state = state
-        self.explain = explain
         self.memory = RecentMemory() if memory is None else from_plain(RecentMemory, memory)
         self.refit()
 
@@ -71,11 +87,12 @@ class Recent:
 
     def refit(self) -> None:
         """Look anew at projects, preferences and devices."""
-        state = self.state
+        state, memory = self.state, self.memory
         prefs, host = state.preferences, state.devices
         self.low = max(MIN_BUFFER, prefs.buffer_min)
         self.total = max(1.0, prefs.buffer_min + prefs.buffer_additional)
-        self.ram = math.inf if state.permission.ram_bytes is None else state.permission.ram_bytes
+        self.watch = MemoryWatch(state, memory.memory_of)
+        gpus = () if state.permission.gpu else host.gpus
         self.devices = Devices(
             ncpus=max(1, state.ncpus),
             cpu_flops=host.cpu_flops,
@@ -84,58 +101,60 @@ class Recent:
                     name=g.name,
                     count=g.count,
                     relative_speed=gpu_relative_speed(peak_flops=g.peak_flops, cpu_flops=host.cpu_flops),
+                    suspended=g.suspended,
                 )
-                for g in host.gpus
+                for g in gpus
             ),
         )
         self.limits = [
             ProjectLimits(
                 max_concurrent=p.description.max_concurrent,
                 app_max_concurrent=dict(p.description.app_max_concurrent),
-                excluded_gpus=self._excluded(p.description.gpu_exclusions),
+                exclusions=p.description.gpu_exclusions,
             )
             for p in state.projects
         ]
-        more = len(state.projects) - len(self.memory.recs)
-        self.memory.recs += [0.0] * more
-        self.memory.dcf += [1.0] * more
+        more = len(state.projects) - len(memory.recs)
+        memory.recs += [0.0] * more
+        memory.dcf += [1.0] * more
+        memory.given_up += [[] for _ in range(more)]
         self.outlook = None
-
-    def _excluded(self, exclusions: Sequence[Any]) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for each in exclusions:
-            counts[each.gpu] = counts.get(each.gpu, 0) + 1
-        return counts
 
     def detached(self, project: int) -> None:
         """Forget a project."""
-        del self.memory.recs[project], self.memory.dcf[project]
+        memory = self.memory
+        del memory.recs[project], memory.dcf[project], memory.given_up[project]
 
     def passed(self, seconds: float) -> None:
         """Count computing time."""
         self.memory.computed += seconds
 
     def off(self, seconds: float) -> None:
-        """Nothing to do."""
+        """Nothing to do: the statistics are the state's."""
 
     def before(self, *, deciding: bool) -> None:
         """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
-        if not deciding:
-            return
+        self.watch.measure()
         memory, now = self.memory, self.state.now
         elapsed = now - memory.credited_at
-        if elapsed < 1.0:
+        if not deciding or elapsed < 1.0:
             return
+        computed = memory.computed * self.state.permission.throttle
         credit = [0.0] * len(memory.recs)
         for job in self.state.running:
-            peak = self.devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
-            credit[job.project] += memory.computed * peak * CREDIT_PER_FLOP
+            if not job.always_runs:
+                peak = self.devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
+                credit[job.project] += computed * peak * CREDIT_PER_FLOP
         half_life = self.state.preferences.rec_half_life
         memory.recs = [
             update_rec(rec, credit=c, seconds=elapsed, half_life=half_life)
             for rec, c in zip(memory.recs, credit, strict=True)
         ]
         memory.computed, memory.credited_at = 0.0, now
+
+    def pressing(self) -> bool:
+        """Tell whether the tasks have outgrown the memory that they may use."""
+        return self.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
         """Look ahead anew at the next question."""
@@ -144,13 +163,26 @@ class Recent:
     def arrived(self, job: Job) -> None:
         """Estimate a job that has come."""
         job.cutoff = job.report_deadline - self.low
-        job.remaining = job.raw * self.memory.dcf[job.project]
+        job.remaining = self._estimate(job)
+        self.watch.expect(job)
+
+    def _estimate(self, job: Job) -> float:
+        """Return the estimated seconds of the whole job."""
+        if self.choice.job_completion == 1:
+            return job.raw
+        history = self.memory.versions.get(version_key(self.state, job))
+        known = None if history is None else history.correction
+        return job.raw * (self.correction(job.project) if known is None else known)
 
     def ended(self, job: Job, elapsed: float) -> None:
         """Learn from a job."""
-        if self.choice.job_completion == 2 and not job.failed:
-            dcf = self.memory.dcf
-            dcf[job.project] = update_dcf(dcf[job.project], actual=elapsed, raw_estimate=job.raw)
+        if self.choice.job_completion == 1 or job.failed:
+            return
+        memory, key = self.memory, version_key(self.state, job)
+        memory.dcf[job.project] = update_dcf(memory.dcf[job.project], actual=elapsed, raw_estimate=job.raw)
+        memory.versions[key] = memory.versions.get(key, VersionHistory()).after_job(
+            actual=elapsed, estimate=job.raw
+        )
 
     def preempted(self, job: Job) -> None:
         """Nothing to do."""
@@ -161,12 +193,10 @@ class Recent:
         row.failures = 0
         got = {job.gpu for job in jobs}
         for kind in requests:
-            if kind not in got:
-                interval = next_type_backoff(row.backoffs.get(kind, (0.0, 0.0))[0])
-                row.backoffs[kind] = (
-                    interval,
-                    self.state.now + type_backoff_delay(interval, rng=self.rng),
-                )
+            interval, end = row.backoffs.get(kind, (0.0, 0.0))
+            if kind not in got and end <= self.state.now:
+                interval = next_type_backoff(interval)
+                row.backoffs[kind] = (interval, self.state.now + type_backoff_delay(interval, rng=self.rng))
 
     def unreachable(self, project: int) -> None:
         """Wait before the next contact."""
@@ -183,15 +213,23 @@ class Recent:
         state = self.state
         return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle)
 
+    def _gpu_available(self) -> float:
+        if self.availability is not None:
+            return self.availability
+        state = self.state
+        return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.gpu_active.at(state.now))
+
     def correction(self, project: int) -> float:
-        """Return the project's duration correction factor."""
+        """Return the project's duration correction factor, as it is told: 1 if it does not want one."""
+        if self.state.projects[project].description.dont_use_dcf:
+            return 1.0
         return self.memory.dcf[project]
 
     def refresh(self) -> None:
         """Bring remaining times up to date."""
         for job in self.state.jobs:
             job.remaining = remaining_elapsed(
-                estimate=job.raw * self.memory.dcf[job.project],
+                estimate=self._estimate(job),
                 elapsed=job.done,
                 fraction_done=job.fraction_done,
                 elapsed_at_fraction=job.fraction_at,
@@ -203,70 +241,128 @@ class Recent:
         if self.outlook is None:
             self.refresh()
             state = self.state
-            available = self.available()
+            queue = [job for job in state.jobs if job.queued and not job.always_runs]
             self.outlook = simulate_devices(
-                self._queue(),
+                queue,
                 self._queue_projects(),
                 self.devices,
                 now=state.now,
                 buffer_total=self.total,
-                cpu_available=available,
-                gpu_available=available,
+                cpu_available=self.available(),
+                gpu_available=self._gpu_available(),
                 half_life=state.preferences.rec_half_life,
-                ram_bytes=self.ram,
+                ram_bytes=self.watch.ram,
             )
-            late = {id(self._queue()[i]) for i in self.outlook.late}
-            for job in state.jobs:
-                job.edf = id(job) in late
+            self._mark(queue, {id(queue[i]) for i in self.outlook.late}, self.outlook)
         return self.outlook
 
-    def _queue(self) -> list[Job]:
-        return [job for job in self.state.jobs if job.queued]
+    def _mark(self, queue: Sequence[Job], late: set[int], outlook: Outlook) -> None:
+        """Mark the jobs to be run by deadline.
+
+        A mark lasts for a time slice, so that jobs do not take turns at the edge of being late, and a job that has begun to
+        run by its deadline keeps it while others of its project would be late.  A job that cannot be in time whatever is done
+        is not hurried: it would only make others late.
+        """
+        now, span = self.state.now, self.state.slice
+        for job in queue:
+            if id(job) in late:
+                job.late_since = now
+            elif job.late_since is not None and now - job.late_since >= span:
+                domino = job.edf and job.start_order and outlook.misses.get((job.project, job.gpu))
+                job.late_since = now if domino else None
+            job.edf = job.late_since is not None and now + job.remaining <= job.report_deadline
 
     def _queue_projects(self) -> list[QueueProject]:
+        rows = zip(self.state.projects, self.memory.recs, self.limits, strict=True)
         return [
-            QueueProject(share=p.share, rec=rec, limits=limits)
-            for p, rec, limits in zip(self.state.projects, self.memory.recs, self.limits, strict=True)
+            QueueProject(share=p.share, rec=rec, limits=limits, group=p.description.priority_group)
+            for p, rec, limits in rows
         ]
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
     def unmeetable(self) -> Sequence[tuple[Job, Why]]:
-        """Return nothing yet."""
-        return ()
+        """Return the jobs to give up, if the volunteer allows it.
+
+        A job is given up if it would be late even if it ran alone from now on, by the estimate of its own app version (which
+        must have finished a job), and less than half of it is done; at most ten of a project a day.
+        """
+        state = self.state
+        if not state.preferences.may_give_up:
+            return ()
+        self.refresh()
+        now = state.now
+        found: list[tuple[Job, Why]] = []
+        for job in state.jobs:
+            late_by = now + job.remaining - job.report_deadline
+            if late_by <= 0.0 or job.done > job.remaining or job.always_runs:
+                continue
+            given = self.memory.given_up[job.project]
+            given[:] = [at for at in given if now - at < DAY]
+            known = self.memory.versions.get(version_key(self.state, job)) or now > job.report_deadline
+            if known and len(given) < GIVEN_UP_A_DAY:
+                given.append(now)
+                found.append((job, why("give_up.alone", hours=late_by / 3600.0)))
+        return found
 
     def schedule(self) -> list[Job]:
         """Return the jobs that ought to run."""
         outlook = self.look_ahead()
         state = self.state
+        quitting: dict[str, list[int]] = {}
+        for job in state.jobs:
+            if job.phase is Phase.QUITTING and job.gpu:
+                quitting.setdefault(job.gpu, []).extend(job.instances)
         runnable = [job for job in state.jobs if job.runnable]
+        if state.ncpus == 0:
+            runnable = [job for job in runnable if job.always_runs]
+        runnable = self.watch.without_swap_hogs(runnable)
+        for job in runnable:
+            self.watch.expect(job)
         late = {i for i, job in enumerate(runnable) if job.edf}
-        return make_device_run_list(
+        self.run_list = make_device_run_list(
             runnable,
             self._queue_projects(),
             self.devices,
             Outlook(outlook.devices, late, outlook.misses, outlook.limit_shortfalls),
             now=state.now,
             slice_seconds=state.slice,
-            ram_bytes=self.ram,
+            ram_bytes=self.watch.ram,
+            available=self.available(),
+            blocked=quitting,
         )
+        for job in runnable:
+            if id(job) not in self.run_list.instances:
+                job.why = (self.run_list.waiting.get(id(job), why("wait.turn")),)
+        return self.run_list.jobs
 
     def reason(self, job: Job) -> Why:
         """Return why a job is on the run list."""
+        if job.always_runs:
+            return why("run.always", job=job.id)
         if job.edf:
             hours = (job.report_deadline - self.state.now) / 3600.0
             return why("run.edf", job=job.id, hours=hours, left=job.remaining / 3600.0)
-        return why("run.priority", job=job.id, priority=self.memory.recs[job.project])
+        return why("run.rec", job=job.id, rec=self.memory.recs[job.project])
 
     def enforce_due(self) -> bool:
         """Only after a new run list."""
         return False
 
     def enforce(self, wanted: Sequence[Job]) -> Changes:
-        """Run the list as it is."""
+        """Run the list as it is; a task whose GPU instances have changed is stopped and started again."""
         ids = {id(job) for job in wanted}
-        preempt = [job for job in self.state.running if id(job) not in ids]
-        return Changes([job for job in wanted if not job.running], preempt)
+        instances = self.run_list.instances
+        preempt = [
+            job
+            for job in self.state.running
+            if id(job) not in ids or (job.gpu and instances.get(id(job), job.instances) != job.instances)
+        ]
+        moved = {id(job) for job in preempt}
+        start = [job for job in wanted if job.runnable and not job.running and id(job) not in moved]
+        for job in start:
+            job.instances = instances.get(id(job), job.instances)
+        return Changes(start, preempt)
 
     # -- work fetch ---------------------------------------------------------------------------------------------------
 
@@ -275,57 +371,70 @@ class Recent:
         state = self.state
         now = state.now
         outlook = self.look_ahead()
+        prefs = state.preferences
         plan = plan_device_fetch(
             [self._fetch_project(i) for i in range(len(state.projects))],
             outlook,
-            ncpus=self.devices.ncpus,
-            total_peak=self.devices.peak,
-            buffer_min=self.low,
-            buffer_total=self.total,
+            devices=self.devices,
+            settings=FetchSettings(
+                buffer_min=self.low, buffer_total=self.total, minimal=prefs.fetch_minimal_work
+            ),
         )
         spare = min((d.saturated - self.low for d in outlook.devices.values()), default=0.0)
         wait = max(FETCH_PERIOD, 0.5 * self.available() * spare)
         state.next_fetch = max(now + wait, state.next_contact(now))
-        requests = {
-            kind: WorkRequest(r.seconds, r.instances, outlook.devices[kind].busy)
-            for kind, r in plan.requests.items()
-        }
-        return FetchPlan(plan.project, requests, {}, self._named(plan.reasons))
+        reasons = named(plan.reasons, [p.description.id for p in state.projects])
+        for reason in reasons:
+            if "project" in reason.values:
+                state.projects[state.position(str(reason.values["project"]))].why = (reason,)
+        others = {i: self._told(requests, outlook) for i, requests in plan.others.items()}
+        return FetchPlan(plan.project, self._told(plan.requests, outlook), others, reasons)
 
-    def _named(self, reasons: Sequence[Why]) -> tuple[Why, ...]:
-        """Put the projects' identities for their positions."""
-        projects = self.state.projects
-        return tuple(
-            Why(each.code, {**each.values, "project": projects[n].description.id})
-            if isinstance(n := each.values.get("project"), int)
-            else each
-            for each in reasons
-        )
+    def _told(self, requests: Requests, outlook: Outlook) -> dict[str, WorkRequest]:
+        return {
+            kind: WorkRequest(r.seconds, r.instances, outlook.devices[kind].busy)
+            for kind, r in requests.items()
+        }
 
     def _fetch_project(self, i: int) -> DeviceFetchProject:
         state = self.state
         now = state.now
         p = state.projects[i]
+        d = p.description
         queued: dict[str, float] = {}
         seconds: dict[str, float] = {}
         flops = 0.0
         for job in p.queue:
+            if job.always_runs:
+                continue
             use = job.gpus if job.gpu else job.cpus
             queued[job.gpu] = queued.get(job.gpu, 0.0) + use
             seconds[job.gpu] = seconds.get(job.gpu, 0.0) + use * job.remaining
             flops += job.remaining * self.devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
-        supplies = frozenset(p.description.supplies)
+        mine = [job for job in state.jobs if job.project == i]
+        supplies = frozenset(d.supplies) - frozenset(d.forbidden)
         return DeviceFetchProject(
             share=p.share,
             rec=self.memory.recs[i],
             supplies=supplies,
-            contactable=p.contactable(now),
+            contactable=p.not_before <= now,
+            suspended=d.suspended,
+            no_new_work=d.no_new_work,
+            group=d.priority_group,
+            non_cpu_intensive=d.non_cpu_intensive,
+            first_contact=p.first_contact,
             backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
+            deferred=frozenset(job.gpu for job in mine if job.deferred_until > now),
             runnable=len(p.queue),
-            dcf=self.memory.dcf[i],
+            held=len(mine),
+            waiting=sum(not job.running for job in mine),
+            uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
+            uploads_young=now - p.upload_since < YOUNG_UPLOAD,
+            dcf=self.correction(i),
             queued_flops=flops,
             queued_instances=queued,
             queued_seconds=seconds,
+            blocked=any(job.stalled or job.suspended for job in mine),
             limits=self.limits[i],
         )
 
@@ -337,19 +446,34 @@ class Recent:
 
     def report_at(self, job: Job) -> float:
         """Return when a finished job alone is reason enough for a contact."""
-        return min(job.report_deadline - max(REPORT_BEFORE_DEADLINE, self.low), self.state.now + REPORT_AFTER)
+        return report_times.report_time(self.state, job)
 
-    def report_due(self, job: Job) -> bool:
-        """Tell whether it is."""
-        return self.state.now > job.report_at - TINY
+    def report_due(self, job: Job) -> Why | None:
+        """Return why it is, None if it is not."""
+        state = self.state
+        return report_times.why_report(
+            state, state.projects[job.project], job, report_times.ready_to_report(state)
+        )
 
     def contact_wait(self) -> float:
         """Return 0: contacts never wait."""
         return 0.0
 
     def next_wake(self) -> float:
-        """Return never."""
-        return NEVER
+        """Return when a report becomes due since a suspension comes, or a new upload is no longer one."""
+        state = self.state
+        now = state.now
+        times = [
+            report_times.earliest_report(state, job)
+            for job in state.finished
+            if job.phase is Phase.REPORTABLE
+            and state.may_contact(now)
+            and state.projects[job.project].not_before <= now
+        ]
+        times += [
+            p.upload_since + YOUNG_UPLOAD for p in state.projects if now - p.upload_since < YOUNG_UPLOAD
+        ]
+        return min((at for at in times if at > now), default=NEVER)
 
     def least_wait(self) -> float:
         """Return a second."""

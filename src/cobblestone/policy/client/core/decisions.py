@@ -99,7 +99,7 @@ class Decisions:
         hand_in(self.state, self.policy, job)
         self.out.append(GiveUp(job=job.id, code=code, why=job.why))
         if self.explain:
-            self._explain("give_up", (why(reason.code, job=job.id, **reason.values),))
+            self._explain("give_up", (why("give_up.job", job=job.id), reason))
         s.must_fetch = True
         self.policy.outdated()
 
@@ -112,6 +112,7 @@ class Decisions:
         for job in change.preempt:
             s.running.remove(job)
             self._stop(job)
+        self._quit_hogs()
         for job in change.start:
             self._start(job)
         if self.explain:
@@ -124,14 +125,24 @@ class Decisions:
         self.policy.preempted(job)
         allowed = s.permission.leave_in_memory
         stays = s.preferences.leave_in_memory if allowed is None else allowed
-        if job.gpu or (not stays and job.checkpointed_at is not None):
+        if job.gpu or job.must_quit or (not stays and job.checkpointed_at is not None):
             job.move("quit")
+            job.runnable = False
             lose(job)
             self.out.append(QuitTask(job=job.id, why=job.why))
         else:
             job.move("suspend")
             self.out.append(SuspendTask(job=job.id, why=job.why))
         self.policy.outdated(job.project)
+
+    def _quit_hogs(self) -> None:
+        """Let tasks that lie in memory and may not stay there end their processes."""
+        for job in self.state.jobs:
+            if job.must_quit and job.phase is Phase.IN_MEMORY:
+                job.move("quit")
+                job.runnable = False
+                lose(job)
+                self.out.append(QuitTask(job=job.id, why=job.why))
 
     def _start(self, job: Job) -> None:
         s = self.state
@@ -164,11 +175,12 @@ class Decisions:
             return
         plan = s.plan
         for job in s.finished:
-            if job.phase is Phase.REPORTABLE and self.policy.report_due(job):
-                i = job.project
-                if s.projects[i].not_before <= now:
+            i = job.project
+            if job.phase is Phase.REPORTABLE and s.projects[i].not_before <= now:
+                due = self.policy.report_due(job)
+                if due is not None:
                     requests = plan.requests if i == plan.project else plan.others.get(i, {})
-                    self._contact_project(i, requests, why("contact.report", job=job.id))
+                    self._contact_project(i, requests, due)
                     return
         for i, project in enumerate(s.projects):
             if (project.contact_asked or project.contact_by <= now) and project.not_before <= now:

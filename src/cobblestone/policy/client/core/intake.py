@@ -301,7 +301,7 @@ class Intake:
         if job.phase is Phase.GIVEN_UP or job.phase in _ENDED:
             return
         if job.phase is Phase.QUITTING:
-            s.must_enforce = s.must_enforce or bool(job.gpu)  # others may have waited for its instance
+            s.must_schedule = s.must_schedule or bool(job.gpu)  # others may have waited for its instance
         else:
             s.must_schedule = True
         if job.running:
@@ -309,6 +309,7 @@ class Intake:
             self.policy.preempted(job)
         job.move("stopped")
         lose(job)
+        job.runnable = s.can_run(job)
         self.policy.outdated(job.project)
 
     def job_uploaded(self, event: ev.JobUploaded) -> None:

@@ -126,6 +126,10 @@ class ClientCore:
             self._decisions.decide()
         elif figures:
             self.policy.before(deciding=False)
+            if self.policy.pressing():
+                self.policy.outdated()
+                self.state.must_schedule = True
+                self._decisions.decide()
         return out
 
     def instructions_in_force(self) -> list[Instruction]:

@@ -101,6 +101,10 @@ class Policy(Protocol):
         """A contact failed; to set the wait before the next one."""
         ...
 
+    def pressing(self) -> bool:
+        """Tell whether the new figures leave no time until the next decision: memory has run out."""
+        ...
+
     # -- what it is asked ---------------------------------------------------------------------------------------------
 
     def unmeetable(self) -> Sequence[tuple[Job, Why]]:
@@ -131,8 +135,8 @@ class Policy(Protocol):
         """Return when a finished job is reason enough for a contact."""
         ...
 
-    def report_due(self, job: Job) -> bool:
-        """Tell whether that time has come."""
+    def report_due(self, job: Job) -> Why | None:
+        """Return why a finished job is to be reported now, None if it is not."""
         ...
 
     def contact_wait(self) -> float:

@@ -5,7 +5,7 @@ Codes are stable; logs, the interfaces of the daemon and tests refer to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 Value = str | int | float | bool | None
@@ -23,6 +23,18 @@ def why(code: str, **values: Value) -> Why:
     return Why(code, values)
 
 
+def named(reasons: Iterable[Why], names: Sequence[str]) -> tuple[Why, ...]:
+    """Return reasons that name projects by their positions with their identities instead."""
+    return tuple(
+        [
+            Why(each.code, {**each.values, "project": names[n]})
+            if isinstance(n := each.values.get("project"), int)
+            else each
+            for each in reasons
+        ]
+    )
+
+
 #: Sentences by code; names in braces are values.
 SENTENCES: dict[str, str] = {
     # what runs
@@ -31,7 +43,7 @@ SENTENCES: dict[str, str] = {
         "{job}: {misses} of its project's jobs would be late in turn; due in {hours:.1f} h, {left:.1f} h left to compute"
     ),
     "run.edf": "{job}: would be late in turn; due in {hours:.1f} h, {left:.1f} h left to compute",
-    "run.priority": "{job}: its project's turn, priority {priority:.3g}",
+    "run.rec": "{job}: its project's turn, recent estimated credit {rec:.1f}",
     "run.always": "{job}: uses next to no processor and always runs",
     # what waits
     "wait.slice": "{job} waits until a running job's time slice is over",
@@ -83,8 +95,18 @@ SENTENCES: dict[str, str] = {
     "contact.work": "work is needed",
     "contact.asked": "{who} wants it",
     # giving up
-    "give_up.late": "{job} would be late",
-    "give_up.project": "{job} is not wanted any more",
+    "give_up.job": "{job} is given up",
+    "give_up.late": "it would be late",
+    "give_up.alone": "it would be {hours:.1f} h late even if it ran alone from now on, and less than half of it is done",
+    "give_up.project": "its project does not want it any more",
+    # reports
+    "report.no_new_work": "{job} is done, and its project is asked for no more work",
+    "report.many": "{job} is done, as are {count} others",
+    "report.at_once": "{job} is done and to be reported at once",
+    "report.sporadic": "{job} is done, and contacts are rare",
+    "report.deadline": "{job} is done, and its deadline is near",
+    "report.hour": "{job} has been done for an hour",
+    "report.suspension": "{job} is done, and the network or computing will soon be suspended",
 }
 
 

@@ -116,7 +116,9 @@ class Job:
     cutoff: float = 0.0  #: when it should be computed
     remaining: float = 0.0  #: estimated seconds left
     edf: bool = False  #: on the processor because of its deadline
-    late_since: float | None = None  #: counted as endangered since
+    late_since: float | None = None  #: when it was last found to be late in turn
+    preferred_since: float | None = None  #: since when it has been preferred and kept out by running jobs
+    must_quit: bool = False  #: it may not stay in memory
     instances: tuple[int, ...] = ()  #: GPU instances that it has or had last
     failed: bool = False
     given_up: bool = False
@@ -143,6 +145,11 @@ class Job:
             raise IllegalTransition(f"job {self.id!r} is {self.phase}: it cannot {cause}")
         self.phase = after
         self.running = after is Phase.RUNNING
+
+    @property
+    def always_runs(self) -> bool:
+        """Whether it uses next to no processor, or computes when it likes."""
+        return self.non_cpu_intensive or self.sporadic
 
     @property
     def queued(self) -> bool:
@@ -277,7 +284,7 @@ class ClientState:
         allowed = self.permission
         return (
             job.queued
-            and job.phase is not Phase.DOWNLOADING
+            and job.phase not in (Phase.DOWNLOADING, Phase.QUITTING)
             and job.deferred_until <= self.now
             and not (allowed.cpu or (job.gpu and allowed.gpu) or (job.needs_network and allowed.network))
             and not self.projects[job.project].description.suspended
