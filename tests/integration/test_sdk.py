@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import csv
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,36 @@ def test_a_batch_is_saved_and_retired(project: Project, volunteers: Volunteers, 
         "job_2/output",
     }
     assert batch.retire().state == "retired"
+
+
+def test_inputs_of_one_name_from_different_folders_keep_their_own_answers(
+    project: Project, volunteers: Volunteers, tmp_path: Path
+):
+    for number, folder in enumerate(("north", "south", "SOUTH2")):
+        (tmp_path / folder).mkdir()
+        name = "star.json" if number < 2 else "Star.json"
+        (tmp_path / folder / name).write_text(str(number))
+    inputs = [tmp_path / "north/star.json", tmp_path / "south/star.json", tmp_path / "SOUTH2/Star.json"]
+    batch = project.submit("period", inputs)
+    volunteers.work()
+    answers = tmp_path / "answers"
+    paths = batch.save(answers, timeout=20)
+    assert sorted(path.read_text() for path in paths) == ['{"got":0}', '{"got":1}', '{"got":2}']
+    assert sorted(batch.save(answers, timeout=20)) == sorted(paths), (
+        "written again, they find the same places"
+    )
+    with (answers / "jobs.csv").open(newline="") as file:
+        listed = {row["folder"]: row["name"] for row in csv.DictReader(file)}
+    assert sorted(listed.values()) == ["Star", "star", "star"]
+    assert {path.parent.name for path in paths} == set(listed)
+
+
+def test_answers_are_not_written_into_a_file(project: Project, volunteers: Volunteers, tmp_path: Path):
+    batch = project.submit("period", [1])
+    volunteers.work()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(JobError, match="cannot be used as a folder"):
+        batch.save(tmp_path / "file", timeout=20)
 
 
 def test_names_of_jobs_cannot_lead_out_of_the_folder(project: Project):

@@ -127,6 +127,8 @@ def results(
 
     The exit status is 3 if some jobs have no answer.
     """
+    from cobblestone.sdk.answers import AnswerFolder
+
     out = common.out
     with common.connect() as connected:
         batch = connected.batch(batch_id)
@@ -135,16 +137,19 @@ def results(
             return
         saved: list[Path] = []
         found = list(batch.finished())
+        answers = None if to is None else AnswerFolder(to)
         for result in found:
-            if to is not None and result.succeeded:
-                saved += result.save(to)
+            if answers is not None and result.succeeded:
+                saved += answers.save(result)
         _report(out, batch, batch.status(), [result.error for result in found if result.error], saved, to)
 
 
 def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None) -> None:
     """Wait for a batch with a progress bar, writing outputs as they come; ends the command with its exit status."""
+    from cobblestone.sdk.answers import AnswerFolder
     from cobblestone.sdk.batch import batch_progress
 
+    answers = None if to is None else AnswerFolder(to)
     saved: list[Path] = []
     errors: list[str] = []
     with batch_progress() as bar:
@@ -162,8 +167,8 @@ def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None)
         for result in batch.results(timeout, waiting=tell):
             if not result.succeeded:
                 errors.append(f"{result.name}: {result.error}")
-            elif to is not None:
-                saved += result.save(to)
+            elif answers is not None:
+                saved += answers.save(result)
             bar.update(task, advance=1, failed=len(errors))
     _report(out, batch, batch.status(), errors, saved, to)
 

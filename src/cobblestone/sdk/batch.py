@@ -11,6 +11,7 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cobblestone.api_schema.batches import BatchStatus, JobList, JobStatus, ResultsPage
+from cobblestone.sdk.answers import AnswerFolder
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import JobFailed, NotFoundError, NotRunning
 
@@ -100,14 +101,11 @@ class JobResult:
         return msgspec.json.decode(self.bytes(name))
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write all outputs into a folder (made if needed) called as the job; the paths."""
-        target = Path(folder) / _safe(self.name, self.id)
-        target.mkdir(parents=True, exist_ok=True)
-        paths: list[Path] = []
-        for name in self.outputs:
-            self.outputs.save(name, target / name)
-            paths.append(target / name)
-        return paths
+        """Write all outputs into a folder (made if needed) called as the job; return the paths.
+
+        A second job of the same name gets a folder of its own; see :class:`~cobblestone.sdk.answers.AnswerFolder`.
+        """
+        return AnswerFolder(folder).save(self)
 
     def raise_for_error(self) -> None:
         """Raise JobFailed unless the job succeeded."""
@@ -121,11 +119,6 @@ class JobResult:
                 raise NotFoundError(f"Job {self.name} has no outputs (any more).")
             return next(iter(self.outputs))
         return name
-
-
-def _safe(name: str, job_id: int) -> str:
-    plain = name.replace("/", "_").replace("\\", "_").strip()
-    return plain if plain not in ("", ".", "..") else f"job_{job_id}"
 
 
 class Batch:
@@ -244,8 +237,9 @@ class Batch:
         )
 
     def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:
-        """Write the outputs of all jobs into a folder as they finish, a folder for each job; the paths."""
-        return [path for result in self.results(timeout) if result.succeeded for path in result.save(folder)]
+        """Write the outputs of all jobs into a folder as they finish, a folder for each job; return the paths."""
+        answers = AnswerFolder(folder)
+        return [path for result in self.results(timeout) if result.succeeded for path in answers.save(result)]
 
     def cancel(self) -> BatchStatus:
         """Cancel what is not done yet."""
