@@ -69,6 +69,7 @@ collect_packages() {
     demo) want boinc-client boinc_client ;;
     test)
         want boinc-client boinc_client
+        want boinctui present boinctui
         want libboinc-app-dev boinc_headers
         want bubblewrap present bwrap
         want xvfb present Xvfb

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import pytest
@@ -24,6 +24,14 @@ from cobblestone.store.engine.database import Store
 from cobblestone.wire.identity import passwd_hash
 
 PASSWORD = "a long password"
+
+
+class Volunteer(Protocol):
+    """A client of any make."""
+
+    def log(self) -> str: ...
+
+    def update(self, url: str) -> None: ...
 
 
 class LiveProject:
@@ -160,7 +168,7 @@ class LiveProject:
         client.attach(self.url, authenticator or self.account(name))
         return client
 
-    def wait(self, condition: Callable[[], bool], *clients: StockClient, seconds: float, what: str) -> None:
+    def wait(self, condition: Callable[[], bool], *clients: Volunteer, seconds: float, what: str) -> None:
         """Poll, pressing "update" in the clients as an impatient volunteer does."""
         end = time.monotonic() + seconds
         pressed = time.monotonic()
@@ -174,14 +182,14 @@ class LiveProject:
                     client.update(self.url)
             time.sleep(0.2)
 
-    def wait_for_batch(self, batch: Batch, *clients: StockClient, seconds: float = 150) -> None:
+    def wait_for_batch(self, batch: Batch, *clients: Volunteer, seconds: float = 150) -> None:
         def done() -> bool:
             status = batch.status()
             return status.n_success + status.n_error >= status.njobs
 
         self.wait(done, *clients, seconds=seconds, what=f"batch {batch.id}")
 
-    def wait_for_report(self, *clients: StockClient, n: int = 1, seconds: float = 120) -> None:
+    def wait_for_report(self, *clients: Volunteer, n: int = 1, seconds: float = 120) -> None:
         """Wait until ``n`` results are over."""
         self.wait(
             lambda: self.value("SELECT COUNT(*) FROM result WHERE received_time IS NOT NULL") >= n,

@@ -297,10 +297,10 @@ def _gui_active_task(job: JobRecord) -> str:
         number("working_set_size", task.working_set_size),
         number("working_set_size_smoothed", task.working_set_size_smoothed),
         _traffic(),
-        number("progress_rate", task.progress_rate) if task.progress_rate else "",
+        number("progress_rate", task.progress_rate, "   ") if task.elapsed_time else "",
         flags(("too_large",), task),
     ]
-    texts = ("web_graphics_url", "remote_desktop_addr", "slot_path")
+    texts = ("web_graphics_url", "remote_desktop_addr")
     out += (scalar(name, getattr(task, name), _IN) for name in texts if getattr(task, name))
     return f"{''.join(out)}</active_task>\n"
 

@@ -1,0 +1,417 @@
+"""The computer and the volunteer's wishes: what is told to projects, and what the core is allowed to use.
+
+What may be used is decided by `policy.client.preferences` from the files, the modes and what is seen of the computer; here it is
+only put together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cobblestone.client.folders import DataFolder
+from cobblestone.client.host.gpus import find_gpus
+from cobblestone.client.host.information import read_host_info, with_benchmarks
+from cobblestone.client.host.watch import HostWatch
+from cobblestone.client.identity import platforms
+from cobblestone.client.journal import Journal
+from cobblestone.client.preferences.files import PREFERENCES, InForce, PreferenceFiles
+from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
+from cobblestone.client.scheduler_request import HostFacts
+from cobblestone.client.state import Mode, State
+from cobblestone.domain.computing import AppConfig, ClientConfig, ComputingPreferences
+from cobblestone.domain.computing import Mode as ModeNumber
+from cobblestone.ops.durable_files import write_durably
+from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.policy.client.core.values import (
+    CPU,
+    Gpu,
+    GpuExclusion,
+    HostDevices,
+    Permission,
+    ProjectDescription,
+    SchedulingPreferences,
+)
+from cobblestone.policy.client.preferences import (
+    Allowance,
+    LoadGate,
+    Situation,
+    allowed_disk,
+    decide_allowance,
+    load_limit,
+    to_core,
+    update_load,
+)
+from cobblestone.policy.client.transfers import TransferLimits
+from cobblestone.wire.client_preferences import write_preferences
+from cobblestone.wire.client_records import ProjectContent, ProjectRecord
+from cobblestone.wire.gui_rpc_answers import ModeStatus
+from cobblestone.wire.host_report import CoprocRequest, HostInfo, TimeStats
+from cobblestone.wire.preferences import parse_global_preferences
+
+if TYPE_CHECKING:
+    from cobblestone.client.jobs import Jobs
+    from cobblestone.client.tasks.runner import Runner
+    from cobblestone.client.transfers import Transfers
+
+DAY = 86400.0
+PATIENCE = 60.0
+
+
+@dataclass(slots=True)
+class Changed:
+    """What has changed since it was asked for last."""
+
+    preferences: SchedulingPreferences | None = None
+    devices: HostDevices | None = None
+    permission: Permission | None = None
+    projects: bool = False
+
+
+class Conditions:
+    """Knows the computer, reads the preference files, and looks at what goes on."""
+
+    def __init__(
+        self, folders: DataFolder, state: State, journal: Journal, clock: Callable[[], float]
+    ) -> None:
+        self._folders = folders
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+        self._started = clock()
+        self._host = HostInfo()
+        self._coprocs: tuple[CoprocRequest, ...] = ()
+        self._used = 0.0
+        self._network_open_until = 0.0
+        self._told = Changed()
+        self._files = PreferenceFiles(folders.root)
+        self._in_force = InForce(ComputingPreferences(), ClientConfig())
+        self._app_configs: dict[str, AppConfig] = {}
+        self._problems: tuple[str, ...] = ()
+        self._stamp: object = None
+        self._situation = Situation(now=clock())
+        self._gate = LoadGate()
+        self._watch = HostWatch(self.job_environment(), clock=clock)
+        self._allowance: Allowance = decide_allowance(
+            self._in_force.preferences, self._in_force.config, self._situation
+        )
+        self.sandbox = Sandbox()
+
+    async def start(self) -> None:
+        """Find out what there is."""
+        if not self._state.notes.host_cpid:
+            self._state.notes.host_cpid = secrets.token_hex(16)
+            self._state.keep_notes()
+        self.sandbox = await asyncio.to_thread(
+            detect_sandbox, SandboxChoice(), self._folders.root, environment=self.job_environment()
+        )
+        self.read_files()
+        await self.read_host()
+        self._decide()
+
+    def sandbox_report(self) -> list[str]:
+        """What holds jobs back, in sentences."""
+        return [each.text() for each in self.sandbox.report]
+
+    def job_environment(self) -> dict[str, str]:
+        """Environment variables of jobs."""
+        return environment_without_proxies()
+
+    # -- the computer -----------------------------------------------------------------------------------
+
+    async def read_host(self) -> None:
+        """Find out what this computer is; the search for GPUs may take a while."""
+        notes, config = self._state.notes, self._in_force.config
+        self._coprocs = () if config.no_gpus else await asyncio.to_thread(find_gpus, self.job_environment())
+        host = await asyncio.to_thread(
+            read_host_info,
+            self._folders.root,
+            host_cpid=notes.host_cpid,
+            network_details=not config.suppress_net_info,
+            usable_gpus=len(self._coprocs),
+        )
+        self._host = with_benchmarks(
+            host, whetstone=notes.p_fpops, dhrystone=notes.p_iops, at=notes.p_calculated
+        )
+
+    async def benchmark(self) -> None:
+        """Measure the processors."""
+
+    async def measure_disk(self) -> None:
+        """Measure what everything takes up."""
+        self._used = await asyncio.to_thread(self._folders.used_by, self._folders.root)
+        total, free = self._folders.free_space()
+        self._host = replace(self._host, d_total=total, d_free=free)
+        shares = sum(content.project.resource_share for content in self._state.contents.values())
+        for content in self._state.contents.values():
+            part = content.project.resource_share / shares if shares else 1.0
+            content.project.disk_share = self.disk()[1] * part
+
+    def disk(self) -> tuple[float, float]:
+        """Bytes in use and allowed."""
+        total, free = self._folders.free_space()
+        return self._used, allowed_disk(self._in_force.preferences, total=total, free=free, used=self._used)[
+            0
+        ]
+
+    def facts(self) -> HostFacts:
+        """What projects and jobs are told."""
+        alternatives = () if self._in_force.config.no_alt_platform else self._in_force.config.alt_platforms
+        return HostFacts(
+            host=self._host,
+            coprocs=self._coprocs,
+            platforms=(*platforms(), *alternatives),
+            preferences=write_preferences(self._in_force.preferences).strip(),
+            stored_preferences=self._stored_preferences(),
+            used_by_all=self._used,
+            sandboxed=self.sandbox.account is not None,
+        )
+
+    def time_stats(self) -> TimeStats:
+        """How often this computer could compute."""
+        return replace(self._state.notes.time_stats, now=self._clock(), client_start_time=self._started)
+
+    def venue(self) -> str:
+        """The place whose preferences hold."""
+        return next((c.project.host.venue for c in self._state.contents.values() if c.project.host.venue), "")
+
+    async def look(self, runner: Runner) -> None:
+        """Look at what goes on in this computer."""
+        if self._files.stamp(*map(self._folders.project, self._state.contents)) != self._stamp:
+            self.read_files()
+        config = self._in_force.config
+        own = sum(view.cpu_time for view in runner.views().values()) + sum(os.times()[:2])
+        seen = await asyncio.to_thread(
+            self._watch.look, own, exclusive=config.exclusive_apps, exclusive_gpu=config.exclusive_gpu_apps
+        )
+        limit = load_limit(self._in_force.preferences, in_use=self._allowance.in_use)
+        self._gate = update_load(self._gate, percent=seen.other_load, limit=limit, now=self._clock())
+        period = self._in_force.preferences.daily_xfer_period_days
+        since = int(self._clock() // DAY - period) + 1
+        moved = sum(up + down for _, up, down in self._state.transferred(since)) if period else 0.0
+        self._situation = replace(
+            self._situation,
+            on_battery=seen.on_battery,
+            battery_percent=seen.battery_percent,
+            battery_celsius=seen.battery_celsius,
+            celsius=seen.celsius,
+            idle_seconds=seen.idle_seconds,
+            other_load=seen.other_load,
+            exclusive_app=seen.exclusive_app,
+            exclusive_gpu_app=seen.exclusive_gpu_app,
+            metered=seen.metered,
+            mobile=seen.mobile,
+            transferred_bytes=moved,
+        )
+
+    # -- wishes -------------------------------------------------------------------------------------------
+
+    def read_files(self) -> None:
+        """Read all preference and configuration files; what cannot be read is said once."""
+        self._in_force = self._files.read(self.venue())
+        problems = list(self._in_force.problems)
+        self._app_configs.clear()
+        for url in self._state.contents:
+            self._app_configs[url], further = self._files.read_app_config(self._folders.project(url))
+            problems += further
+        for problem in problems:
+            if problem not in self._problems:
+                self._journal.alert(problem)
+        self._problems = tuple(problems)
+        self._stamp = self._files.stamp(*map(self._folders.project, self._state.contents))
+        self._told.projects = True
+        self._told.preferences = None
+
+    def modes_changed(self) -> None:
+        """A mode was set by the volunteer."""
+        self._told.devices = None
+
+    def open_network(self, seconds: float) -> None:
+        """Let the network be used for a while, whatever the preferences say."""
+        self._network_open_until = self._clock() + seconds
+
+    def take_preferences(
+        self, text: str, project: ProjectRecord | None, *, manager: str = "", always: bool = False
+    ) -> None:
+        """Consider preferences that a project or account manager sends: the newest win, a dynamic manager's always."""
+        if not text:
+            return
+        known = parse_global_preferences(self._stored_preferences()).mod_time
+        new = parse_global_preferences(text).mod_time
+        dynamic = self._state.notes.manager is not None and self._state.notes.manager.dynamic
+        if (always and manager) or (new > known and not dynamic):
+            write_durably(self._folders.root / PREFERENCES, f"{text.strip()}\n".encode())
+            self.read_files()
+
+    def _stored_preferences(self) -> str:
+        path = self._folders.root / PREFERENCES
+        try:
+            return path.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def scheduling(self) -> SchedulingPreferences:
+        """What policies look at."""
+        wishes, config = self._in_force.preferences, self._in_force.config
+        return SchedulingPreferences(
+            buffer_min=wishes.work_buf_min_days * DAY,
+            buffer_additional=wishes.work_buf_additional_days * DAY,
+            slice_seconds=wishes.cpu_scheduling_period_minutes * 60.0,
+            rec_half_life=config.rec_half_life_days * DAY,
+            leave_in_memory=wishes.leave_apps_in_memory,
+            may_give_up=config.max_overdue_days >= 0,
+            fetch_on_update=config.fetch_on_update,
+            fetch_minimal_work=config.fetch_minimal_work,
+            report_at_once=config.report_results_immediately,
+        )
+
+    def devices(self) -> HostDevices:
+        """What computes here."""
+        config, off = self._in_force.config, self._state.notes.suspended_gpus
+        gpus = () if config.no_gpus else self._coprocs
+        return HostDevices(
+            ncpus=config.ncpus if config.ncpus > 0 else self._host.p_ncpus,
+            cpu_flops=max(1e6, self._host.p_fpops),
+            gpus=tuple(
+                Gpu(
+                    name=c.type,
+                    count=c.count,
+                    peak_flops=max(1e9, c.peak_flops),
+                    suspended=off.get(c.type, ()),
+                )
+                for c in gpus
+            ),
+        )
+
+    def _decide(self) -> None:
+        now = self._clock()
+        notes = self._state.notes
+        local = datetime.datetime.fromtimestamp(now).astimezone()
+        self._situation = replace(
+            self._situation,
+            now=now,
+            weekday=(local.weekday() + 1) % 7,
+            hour=local.hour + local.minute / 60.0 + local.second / 3600.0,
+            ncpus=self.devices().ncpus,
+            ram_bytes=self._host.m_nbytes,
+            swap_bytes=self._host.m_swap,
+            run_mode=ModeNumber(notes.run_mode.now(now)),
+            gpu_mode=ModeNumber(notes.gpu_mode.now(now)),
+            network_mode=ModeNumber(notes.network_mode.now(now)),
+            run_mode_until=_until(notes.run_mode, now),
+            gpu_mode_until=_until(notes.gpu_mode, now),
+            network_mode_until=_until(notes.network_mode, now),
+            network_open_until=self._network_open_until,
+            seconds_since_start=now - self._started,
+            was_hot=self._allowance.hot,
+            others_busy=self._gate.busy,
+        )
+        self._allowance = decide_allowance(self._in_force.preferences, self._in_force.config, self._situation)
+
+    def permission(self) -> Permission:
+        """What is allowed now."""
+        return to_core(self._allowance)
+
+    def sentences(self) -> list[str]:
+        """Why so much, or so little, is allowed now."""
+        found = self._allowance
+        return [
+            each.text()
+            for each in (*found.cpu.reasons, *found.gpu.reasons, *found.network.reasons, *found.reasons)
+        ]
+
+    def preferences_as_data(self) -> dict[str, object]:
+        """The preferences in force, by the family's names."""
+        wishes = self._in_force.preferences
+        return {name: getattr(wishes, name) for name in wishes.__dataclass_fields__}
+
+    def app_config(self, url: str) -> AppConfig:
+        """The volunteer's settings for one project."""
+        return self._app_configs.get(url, _NO_APP_CONFIG)
+
+    def describe_project(self, content: ProjectContent) -> ProjectDescription:
+        """A project as the volunteer has attached and limited it."""
+        project = content.project
+        kinds = (CPU, *(coproc.type for coproc in self._coprocs))
+        limits = self.app_config(project.master_url)
+        excluded = self._in_force.config.exclude_gpus
+        return ProjectDescription(
+            id=project.master_url,
+            share=project.resource_share,
+            supplies=tuple(kind for kind in kinds if kind not in project.no_rsc_apps) or (CPU,),
+            forbidden=tuple(sorted({*project.no_rsc_pref, *project.no_rsc_ams})),
+            no_new_work=project.dont_request_more_work or project.ended,
+            suspended=project.suspended_via_gui,
+            non_cpu_intensive=project.non_cpu_intensive,
+            dont_use_dcf=project.dont_use_dcf,
+            max_concurrent=limits.project_max_concurrent,
+            app_max_concurrent={
+                name: app.max_concurrent for name, app in limits.apps.items() if app.max_concurrent
+            },
+            gpu_exclusions=tuple(
+                GpuExclusion(
+                    gpu=each.type, instance=each.device_num if each.device_num >= 0 else None, app=each.app
+                )
+                for each in excluded
+                if each.url.rstrip("/").partition("://")[2]
+                == project.master_url.rstrip("/").partition("://")[2]
+            ),
+        )
+
+    def changes(self) -> Changed:
+        """What the core has not been told yet."""
+        self._decide()
+        told, changed = self._told, Changed()
+        changed.projects, told.projects = told.projects, False
+        preferences, devices, permission = self.scheduling(), self.devices(), self.permission()
+        if told.preferences != preferences:
+            changed.preferences = told.preferences = preferences
+        if told.devices != devices:
+            changed.devices = told.devices = devices
+        if told.permission != permission:
+            changed.permission = told.permission = permission
+        return changed
+
+    def limit(self, jobs: Jobs, transfers: Transfers) -> None:
+        """Have throttle, memory and network limits take effect."""
+        wishes, config, found = self._in_force.preferences, self._in_force.config, self._allowance
+        transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
+        transfers.limits = TransferLimits(
+            total=config.max_file_xfers, per_project=config.max_file_xfers_per_project
+        )
+        jobs.checkpoint_seconds = wishes.disk_interval
+        if jobs.runner is not None:
+            jobs.runner.set_throttle(found.throttle_percent)
+            jobs.runner.set_allowed_memory(found.ram_bytes)
+            jobs.runner.set_network(suspended=bool(found.network.code))
+
+    def patience(self) -> float:
+        """Seconds for which a job that has to leave memory may go on until its next checkpoint."""
+        return PATIENCE if not self._allowance.cpu.code else 0.0
+
+    def modes(self) -> dict[str, ModeStatus]:
+        """Modes and suspensions, for managers."""
+        now = self._clock()
+        notes, found = self._state.notes, self._allowance
+
+        def status(mode: Mode, reason: int) -> ModeStatus:
+            left = max(0.0, mode.until - now) if mode.temporary else 0.0
+            return ModeStatus(mode=mode.now(now), permanent=mode.permanent, delay=left, suspend_reason=reason)
+
+        return {
+            "task": status(notes.run_mode, int(found.cpu.code)),
+            "gpu": status(notes.gpu_mode, int(found.gpu.code)),
+            "network": status(notes.network_mode, int(found.network.code)),
+        }
+
+
+_NO_APP_CONFIG = AppConfig()
+
+
+def _until(mode: Mode, now: float) -> float | None:
+    return mode.until if mode.temporary and now < mode.until else None

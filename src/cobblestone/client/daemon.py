@@ -1,0 +1,439 @@
+"""The daemon: what happens goes to the core of decisions, what the core wants is carried out.
+
+Nothing is decided here.  Everything runs in one event loop; what takes long (hashing, unpacking, measuring the disk) runs in
+threads.  The order of each round is fixed: events to the core, everything to disk, then the instructions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from cobblestone.client.account_manager import Starvation, look_after_manager
+from cobblestone.client.accounting import Accounting, Speeds
+from cobblestone.client.conditions import Conditions
+from cobblestone.client.contacts import Contacts
+from cobblestone.client.control import Control, Errand
+from cobblestone.client.decisions import Decisions, job_id
+from cobblestone.client.folders import DataFolder
+from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
+from cobblestone.client.jobs import Jobs
+from cobblestone.client.journal import Journal
+from cobblestone.client.projects_web import make_http
+from cobblestone.client.scheduler_reply import describe_job
+from cobblestone.client.scheduler_request import HostFacts
+from cobblestone.client.state import State
+from cobblestone.client.tasks.runner import Runner
+from cobblestone.client.transfers import Transfers
+from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.policy.client.core.events import (
+    DevicesChanged,
+    Event,
+    HostOff,
+    HostOn,
+    JobFailed,
+    JobFinished,
+    JobProgressed,
+    JobsFound,
+    PermissionChanged,
+    PreferencesChanged,
+    ProjectAttached,
+    TaskStopped,
+    TimePassed,
+)
+from cobblestone.policy.client.core.instructions import (
+    ContactProject,
+    Explain,
+    GiveUp,
+    Instruction,
+    QuitTask,
+    SetAlarm,
+    StartTask,
+    SuspendTask,
+)
+from cobblestone.policy.client.core.reasons import sentence
+from cobblestone.policy.client.core.state import Phase
+from cobblestone.wire.client_records import JobState
+
+SECOND = 1.0
+TICK = 10.0
+READINGS_EVERY = 60.0
+LONGEST_ALARM = 60.0
+SLEPT = 60.0
+"""A tick that comes so much too late (seconds) means that the computer slept, or its clock was set."""
+ABORTED_BY_PROJECT = 202
+UNSTARTED_LATE = 200
+DISK_EVERY = 60
+"""Ticks between two measurements of the disk."""
+
+
+class Client:
+    """One client in one data directory."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        policy: str = "",
+        echo: bool = True,
+        clock: Callable[[], float] = time.time,
+        seed: int | None = None,
+    ) -> None:
+        self.folders = DataFolder(root)
+        self.clock = clock
+        self.rng = random.Random(seed)
+        self.state = State(self.folders.root)
+        if policy:
+            self.state.notes.policy = policy
+        self.journal = Journal(self.state, clock, echo=echo)
+        self.http = make_http(_proxy_of(self.state))
+        self.transfers = Transfers(
+            self.state,
+            self.http,
+            version=VERSION_NUMBER,
+            clock=clock,
+            rng=self.rng,
+            finished=self._transferred,
+            say=lambda project, text: self.journal.say(text, project),
+            folder_of=self.folders.project,
+        )
+        self.conditions = Conditions(self.folders, self.state, self.journal, clock)
+        self.jobs = Jobs(
+            self.state,
+            self.folders,
+            self.journal,
+            self.transfers,
+            clock=clock,
+            post=self.post,
+            facts=self.facts,
+        )
+        self.contacts = Contacts(self)
+        self.control = Control(self)
+        self.starvation = Starvation()
+        self.manager_errand = Errand(0)
+        self.accounting = Accounting(self.state)
+        self.decisions = Decisions(
+            self.state,
+            policy=self.state.notes.policy,
+            seed=self.rng.randrange(2**32) if seed is None else seed,
+        )
+        self.started = clock()
+        self.stopping = asyncio.Event()
+        self._pending: deque[Event] = deque()
+        self._draining = self._closing = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._held_back: list[Instruction] = []
+        self._background: set[asyncio.Task[Any]] = set()
+        self._last_tick = clock()
+        self._ticks = 0
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until told to stop; then let all jobs save their work."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ValueError):  # not in the main thread
+                loop.add_signal_handler(number, self.stopping.set)
+        self.journal.say(
+            f"Starting cobblestone's client, version {VERSION_TEXT} of the family, for {platforms()[0]}"
+        )
+        self.journal.say(f"Data directory: {self.folders.root}")
+        await self._prepare()
+        watcher = asyncio.create_task(self._runner().run())
+        ticker = asyncio.create_task(self._tick_for_ever())
+        try:
+            await self.stopping.wait()
+        finally:
+            ticker.cancel()
+            await self._stop(watcher)
+
+    async def _prepare(self) -> None:
+        await self.conditions.start()
+        for sentence_ in self.conditions.sandbox_report():
+            self.journal.say(sentence_)
+        self.jobs.runner = Runner(
+            self.folders.root,
+            self.conditions.sandbox,
+            self._task_event,
+            environment=self.conditions.job_environment(),
+            clock=self.clock,
+        )
+        in_slots = {
+            job.task.slot: job.name
+            for content in self.state.contents.values()
+            for job in content.jobs.values()
+            if job.task.slot >= 0
+        }
+        await self.jobs.runner.clean_up(in_slots)
+        self.jobs.no_processes()
+        self._tell_core_of_everything()
+        for content in self.state.contents.values():
+            content.project.scheduler_rpc_in_progress = False
+            self.jobs.fetch_missing(content)
+        self.apply_conditions()
+        self.drain()
+        for instruction in self.decisions.core.instructions_in_force():
+            if isinstance(instruction, ContactProject | SetAlarm | GiveUp):
+                self._carry_out(instruction)
+        self.transfers.poll()
+
+    def _tell_core_of_everything(self) -> None:
+        """Processes are gone; all else is as the core remembers it, or is told anew."""
+        now = self.clock()
+        core = self.decisions.core
+        events: list[Event] = [HostOn(now)]
+        known = {job.id for job in (*core.state.jobs, *core.state.finished)}
+        events += [
+            PreferencesChanged(now, self.conditions.scheduling()),
+            DevicesChanged(now, self.conditions.devices()),
+        ]
+        for content in self.state.contents.values():
+            events.append(ProjectAttached(now, self.conditions.describe_project(content)))
+            jobs = [job for job in content.jobs.values() if job_id(job.project, job.name) not in known]
+            if jobs:
+                events.append(JobsFound(now, tuple(describe_job(content, job) for job in jobs)))
+            for job in jobs:
+                identity = job_id(job.project, job.name)
+                if job.completed_time:
+                    kind = JobFinished if job.state in (JobState.UPLOADING, JobState.UPLOADED) else JobFailed
+                    events.append(
+                        kind(now, identity, job.final_elapsed_time, job.state is JobState.UPLOADING)
+                    )
+        events += [
+            TaskStopped(now, job.id)
+            for job in core.state.jobs
+            if job.phase in (Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING)
+        ]
+        self._pending.extend(events)
+
+    async def _stop(self, watcher: asyncio.Task[None]) -> None:
+        self.journal.say("Stopping: jobs save their work")
+        self._closing = True  # from here on events are taken, and nothing new is begun
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self.transfers.close()
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        runner = self._runner()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(runner.stop_all(), STOP_SECONDS)
+        await runner.close()
+        watcher.cancel()
+        self.accounting.save()
+        self._pending.append(HostOff(self.clock()))
+        self.drain()
+        self.decisions.store()
+        self.save()
+        await self.http.aclose()
+        self.state.close()
+
+    def _runner(self) -> Runner:
+        assert self.jobs.runner is not None  # noqa: S101  # set before anything runs
+        return self.jobs.runner
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside; what fails is written into the event log."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background_done)
+
+    def _background_done(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.journal.say(f"Internal error: {type(error).__name__}: {error}", priority=3)
+
+    # -- events and instructions --------------------------------------------------------------------------
+
+    def post(self, *events: Event) -> None:
+        """Tell the core of something, in this turn of the loop."""
+        self._pending.extend(events)
+        if not self._draining:
+            self._draining = True
+            asyncio.get_running_loop().call_soon(self.drain)
+
+    def drain(self) -> None:
+        """Hand all events over, save everything, and carry out what the core wants."""
+        self._draining = False
+        while self._pending:
+            events = list(self._pending)
+            self._pending.clear()
+            readings = self.jobs.readings()
+            if readings and any(event.decisive for event in events):
+                events.insert(0, JobProgressed(self.clock(), readings))
+            try:
+                self._held_back += self.decisions.tell(*events)
+            except CobblestoneError as error:
+                self.journal.say(
+                    f"Internal error: the core refused {[type(e).__name__ for e in events]}: {error}",
+                    priority=3,
+                )
+        if self.save() and not self._closing:
+            instructions, self._held_back = self._held_back, []
+            for instruction in instructions:
+                self._carry_out(instruction)
+
+    def save(self) -> bool:
+        """Write what has changed; a disk that is full does not end the client, but nothing new is begun."""
+        try:
+            self.state.flush()
+        except StoreError as error:
+            if self.journal.last == 0 or str(error) not in self.journal.since(self.journal.last - 1)[-1].body:
+                self.journal.say(str(error), priority=2)
+            return False
+        if self.jobs.unneeded:
+            paths, self.jobs.unneeded = self.jobs.unneeded, []
+            self.background(asyncio.to_thread(_remove, paths))
+        return True
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case StartTask():
+                self.jobs.start(instruction.job, instruction.instances)
+            case SuspendTask():
+                self.jobs.suspend(instruction.job)
+            case QuitTask():
+                self.jobs.quit(instruction.job, self.conditions.patience())
+            case GiveUp():
+                words = "; ".join(sentence(each) for each in instruction.why) or instruction.code
+                by_project = instruction.code == "project"
+                status = ABORTED_BY_PROJECT if by_project else UNSTARTED_LATE
+                self.jobs.abort(instruction.job, status, "aborted by project" if by_project else words)
+            case ContactProject():
+                self.background(self.contacts.contact(instruction))
+            case SetAlarm():
+                self._set_alarm(instruction.at)
+            case Explain():
+                for each in instruction.why:
+                    self.journal.say(f"[{instruction.about}] {sentence(each)}")
+            case _:
+                raise TypeError(
+                    f"{type(instruction).__name__} is an instruction that the daemon does not know"
+                )
+
+    def _set_alarm(self, at: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        wait = min(LONGEST_ALARM, max(0.0, at - self.clock()))
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(wait, lambda: self.post(TimePassed(self.clock())))
+
+    # -- what the daemon looks after ----------------------------------------------------------------------
+
+    async def _tick_for_ever(self) -> None:
+        last_look = self.clock()
+        while True:
+            await asyncio.sleep(SECOND)
+            now = self.clock()
+            gap = now - self._last_tick
+            if gap > SECOND + SLEPT or gap < -SECOND:
+                self.journal.say(
+                    f"The clock moved by {gap - SECOND:.0f} s: the computer slept, or its time was set"
+                )
+                self.post(HostOn(now))
+                last_look = min(last_look, now - TICK)
+            self._last_tick = now
+            self.accounting.passed(self.jobs.computing(), self._speeds(), now)
+            if now - last_look >= TICK:
+                last_look = now
+                self._ticks += 1
+                try:
+                    await self._tick(now)
+                except CobblestoneError as error:
+                    self.journal.say(str(error), priority=3)
+
+    def _speeds(self) -> Speeds:
+        devices = self.conditions.devices()
+        return Speeds(cpu=devices.cpu_flops, gpus={gpu.name: gpu.peak_flops for gpu in devices.gpus})
+
+    async def _tick(self, now: float) -> None:
+        self.jobs.readings()
+        self.accounting.save()
+        await self.conditions.look(self._runner())
+        self.apply_conditions()
+        self.contacts.look(now)
+        look_after_manager(self, now)
+        if self._ticks % DISK_EVERY == 1:
+            await self.contacts.measure_disk()
+        if self._ticks % int(READINGS_EVERY // TICK) == 0:
+            self.post(TimePassed(now))
+        self.transfers.poll()
+        self.drain()
+
+    def apply_conditions(self) -> None:
+        """Have preferences and the state of the computer take effect."""
+        now = self.clock()
+        changed = self.conditions.changes()
+        if changed.preferences:
+            self.post(PreferencesChanged(now, changed.preferences))
+        if changed.devices:
+            self.post(DevicesChanged(now, changed.devices))
+        if changed.permission:
+            self.post(PermissionChanged(now, changed.permission))
+            self.transfers.allowed = not changed.permission.network
+            if not self.transfers.allowed:
+                self.transfers.suspend()
+        if self.jobs.runner is not None:
+            self.conditions.limit(self.jobs, self.transfers)
+        if changed.projects:
+            self.describe_projects()
+
+    def describe_projects(self) -> None:
+        """Tell the core what projects are like now."""
+        now = self.clock()
+        self.post(
+            *(ProjectAttached(now, self.conditions.describe_project(c)) for c in self.state.contents.values())
+        )
+
+    def show(self) -> None:
+        """Bring what managers see of the core's knowledge up to date."""
+        for known in self.decisions.core.state.jobs:
+            if found := self.jobs.find(known.id):
+                found[1].estimated_remaining = known.remaining
+                found[1].edf_scheduled = known.edf
+        self.contacts.look(self.clock())
+
+    def facts(self) -> HostFacts:
+        """What projects and jobs are told of this computer."""
+        return self.conditions.facts()
+
+    def _task_event(self, event: Any) -> None:
+        self.jobs.told(event)
+        self.drain()
+
+    def _transferred(self, file: Any) -> None:
+        self.jobs.transferred(file)
+        self.post(TimePassed(self.clock()))
+
+
+STOP_SECONDS = 60.0
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _proxy_of(state: State) -> str | None:
+    """The proxy that the volunteer set; None: what the environment says."""
+    settings = state.notes.proxy
+    for kind, scheme in (("http", "http"), ("socks", "socks5h")):
+        if settings.get(f"use_{kind}_proxy"):
+            host, port = settings.get(f"{kind}_server_name", ""), settings.get(f"{kind}_server_port", 80)
+            prefix = "http" if kind == "http" else "socks5"
+            user, password = (
+                settings.get(f"{prefix}_user_name", ""),
+                settings.get(f"{prefix}_user_passwd", ""),
+            )
+            login = f"{user}:{password}@" if user else ""
+            return f"{scheme}://{login}{host}:{port}"
+    return None

@@ -1,0 +1,98 @@
+"""The core of decisions, its memory, and the log of all that it was told.
+
+Every event is appended to the log in the same transaction as the facts that it tells; from time to time the core's whole
+state is stored besides.  After a kill the stored state and the events behind it give the same core again.  The log replayed in
+a fresh core, or in the simulator, gives the same decisions one by one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cobblestone.client.state import State
+from cobblestone.policy.client.core.events import Event
+from cobblestone.policy.client.core.instructions import Instruction
+from cobblestone.policy.client.core.machine import ClientCore
+from cobblestone.policy.client.core.plain import event_from_plain, event_to_plain, to_plain
+from cobblestone.policy.client.core.reasons import Why, sentence
+
+SNAPSHOT_AFTER = 1000
+"""Events after which the core's state is stored anew."""
+_DELIMITER = "|"
+
+
+def job_id(project: str, name: str) -> str:
+    """A job's identity for the core."""
+    return f"{project}{_DELIMITER}{name}"
+
+
+def job_place(identity: str) -> tuple[str, str]:
+    """Project and name of a job; names hold no delimiter that comes last."""
+    project, _, name = identity.rpartition(_DELIMITER)
+    return project, name
+
+
+class Decisions:
+    """Tells the core what happens, and remembers it."""
+
+    def __init__(self, state: State, *, policy: str, seed: int) -> None:
+        self._state = state
+        self._seed = seed
+        stored = state.note("core", dict[str, Any])
+        if stored is None:
+            self.core = ClientCore.start(policy, rng=random.Random(seed))
+            state.clear_events()
+            state.keep("seed", seed)
+        else:
+            self._seed = int(stored["seed"])
+            chosen = policy if policy != stored["core"]["policy"] else ""
+            self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=chosen)
+            for _, body in state.events_since(int(stored["event"])):
+                self.core.handle(*read_events(body))
+        self.restored = stored is not None
+        self._untold = 0
+
+    def tell(self, *events: Event) -> list[Instruction]:
+        """Tell the core what has happened; what is to be done."""
+        instructions = self.core.handle(*events)
+        entry = {"events": [event_to_plain(event) for event in events], "instructions": _plain(instructions)}
+        self._state.add_event(msgspec.json.encode(entry))
+        self._untold += 1
+        if self._untold >= SNAPSHOT_AFTER:
+            self.store()
+        return instructions
+
+    def store(self) -> None:
+        """Store the core's whole state with the next flush."""
+        self._state.keep_core({"seed": self._seed, "core": self.core.snapshot()})
+        self._state.trim_events()
+        self._untold = 0
+
+
+def read_events(body: bytes) -> Sequence[Event]:
+    """The events of one entry of the log."""
+    return [event_from_plain(each) for each in msgspec.json.decode(body)["events"]]
+
+
+def _plain(instructions: Sequence[Instruction]) -> list[Any]:
+    return [{"instruction": type(each).__name__, **to_plain(each)} for each in instructions]
+
+
+def replay(entries: Iterable[bytes], policy: str, seed: int) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Tell a fresh core the recorded events; for each entry what was decided then, and what is decided now."""
+    core = ClientCore.start(policy, rng=random.Random(seed))
+    for body in entries:
+        recorded = msgspec.json.decode(body)["instructions"]
+        decided = msgspec.json.decode(msgspec.json.encode(_plain(core.handle(*read_events(body)))))
+        yield recorded, decided
+
+
+def reasons_as_data(reasons: Sequence[Why]) -> list[dict[str, Any]]:
+    """Reasons for JSON: code, values and sentence."""
+    return [
+        {"code": each.code, "values": to_plain(each.values), "sentence": sentence(each)} for each in reasons
+    ]

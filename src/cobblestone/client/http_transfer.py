@@ -1,0 +1,357 @@
+"""One transfer over HTTP: a download that resumes and is checked, or an upload that resumes.
+
+An outcome is a value; only cancellation is raised.  Reading, hashing, unpacking and checking of files happens in threads, so
+that the daemon goes on answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.wire.client_records import FileRecord
+from cobblestone.wire.job_description import FileInfo
+from cobblestone.wire.upload import (
+    FileSizeQuery,
+    FileUpload,
+    UploadReply,
+    UploadStatus,
+    parse_upload_reply,
+    write_file_size_query,
+    write_upload_header,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+PIECE = 64 * 1024
+SMALL_UPLOAD = 8192
+"""Smaller files are sent without asking first how much is there (bytes)."""
+DROPPED_TAIL = 5000
+"""Bytes at the end of a broken download that are fetched again: they may be a proxy's words."""
+UNKNOWN_SIZE_LIMIT = 2**40
+
+Throttle = Callable[[int], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a transfer is; read by those who show it."""
+
+    url: str
+    offset: float = 0.0
+    bytes: float = 0.0
+    moved: int = 0  #: bytes over the network in this try
+    started: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a try ended."""
+
+    ok: bool
+    error: str = ""
+    permanent: bool = False
+    server_down: bool = False  #: it could not even be reached
+    nbytes: int = 0
+    code: int = 0  #: the family's error number, if it is permanent
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What all transfers share."""
+
+    http: httpx.AsyncClient
+    version: int
+    down: Throttle
+    up: Throttle
+    progress: dict[str, Progress] = field(default_factory=dict[str, Progress])
+
+
+def partial_path(path: Path, *, compressed: bool = False) -> Path:
+    """Where a download grows; no name from a server begins with a dot."""
+    return path.with_name(f".{path.name}{'.gz' if compressed else ''}.part")
+
+
+# -- downloads ------------------------------------------------------------------------------------------
+
+
+async def download(
+    exchange: Exchange, file: FileRecord, path: Path, code_key: str, progress: Progress
+) -> Outcome:
+    """Fetch and check a file; it has its name only when it is whole and right."""
+    import httpx
+
+    info = file.download
+    if info is None or not info.urls:
+        return Outcome(False, "the project gave no address for it", permanent=True, code=-224)
+    compressed = bool(info.gzipped_url) and file.url_index == 0 and file.num_retries == 0
+    url = info.gzipped_url if compressed else info.urls[file.url_index % len(info.urls)]
+    progress.url = url
+    growing = partial_path(path, compressed=compressed)
+    expected = info.gzipped_nbytes if compressed else info.nbytes
+    try:
+        outcome = await _fetch(exchange, url, growing, expected, progress)
+        if not outcome.ok:
+            return outcome
+        return await asyncio.to_thread(_finish, growing, path, info, code_key, compressed)
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
+        return Outcome(False, f"{url} cannot be reached: {error}", server_down=True)
+    except httpx.HTTPError as error:
+        await asyncio.to_thread(_drop_tail, growing)
+        return Outcome(False, f"{type(error).__name__} while fetching {url}: {error}")
+    except OSError as error:
+        return Outcome(False, f"{growing.parent} cannot be written: {error.strerror or error}")
+
+
+async def _fetch(exchange: Exchange, url: str, growing: Path, expected: int, progress: Progress) -> Outcome:
+    offset = await asyncio.to_thread(_prepare, growing, expected)
+    if expected and offset == expected:
+        return Outcome(True, nbytes=offset)
+    headers = {"Accept-Encoding": "identity"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    async with exchange.http.stream("GET", url, headers=headers) as response:
+        status = response.status_code
+        if status == 416:
+            await asyncio.to_thread(growing.unlink, missing_ok=True)
+            return Outcome(
+                False, f"{url} refused to go on at byte {offset}: it will be fetched from its beginning"
+            )
+        if status not in (200, 206):
+            return Outcome(
+                False,
+                f"{url} was answered with HTTP status {status}",
+                permanent=400 <= status < 500,
+                code=-224,
+            )
+        if status == 200 or not _range_fits(response.headers.get("content-range", ""), offset):
+            if status == 206:
+                return Outcome(False, f"{url} answered with another range than was asked for")
+            offset = 0
+        limit = expected or UNKNOWN_SIZE_LIMIT
+        total = await _receive(exchange, response.aiter_bytes(PIECE), growing, offset, limit, progress)
+    if total > limit:
+        await asyncio.to_thread(growing.unlink, missing_ok=True)
+        return Outcome(False, f"{url} sent more than the {expected} bytes that were announced")
+    if expected and total < expected:
+        if total - offset < DROPPED_TAIL:  # a proxy's page rather than a part of the file
+            await asyncio.to_thread(os.truncate, growing, offset)
+        return Outcome(False, f"{url} ended after {total} of {expected} bytes")
+    return Outcome(True, nbytes=total)
+
+
+async def _receive(
+    exchange: Exchange,
+    pieces: AsyncIterator[bytes],
+    growing: Path,
+    offset: int,
+    limit: int,
+    progress: Progress,
+) -> int:
+    total = progress.offset = progress.bytes = offset
+    handle = await asyncio.to_thread(growing.open, "r+b" if offset else "wb")
+    try:
+        handle.truncate(offset)
+        handle.seek(offset)
+        async for piece in pieces:
+            total += len(piece)
+            if total > limit:
+                break
+            await asyncio.to_thread(handle.write, piece)
+            progress.bytes = total
+            progress.moved += len(piece)
+            await exchange.down(len(piece))
+    finally:
+        await asyncio.to_thread(handle.close)
+    return total
+
+
+def _prepare(growing: Path, expected: int) -> int:
+    """The size of what is there; more than expected is nothing."""
+    growing.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        size = growing.stat().st_size
+    except FileNotFoundError:
+        return 0
+    if expected and size > expected:
+        growing.unlink()
+        return 0
+    return size
+
+
+def _drop_tail(growing: Path) -> None:
+    try:
+        size = growing.stat().st_size
+        os.truncate(growing, max(0, size - DROPPED_TAIL))
+    except OSError:
+        return
+
+
+def _range_fits(header: str, offset: int) -> bool:
+    return header.replace(" ", "").lower().startswith(f"bytes{offset}-")
+
+
+def _finish(growing: Path, path: Path, info: FileInfo, code_key: str, compressed: bool) -> Outcome:
+    """Unpack, check, flush to disk, and give it its name."""
+    if compressed:
+        unpacked = partial_path(path)
+        try:
+            _unpack(growing, unpacked, info.nbytes or UNKNOWN_SIZE_LIMIT)
+        except (OSError, EOFError, zlib.error) as error:
+            growing.unlink(missing_ok=True)
+            unpacked.unlink(missing_ok=True)
+            return Outcome(False, f"the packed form of {path.name} is damaged: {error}")
+        growing.unlink()
+        growing = unpacked
+    problem = check_file(growing, info, code_key)
+    if problem:
+        growing.unlink(missing_ok=True)
+        return Outcome(False, problem, permanent=True, code=-119)
+    with growing.open("rb") as handle:
+        os.fsync(handle.fileno())
+    growing.chmod(0o755 if info.executable else 0o644)
+    growing.replace(path)
+    return Outcome(True, nbytes=path.stat().st_size)
+
+
+def _unpack(packed: Path, target: Path, limit: int) -> None:
+    left = limit
+    with gzip.open(packed, "rb") as source, target.open("wb") as sink:
+        while piece := source.read(PIECE):
+            left -= len(piece)
+            if left < 0:
+                raise zlib.error("it is larger than was announced")
+            sink.write(piece)
+
+
+def check_file(path: Path, info: FileInfo, code_key: str) -> str:
+    """What is wrong with a file's size, hash or signature; the empty text if nothing is.  Blocks: call it in a thread."""
+    try:
+        size = path.stat().st_size
+        md5 = file_md5(path)
+    except OSError as error:
+        return f"{path.name} cannot be read: {error.strerror}"
+    if info.nbytes and size != info.nbytes:
+        return f"{path.name} has {size} bytes instead of {info.nbytes}"
+    if info.md5_cksum and md5 != info.md5_cksum:
+        return f"{path.name} has another content than the project announced (MD5 {md5} instead of {info.md5_cksum})"
+    if info.file_signature or info.executable:
+        return _check_signature(path.name, md5, info, code_key)
+    return ""
+
+
+def _check_signature(name: str, md5: str, info: FileInfo, code_key: str) -> str:
+    from cobblestone.wire.signatures import decode_public_key, verify_md5
+
+    if not info.file_signature:
+        return f"{name} is a program without a signature: it will not be run"
+    try:
+        right = verify_md5(decode_public_key(code_key), md5, info.file_signature)
+    except CobblestoneError as error:
+        return f"the signature of {name} cannot be checked: {error}"
+    return "" if right else f"{name} is not signed with the project's key: it will not be run"
+
+
+def file_md5(path: Path) -> str:
+    """MD5 of a file's content, in hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+# -- uploads --------------------------------------------------------------------------------------------
+
+
+async def upload(exchange: Exchange, file: FileRecord, path: Path, progress: Progress) -> Outcome:
+    """Send a file, from where the server stands."""
+    import httpx
+
+    target = file.upload
+    if target is None:
+        return Outcome(False, "the project gave no address for it", permanent=True, code=-161)
+    urls = (target.upload_url, *target.other_upload_urls)
+    url = progress.url = urls[file.url_index % len(urls)]
+    size = int(file.nbytes)
+    try:
+        offset = 0
+        if size >= SMALL_UPLOAD:
+            query = write_file_size_query(FileSizeQuery(name=file.name, client_version=exchange.version))
+            reply = await _post(exchange, url, query)
+            refusal = _refusal(reply, url)
+            if refusal:
+                return refusal
+            offset = reply.file_size or 0
+            if offset >= size:
+                return Outcome(True, nbytes=size)
+        header = write_upload_header(
+            FileUpload(
+                name=file.name,
+                xml_signature=target.xml_signature,
+                max_nbytes=target.max_nbytes,
+                nbytes=size,
+                md5_cksum=file.md5_cksum,
+                offset=offset,
+                client_version=exchange.version,
+            )
+        )
+        progress.offset = progress.bytes = offset
+        body = _body(exchange, header, path, offset, size, progress)
+        length = str(len(header) + size - offset)
+        reply = await _post(exchange, url, body, {"Content-Length": length})
+        return _refusal(reply, url) or Outcome(True, nbytes=size)
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
+        return Outcome(False, f"{url} cannot be reached: {error}", server_down=True)
+    except (httpx.HTTPError, RemoteProtocolError) as error:
+        return Outcome(False, f"{url}: {error}")
+    except OSError as error:
+        return Outcome(
+            False, f"{path.name} cannot be read: {error.strerror or error}", permanent=True, code=-161
+        )
+
+
+async def _post(
+    exchange: Exchange, url: str, body: bytes | AsyncIterator[bytes], headers: dict[str, str] | None = None
+) -> UploadReply:
+    response = await exchange.http.post(
+        url, content=body, headers={"Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
+    )
+    if response.status_code != 200:
+        raise RemoteProtocolError(f"answered with HTTP status {response.status_code}")
+    return parse_upload_reply(response.content)
+
+
+def _refusal(reply: UploadReply, url: str) -> Outcome | None:
+    if reply.status == UploadStatus.OK:
+        return None
+    permanent = reply.status == UploadStatus.PERMANENT_ERROR
+    words = reply.message or ("the server refuses it" if permanent else "the server is busy")
+    return Outcome(False, f"{words} ({url})", permanent=permanent, code=-127)
+
+
+async def _body(
+    exchange: Exchange, header: bytes, path: Path, offset: int, size: int, progress: Progress
+) -> AsyncIterator[bytes]:
+    yield header
+    handle = await asyncio.to_thread(path.open, "rb")
+    try:
+        handle.seek(offset)
+        left = size - offset
+        while left > 0:
+            piece = await asyncio.to_thread(handle.read, min(PIECE, left))
+            if not piece:
+                raise OSError(f"{path.name} became shorter while it was sent")
+            left -= len(piece)
+            await exchange.up(len(piece))
+            yield piece
+            progress.bytes += len(piece)
+            progress.moved += len(piece)
+    finally:
+        await asyncio.to_thread(handle.close)

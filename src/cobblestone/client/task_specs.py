@@ -1,0 +1,133 @@
+"""Describe a job to the runner of tasks: its files, its command line, its limits, and what it may know."""
+
+from __future__ import annotations
+
+import shlex
+
+from cobblestone.client.folders import DataFolder
+from cobblestone.client.identity import VERSION
+from cobblestone.client.scheduler_request import HostFacts
+from cobblestone.client.state import State
+from cobblestone.client.tasks.description import InputFile, Limits, OutputFile, TaskSpec
+from cobblestone.domain.errors import JobError
+from cobblestone.wire.client_records import JobRecord, ProjectContent
+from cobblestone.wire.init_data import InitData
+
+MAX_ELAPSED_MIN = 120.0
+
+
+def make_task_spec(
+    state: State,
+    folders: DataFolder,
+    facts: HostFacts,
+    content: ProjectContent,
+    job: JobRecord,
+    checkpoint_seconds: float,
+) -> TaskSpec:
+    """Describe a job to the runner.  Raises JobError when its app version is gone."""
+    version, workunit = content.version_of(job), content.workunits[job.result.wu_name]
+    if version is None:
+        raise JobError(f"{job.name} has no app version")
+    folder = folders.project(job.project)
+    main = next((ref for ref in version.file_refs if ref.main_program), version.file_refs[0])
+    inputs = [
+        InputFile(
+            open_name=ref.open_name or ref.file_name,
+            physical_name=ref.file_name,
+            copy=ref.copy_file,
+            executable=_is_executable(content, ref.file_name),
+        )
+        for ref in (*version.file_refs, *workunit.file_refs)
+        if (ref is not main or ref.open_name) and (not ref.optional or (folder / ref.file_name).exists())
+    ]
+    outputs = [
+        OutputFile(
+            open_name=ref.open_name or ref.file_name,
+            physical_name=ref.file_name,
+            copy=ref.copy_file,
+            max_nbytes=_bound(content, ref.file_name),
+            optional=ref.optional,
+        )
+        for ref in job.result.file_refs
+    ]
+    flops = version.flops or 1e9
+    seconds = max(MAX_ELAPSED_MIN, workunit.rsc_fpops_bound / flops) if workunit.rsc_fpops_bound else 0.0
+    return TaskSpec(
+        name=job.name,
+        project_url=job.project,
+        project_dir=folder,
+        main_program=main.file_name,
+        arguments=(*shlex.split(workunit.command_line), *shlex.split(version.cmdline)),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        init=_init_data(state, facts, content, job, checkpoint_seconds),
+        mapped=_api(version.api_version) >= (6, 0),
+        use_symlinks=False,
+        needs_network=version.needs_network,
+        uses_gpu=bool(version.coproc_type),
+        raised_priority=bool(version.coproc_type) or version.is_wrapper or version.avg_ncpus < 1,
+        limits=Limits(
+            memory_bytes=0.0,
+            disk_bytes=workunit.rsc_disk_bound,
+            elapsed_seconds=seconds,
+        ),
+    )
+
+
+def _init_data(
+    state: State, facts: HostFacts, content: ProjectContent, job: JobRecord, checkpoint_seconds: float
+) -> InitData:
+    project = content.project
+    version, workunit = content.version_of(job), content.workunits[job.result.wu_name]
+    manager = state.notes.manager
+    total = sum(each.project.resource_share for each in state.contents.values())
+    return InitData(
+        client_version=VERSION,
+        app_name=workunit.app_name,
+        app_version=job.result.version_num,
+        plan_class=job.result.plan_class,
+        wu_name=workunit.name,
+        user_id=project.user.id,
+        team_id=project.user.team_id,
+        host_id=project.host.id,
+        user_name=project.user.name,
+        team_name=project.user.team_name,
+        authenticator=project.authenticator,
+        acct_mgr_url=manager.url if manager else "",
+        project_preferences=project.project_preferences,
+        global_preferences=facts.preferences,
+        user_total_credit=project.user.total_credit,
+        user_expavg_credit=project.user.expavg_credit,
+        host_total_credit=project.host.total_credit,
+        host_expavg_credit=project.host.expavg_credit,
+        resource_share_fraction=project.resource_share / total if total else 1.0,
+        checkpoint_period=checkpoint_seconds,
+        ncpus=version.avg_ncpus if version else 1.0,
+        gpu_type=version.coproc_type if version else "",
+        gpu_device_num=job.devices[0] if job.devices else -1,
+        gpu_opencl_dev_index=job.devices[0] if job.devices else -1,
+        gpu_usage=version.coproc_count if version else 0.0,
+        rsc_fpops_est=workunit.rsc_fpops_est,
+        rsc_fpops_bound=workunit.rsc_fpops_bound,
+        rsc_memory_bound=workunit.rsc_memory_bound,
+        rsc_disk_bound=workunit.rsc_disk_bound,
+        computation_deadline=job.result.report_deadline,
+        host=facts.host,
+        coprocs=facts.coprocs,
+        app_files=tuple(ref.file_name for ref in version.file_refs) if version else (),
+    )
+
+
+def _bound(content: ProjectContent, name: str) -> float:
+    file = content.files.get(name)
+    return float(file.upload.max_nbytes) if file and file.upload else 0.0
+
+
+def _is_executable(content: ProjectContent, name: str) -> bool:
+    file = content.files.get(name)
+    return bool(file and file.download and file.download.executable)
+
+
+def _api(version: str) -> tuple[int, ...]:
+    parts = version.split(".")[:2]
+    return tuple(int(part) if part.isdecimal() else 0 for part in parts) if version else (0,)

@@ -1,0 +1,246 @@
+"""Our own client against our own server: jobs computed, managers obeyed, kills survived."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import PASSWORD, LiveProject
+from tests.helpers.gui_rpc_peer import Peer, structure
+from tests.helpers.own_client import OwnClient
+
+from cobblestone.client.decisions import replay
+from cobblestone.client.state import State
+from cobblestone.domain.errors import StoreError
+
+WORK = """
+import sys, time
+end = time.process_time() + {seconds}
+while time.process_time() < end:
+    pass
+open(sys.argv[2], "w").write(open(sys.argv[1]).read() * 2)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[..., OwnClient]]:
+    clients: list[OwnClient] = []
+
+    def make(name: str = "own", **options: int) -> OwnClient:
+        client = OwnClient(tmp_path / name, **options)
+        clients.append(client)
+        client.start()
+        return client
+
+    yield make
+    for client in clients:
+        client.stop()
+        log = client.log()
+        assert "Traceback" not in log, log[-3000:]
+        assert "Internal error" not in log, log[-3000:]
+
+
+def test_jobs_are_computed_reported_and_credited(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live()
+    project.app("work", WORK.format(seconds=1))
+    batch = project.submit("work", "1", "2", "3", "4")
+    project.account("alice")
+    client = own(ncpus=2)
+    client.cli("attach", project.url, "--email", "alice@example.org", "--password", PASSWORD)
+    project.wait_for_batch(batch, client)
+    assert sorted(result.text() for result in batch.results(timeout=10)) == ["11", "22", "33", "44"]
+    project.wait(lambda: client.ask("projects")[0]["host_credit"] > 0, client, seconds=60, what="credit")
+    (row,) = client.ask("projects")
+    assert row["user"] == "Alice"
+    assert row["jobs_done"] == 4
+    assert row["estimated_credit"] > 0
+    assert {job["outcome"] for job in client.ask("history")} == {"uploaded"}
+    reports = project.query("SELECT outcome, client_state FROM result")
+    assert reports
+
+
+def test_a_job_that_fails_says_why(live: Callable[..., LiveProject], own: Callable[..., OwnClient]):
+    project = live()
+    project.app("bad", "import sys\nsys.stderr.write('no such constant: pi\\n')\nsys.exit(3)\n")
+    project.submit("bad", "1")
+    client = own()
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    project.wait_for_report(client)
+    text = project.value(
+        "SELECT t.stderr FROM result_text t JOIN result r ON r.id = t.result_id WHERE r.received_time > 0"
+    )
+    assert "no such constant: pi" in zlib.decompress(text).decode()
+    assert project.value("SELECT exit_status FROM result WHERE received_time > 0") == 3
+
+
+def test_debians_tool_sees_and_controls_it(live: Callable[..., LiveProject], own: Callable[..., OwnClient]):
+    project = live()
+    project.app("work", WORK.format(seconds=300))
+    project.submit("work", "1", "2")
+    client = own()
+    client.boinccmd("--project_attach", project.url, project.account("alice"))
+    client.wait_for(
+        lambda: any(t.active_task_state == "EXECUTING" for t in client.tasks()),
+        seconds=60,
+        what="a running task",
+    )
+    assert "E2E" in client.boinccmd("--get_project_status")
+    running = next(t for t in client.tasks() if t.active_task_state == "EXECUTING")
+    client.boinccmd("--task", project.url, running.name, "suspend")
+    client.wait_for(
+        lambda: next(t for t in client.tasks() if t.name == running.name).suspended,
+        seconds=20,
+        what="suspension",
+    )
+    client.boinccmd("--task", project.url, running.name, "resume")
+    client.boinccmd("--project", project.url, "nomorework")
+    assert "don't request more work: yes" in client.boinccmd("--get_project_status")
+    client.boinccmd("--set_run_mode", "never", "0")
+    client.wait_for(
+        lambda: not any(t.active_task_state == "EXECUTING" for t in client.tasks()),
+        seconds=20,
+        what="computing to stop",
+    )
+    client.boinccmd("--set_run_mode", "auto", "0")
+    client.boinccmd("--task", project.url, running.name, "abort")
+    project.wait_for_report(client)
+    assert project.value("SELECT exit_status FROM result WHERE name = ?", running.name) == 203
+    assert "Authorization failure" in client.boinccmd("--project", project.url, "update", password="wrong")
+    client.boinccmd("--project", project.url, "detach")
+    client.wait_for(lambda: client.ask("projects") == [], seconds=30, what="the project to be left")
+    assert client.job_processes() == []
+
+
+#: Preferences are read by name; ours has some that the stock client of Debian 12 does not know yet.
+NOT_COMPARED = "/client_state/global_preferences"
+OPERATIONS = (
+    "<get_state/>", "<get_results/>", "<get_simple_gui_info/>", "<get_project_status/>", "<get_cc_status/>", "<get_host_info/>",
+    "<get_disk_usage/>", "<get_file_transfers/>", "<get_messages>\n<seqno>0</seqno>\n</get_messages>", "<get_message_count/>",
+    "<get_notices>\n<seqno>0</seqno>\n</get_notices>", "<get_statistics/>", "<get_daily_xfer_history/>", "<get_old_results/>",
+    "<get_newer_version/>", "<get_screensaver_tasks/>", "<get_proxy_settings/>", "<acct_mgr_info/>",
+    "<get_project_init_status/>", "<project_attach_poll/>", "<acct_mgr_rpc_poll/>", "<no_such_thing/>",
+    "<exchange_versions>\n<major>7</major>\n<minor>20</minor>\n<release>5</release>\n</exchange_versions>",
+)  # fmt: skip
+
+
+def quiet(port: int) -> bool:
+    """Whether a client neither talks to a scheduler nor means to."""
+    with Peer(port) as peer:
+        state = peer.ask("<get_state/>")
+    return "in_progress" not in state and "<sched_rpc_pending>0<" in state
+
+
+def test_answers_have_the_structure_of_the_stock_clients_in_the_same_state(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live()
+    project.app("work", WORK.format(seconds=300))
+    project.submit("work", "1", "2", "3", "4")
+    stock = project.volunteer("bob")
+    client = own()
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    for each in (stock, client):
+        project.wait(
+            lambda each=each: any(t.active_task_state == "EXECUTING" for t in each.tasks()),
+            each,
+            seconds=60,
+            what="a running task",
+        )
+    client.wait_for(lambda: client.ask("tasks")[0]["elapsed"] > 3, seconds=30, what="progress")
+    for each in (stock, client):
+        client.wait_for(lambda each=each: quiet(each.port), seconds=30, what="the end of a contact")
+    with Peer(stock.port) as theirs, Peer(client.port) as ours:
+        assert (
+            structure(theirs.log_in(stock.folder)) == structure(ours.log_in(client.folder)) == ["/authorized"]
+        )
+        for operation in OPERATIONS:
+            name = re.findall(r"\w+", operation)[0]
+            expected, found = structure(theirs.ask(operation)), structure(ours.ask(operation))
+            expected, found = (
+                [p for p in paths if not p.startswith(NOT_COMPARED)] for paths in (expected, found)
+            )
+            assert found == expected, name
+
+
+def test_after_kills_at_any_moment_every_job_is_reported_once_and_no_process_is_left(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live()
+    project.app("work", WORK.format(seconds=2))
+    batch = project.submit("work", *map(str, range(6)))
+    client = own(ncpus=2)
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    rng = random.Random(7)
+    for _ in range(8):
+        time.sleep(rng.uniform(0.0, 3.0))
+        client.kill()
+        client.start()
+        client.update(project.url)
+    project.wait_for_batch(batch, client, seconds=120)
+    assert batch.status().n_success == 6
+    assert project.value("SELECT COUNT(*) FROM result WHERE received_time IS NOT NULL") == 6
+    client.stop()
+    assert client.job_processes() == []
+
+
+def test_its_log_of_inputs_gives_the_same_decisions_again(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live()
+    project.app("work", WORK.format(seconds=1))
+    batch = project.submit("work", "1", "2", "3")
+    client = own(ncpus=2)
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    project.wait_for_batch(batch, client)
+    client.stop()
+    state = State(client.folder)
+    entries, seed = list(state.events()), state.note("seed", int)
+    state.close()
+    assert seed is not None
+    assert len(entries) > 10
+    for recorded, decided in replay(entries, "recent", seed):
+        assert decided == recorded
+
+
+def test_garbage_and_crowds_on_its_port_do_not_disturb_it(own: Callable[..., OwnClient]):
+    client = own()
+    crowd = [Peer(client.port) for _ in range(300)]
+    for peer in crowd[:20]:
+        peer.socket.sendall(b"GET / HTTP/1.0\r\n\r\n\x03" + bytes(range(256)) * 50)
+    for peer in crowd:
+        peer.socket.close()
+    client.wait_for(
+        lambda: "client_state" in Peer(client.port).ask("<get_state/>"), seconds=20, what="an answer"
+    )
+    with Peer(client.port) as stranger:
+        assert "unauthorized" in stranger.ask("<quit/>")
+        assert "unauthorized" in stranger.ask("<quit/>")
+        assert stranger.ask("<get_state/>") == ""
+    assert client.ask("status")["projects"] == 0
+
+
+def test_a_second_client_stays_out_of_the_directory(own: Callable[..., OwnClient]):
+    client = own()
+    refused = subprocess.run(
+        [sys.executable, "-m", "cobblestone", "client", "run", str(client.folder), "--gui-port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert refused.returncode == 1
+    assert "Another client is using" in refused.stderr
+
+
+def test_a_damaged_state_file_is_refused_in_words(tmp_path: Path):
+    (tmp_path / "cobblestone_client.sqlite").write_bytes(b"this is no database" * 100)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        State(tmp_path)
