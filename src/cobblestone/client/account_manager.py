@@ -39,7 +39,7 @@ def manager_request(client: Client, *, url: str, login: str = "", password: str 
     if known is None or known.url != base or login:
         hashed = password[5:] if password.startswith("hash:") else md5_hex(password + login.lower())
         known = ManagerAccount(url=base, login=login, password_hash=hashed)
-    client.background(_contact(client, known, errand))
+    client.background(_run_errand(client, known, errand))
 
 
 def leave_manager(client: Client) -> None:
@@ -98,6 +98,13 @@ def _starves(client: Client) -> bool:
         if not job.completed_time and (version := content.version_of(job)) is not None
     )
     return running < (permission.ncpus or client.conditions.devices().ncpus)
+
+
+async def _run_errand(client: Client, account: ManagerAccount, errand: Errand) -> None:
+    try:
+        await _contact(client, account, errand)
+    finally:
+        errand.done.set()
 
 
 async def _contact(client: Client, account: ManagerAccount, errand: Errand) -> None:
