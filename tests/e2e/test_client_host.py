@@ -133,12 +133,22 @@ def test_the_load_of_others_leaves_out_our_own() -> None:
         with_it = watch.look(0.0).other_load
         assert with_it is not None
         assert with_it > 0
-        again = HostWatch(ENVIRONMENT)
-        again.look(-own)  # as if nothing had been used before
-        assert again.look(0.0).other_load is not None
+        ours = HostWatch(ENVIRONMENT)
+        ours.look(own)
+        assert ours.look(own + 1e6).other_load == 0.0  # all that was used is ours
     finally:
         burner.kill()
         burner.wait()
+
+
+def test_a_job_that_ended_is_no_load_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    watch = HostWatch(ENVIRONMENT, ticks=lambda: now[0])
+    idle = psutil.cpu_times()
+    monkeypatch.setattr(psutil, "cpu_times", lambda: idle)
+    watch.look(5000.0)
+    now[0] += 10.0
+    assert watch.look(40.0).other_load == 0.0  # the job of 4,960 s is no longer among ours
 
 
 def test_this_computer_is_described_as_the_family_does(tmp_path: Path) -> None:

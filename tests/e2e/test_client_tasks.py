@@ -113,9 +113,14 @@ async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -
         running, count = True, 0
         while count < 60:
             order = receive(0)
-            running = False if "<suspend/>" in order else True if "<resume/>" in order else running
-            count += running
-            open("count", "w").write(str(count))
+            if "<suspend/>" in order:
+                running = False
+                open("paused", "w").write("yes")
+            running = running or "<resume/>" in order
+            if running:
+                count += 1
+                open("count.new", "w").write(str(count))
+                os.replace("count.new", "count")
             time.sleep(0.02)
         open(resolve("out"), "w").write("done")
         finish()
@@ -124,7 +129,8 @@ async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -
     await world.runner.start(spec, 0)
     await world.until_true(lambda: world.read("count") not in ("", "0"))
     world.runner.suspend(spec.name)
-    await asyncio.sleep(0.3)
+    await world.until_true(lambda: world.read("paused"))
+    await asyncio.sleep(0.1)
     view, count = world.runner.views()[spec.name], world.read("count")
     assert view.state is ProcessState.SUSPENDED
     await asyncio.sleep(0.4)
@@ -249,6 +255,23 @@ async def test_failures_say_what_happened(world: World, program: str, status: in
     ended = await world.run(world.spec(program))
     assert (ended.ending, ended.exit_status) == (Ending.FAILED, status)
     assert words in ended.text
+
+
+async def test_cpu_time_of_ended_jobs_stays_counted(world: World) -> None:
+    spec = world.spec(
+        """
+        while time.process_time() < 0.5:
+            pass
+        open(resolve("out"), "w").write("x")
+        finish()
+        """
+    )
+    assert world.runner.cpu_seconds() == 0.0
+    await world.runner.start(spec, 0)
+    ended = await world.until(Ended)
+    assert world.runner.cpu_seconds() >= 0.4  # partly estimated under bubblewrap
+    assert ended.cpu_time >= 0.4
+    assert world.runner.views() == {}
 
 
 async def test_a_crash_is_an_error_and_a_kill_from_outside_a_restart(world: World) -> None:

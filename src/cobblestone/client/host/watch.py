@@ -58,6 +58,7 @@ class HostWatch:
         self._ticks = ticks
         self._x11 = X11Idle(environment)
         self._last_load: tuple[float, float] | None = None
+        self._own = 0.0
         self._seen: dict[str, float] = {}
 
     def look(
@@ -67,7 +68,7 @@ class HostWatch:
         exclusive: Collection[str] = (),
         exclusive_gpu: Collection[str] = (),
     ) -> Readings:
-        """Take all readings; ``own_cpu_seconds`` is what the client and its jobs have used so far."""
+        """Take all readings; ``own_cpu_seconds`` is what the client and all its jobs, ended ones too, have used so far."""
         names = _programs() if exclusive or exclusive_gpu else set[str]()
         metered, mobile = self._network()
         on_battery, percent, heat = self._battery()
@@ -116,6 +117,7 @@ class HostWatch:
 
     def _load(self, own_cpu_seconds: float) -> float | None:
         """The load since the last look."""
+        self._own = own_cpu_seconds = max(self._own, own_cpu_seconds)  # what was used cannot become less
         times = psutil.cpu_times()
         busy = times.user + times.system + times.nice + times.irq + times.softirq - own_cpu_seconds
         now = self._ticks()

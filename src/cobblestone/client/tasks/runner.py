@@ -68,7 +68,9 @@ class Runner:
         self._tasks: dict[str, RunningTask] = {}
         self._premature_ends: dict[str, int] = {}
         self._finishing: set[asyncio.Task[None]] = set()
-        self._starting: set[str] = set()
+        self._changing: set[str] = set()
+        """Tasks that are being started, or whose outputs are being taken."""
+        self._ended_cpu_seconds = 0.0
         self._throttle_percent = FULL
         self._throttle_level = 0.0
 
@@ -88,11 +90,11 @@ class Runner:
 
     async def start(self, spec: TaskSpec, number: int) -> None:
         """Start a job, from its last checkpoint if it has one.  What goes wrong comes as `Ended`."""
-        if spec.name in self._tasks or spec.name in self._starting:
+        if spec.name in self._tasks or spec.name in self._changing:
             raise ValueError(f"the task {spec.name} is in memory already")
         if not 0 <= number < MAX_SLOTS:
             raise ValueError(f"there is no slot {number}")
-        self._starting.add(spec.name)
+        self._changing.add(spec.name)
         folder = SlotFolder(self.around.data_dir / "slots" / str(number), self.around.sandbox.account)
         try:
             resumed = slot.is_set_up_for(folder, spec.name)
@@ -112,7 +114,7 @@ class Runner:
             )
             return
         finally:
-            self._starting.discard(spec.name)
+            self._changing.discard(spec.name)
         self._tasks[spec.name] = task
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
 
@@ -176,7 +178,7 @@ class Runner:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.quit(patience)
-        await asyncio.gather(*(task.ended.wait() for task in tasks))
+        await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
 
     async def discard(self, number: int) -> None:
         """Empty the slot of a task that is done with."""
@@ -188,6 +190,12 @@ class Runner:
     def views(self) -> dict[str, TaskView]:
         """All tasks in memory."""
         return {name: task.view() for name, task in self._tasks.items()}
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the system has counted for all jobs since this start, ended ones included."""
+        pids = [task.process.pid for task in self._tasks.values()]
+        usage = usage_by_root(read_processes(), pids) if pids else {}
+        return self._ended_cpu_seconds + sum(each.cpu_seconds for each in usage.values())
 
     async def run(self) -> None:
         """Watch all jobs until cancelled."""
@@ -221,6 +229,10 @@ class Runner:
     def _process_ended(self, task: RunningTask) -> None:
         asyncio.get_running_loop().remove_reader(task.process.pidfd)
         end = task.bury()
+        self._ended_cpu_seconds += task.used_cpu_seconds()
+        # Nothing more is to be done with the process: its number may be given to another one.
+        del self._tasks[task.spec.name]
+        self._changing.add(task.spec.name)
         closing = asyncio.create_task(self._close(task, end))
         self._finishing.add(closing)
         closing.add_done_callback(self._finishing.discard)
@@ -247,7 +259,7 @@ class Runner:
             verdict = Verdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
         if verdict.ending in (Ending.FINISHED, Ending.FAILED, Ending.ABORTED):
             stderr = await asyncio.to_thread(slot.read_stderr, task.folder)
-        self._tasks.pop(name, None)
+        self._changing.discard(name)
         task.ended.set()
         self.around.emit(
             Ended(
@@ -272,7 +284,7 @@ class Runner:
         for task in list(self._tasks.values()):
             task.quit(0.0)
             task.kill()
-        await asyncio.gather(*(task.ended.wait() for task in list(self._tasks.values())))
+        await asyncio.gather(*(task.ended.wait() for task in list(self._tasks.values())), *self._finishing)
         if self.around.sandbox.control_groups:
             self.around.sandbox.control_groups.remove()
 

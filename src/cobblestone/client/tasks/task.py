@@ -115,6 +115,7 @@ class RunningTask:
         self.peak_working_set = state.peak_working_set if state else 0.0
         self.reported_checkpoint: float | None = None
         self.checkpoint_at = 0.0
+        self.start_elapsed = self.measured_elapsed = self.elapsed
         self.usage: TreeUsage = NOTHING
         self.working_set_smoothed = 0.0
         self.disk_usage = 0.0
@@ -369,6 +370,8 @@ class RunningTask:
             self.segment = None
         # What the system counted is right when the job said less: it says nothing, or its last message came too late.
         self.cpu_time = max(self.cpu_time, self.start_cpu_time + self.process.cpu_seconds)
+        if self.reported_checkpoint is None:
+            self.cpu_time = max(self.cpu_time, self.start_cpu_time + self.used_cpu_seconds())
         oom = self.group is not None and self.group.out_of_memory_kills() > self.out_of_memory_before
         if self.group:
             self.group.close()
@@ -386,9 +389,22 @@ class RunningTask:
 
     # -- measuring
 
+    def used_cpu_seconds(self) -> float:
+        """CPU time of this run of an ended job.
+
+        Bubblewrap does not wait for its children, so the system's count is lost with them; what they used after the last
+        measurement is taken to be at their rate before.
+        """
+        counted = max(self.process.cpu_seconds, self.usage.cpu_seconds)
+        if not self.around.sandbox.bubblewrap:
+            return counted
+        measured = self.measured_elapsed - self.start_elapsed
+        rate = self.usage.cpu_seconds / measured if measured > 0 else self.spec.init.ncpus
+        return counted + max(0.0, self.elapsed - self.measured_elapsed) * rate
+
     def measured(self, usage: TreeUsage, disk_usage: float) -> None:
         """Take what the system measures of the job, and end it when it is over its limits."""
-        self.usage = usage
+        self.usage, self.measured_elapsed = usage, self.elapsed
         self.disk_usage = disk_usage
         smoothed = self.working_set_smoothed
         self.working_set_smoothed = (smoothed + usage.resident) / 2 if smoothed else usage.resident
