@@ -131,6 +131,12 @@ def test_answers_are_not_written_into_a_file(project: Project, volunteers: Volun
         batch.save(tmp_path / "file", timeout=20)
 
 
+@pytest.mark.parametrize("single", ["one.json", Path("one.json"), b"1", {"k": 1}, Job(inputs=[b"1"])])
+def test_one_input_where_a_list_is_meant_is_refused(project: Project, single: object):
+    with pytest.raises(JobError, match=r"submit\(app, \[input\]\)"):
+        project.submit("period", single)  # pyright: ignore[reportArgumentType]  # what people write
+
+
 def test_names_of_jobs_cannot_lead_out_of_the_folder(project: Project):
     with pytest.raises(RequestRefused, match="name"):
         project.submit("period", [Job(inputs=[b"1"], name="../../etc/x")])

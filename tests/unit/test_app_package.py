@@ -17,6 +17,7 @@ from cobblestone.sdk.app_package import Command, Templates, read_templates, spli
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A scientist's folder."""
     (tmp_path / "period.py").write_text("print(1)\n")
+    (tmp_path / "table").write_text("1,2,3\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -28,7 +29,8 @@ def check(command: str, *files: str, stdout: str = "") -> None:
 def test_a_good_command_passes():
     check("python3 period.py {input} {output}", "period.py")
     check("python3 -c 'print(1)' {input}", stdout="result.txt")
-    check("./period.py {output}", "period.py")
+    Path("start.py").write_text("#!/usr/bin/env python3\nprint(1)\n")
+    check("./start.py {output}", "start.py")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,9 @@ def test_a_good_command_passes():
         ("python3 'period.py {input} {output}", ["period.py"], "quotes"),
         ("python3 period.py {inptu} {output}", ["period.py"], "Did you mean {input}"),
         ("python3 period.py {input:period} {output}", ["period.py"], "period_data"),
+        ("./period.py {input} {output}", ["period.py"], '--command "python3 period.py {input} {output}"'),
+        ("period.py {input} {output}", ["period.py"], "nothing says what starts it"),
+        ("./table {input} {output}", ["table"], "no computer can start it"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_sent(command: str, files: list[str], mentions: str):

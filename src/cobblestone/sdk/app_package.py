@@ -77,6 +77,7 @@ class Command:
         )
         check_open_names(list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE])
         _check_words(self.words, contents)
+        _check_program(self.words, contents)
         app_description(self.words, files=contents, stdout=self.stdout)
 
 
@@ -141,6 +142,27 @@ def _check_words(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
                 f"The command uses the path {word!r}, which volunteers' computers do not have."
                 " Send the file along with --files and name it without its folder."
             )
+
+
+_INTERPRETERS = {".py": "python3", ".sh": "sh", ".pl": "perl", ".R": "Rscript", ".jl": "julia"}
+
+
+def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
+    """A file that is sent along and shall be started must be something that a system can start."""
+    name = words[0].removeprefix("./")
+    data = contents.get(name)
+    if data is None or data.startswith((b"#!", b"\x7fELF", b"MZ")):
+        return
+    interpreter = _INTERPRETERS.get(Path(name).suffix)
+    if interpreter:
+        rest = " ".join(words[1:])
+        raise JobError(
+            f"{name} begins with no line like #!/usr/bin/env {interpreter}, so nothing says what starts it. Name that:"
+            f' --command "{interpreter} {name} {rest}"'.rstrip()
+        )
+    raise JobError(
+        f"{name} is neither a program (ELF, PE) nor a script with a first line like #!/bin/sh: no computer can start it."
+    )
 
 
 def upload_bytes(connection: Connection, name: str, data: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 
 from cobblestone.api_schema.batches import (
@@ -16,13 +16,13 @@ from cobblestone.api_schema.batches import (
     TargetBody,
 )
 from cobblestone.api_schema.project import ProjectStatus
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.administration import Administration
 from cobblestone.sdk.apps import AppMethods
 from cobblestone.sdk.batch import Batch, JobResult
 from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import FileSender, as_job, in_chunks
+from cobblestone.sdk.jobs import Content, FileSender, Job, as_job, in_chunks
 from cobblestone.sdk.locate import locate
 from cobblestone.sdk.operation import Operation
 
@@ -99,9 +99,15 @@ class Project(AppMethods):
         batch is cancelled.
 
         Raises:
-            JobError: a file cannot be read.
+            JobError: a file cannot be read, or ``inputs`` is a single one.
             RequestRefused: the project does not take the jobs; the text says which one and why.
         """
+        kind = type(inputs).__name__
+        if isinstance(inputs, str | bytes | PurePath | Mapping | Job | Content):
+            raise JobError(
+                f"submit() takes a list of inputs, one job for each; this is a single {kind}."
+                " For one job write it in brackets: submit(app, [input])"
+            )
         jobs = (as_job(item, args or {}) for item in inputs)
         first = list(islice(jobs, MAX_JOBS_PER_REQUEST))
         following = next(jobs, None)

@@ -124,6 +124,13 @@ class JobMaker:
                     f"the command uses {{arg:{missing[0]}}}, but the job has no such argument."
                     f" Give it: --arg {missing[0]}=VALUE"
                 )
+            unknown = [name for name in body.args if name not in arguments]
+            if unknown:
+                known = ", ".join(f"{{arg:{name}}}" for name in arguments)
+                raise JobError(
+                    f"the job gives the argument {unknown[0]!r}, but the command does not use {{arg:{unknown[0]}}}."
+                    + (f" It uses {known}." if known else " It uses no arguments.")
+                )
             if body.command_line:
                 raise JobError("command_line is for native programs; this app takes inputs and args.")
             given = {slot.name: file.open_name for slot, file in zip(slots, inputs, strict=True)}
