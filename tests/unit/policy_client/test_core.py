@@ -329,3 +329,16 @@ def test_a_silence_is_a_sleep_only_for_drivers_that_are_never_silent() -> None:
         core.handle(TimePassed(100.0))
         core.handle(TimePassed(100_000.0))
         assert core.state.clock == expected
+
+
+def test_a_checkpoint_counts_for_the_task_that_made_it() -> None:
+    core, _ = with_jobs("published CS1_WF2_WS1_JC1", job("a"), job("b"), job("c"))
+    state = core.state
+    first, second, waiting = (state.by_id[name] for name in "abc")
+    state.running[:] = [second, first]  # in the order of their last starts
+    state.now = 4000.0
+    first.checkpointed_at, second.checkpointed_at = 100.0, 3999.0
+    first.report_deadline = second.report_deadline + 1.0  # the first is the one to give way
+    assert core.policy.enforce([second, waiting]).preempt == [], "it has not checkpointed"
+    first.checkpointed_at, second.checkpointed_at = 3999.0, 100.0
+    assert core.policy.enforce([second, waiting]).preempt == [first]

@@ -1,0 +1,60 @@
+"""The recipe for a scheduling policy, followed: one module and a registration."""
+
+from __future__ import annotations
+
+import random
+import sys
+from types import ModuleType
+
+import pytest
+from tests.helpers.client_play import HOUR, Play, job, once
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core.machine import ClientCore
+from cobblestone.policy.client.core.protocol import POLICIES
+from cobblestone.policy.client.core.state import Job
+from cobblestone.policy.client.core.values import HostDevices, ProjectDescription
+from cobblestone.policy.client.recent import Recent
+
+
+class ShortestFirst(Recent):
+    """Runs the jobs with least left to do; everything else as today."""
+
+    @property
+    def name(self) -> str:
+        """The name to make it by."""
+        return "shortest"
+
+    def schedule(self) -> list[Job]:
+        """Return the shortest jobs, one per CPU."""
+        self.look_ahead()
+        return sorted((j for j in self.state.jobs if j.runnable), key=lambda j: j.remaining)[
+            : self.state.ncpus
+        ]
+
+
+def from_name(name: str, rng: random.Random) -> ShortestFirst:
+    return ShortestFirst(PolicyChoice.parse("CS4_WF4_WS1_JC2"), rng)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("policy_of_a_contributor")
+    module.__dict__["from_name"] = from_name
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(POLICIES, "shortest", f"{module.__name__}:from_name")
+
+
+def test_a_registered_policy_decides_what_runs() -> None:
+    jobs = [job(f"j{hours}", estimate=hours * HOUR) for hours in (5, 1, 3, 2)]
+    play = Play(
+        [ProjectDescription(id="p")], {"p": once(*jobs)}, devices=HostDevices(ncpus=1), policy="shortest"
+    )
+    play.run(12 * HOUR)
+    assert list(play.finished) == ["j1", "j2", "j3", "j5"]
+
+
+def test_a_registered_policy_is_stored_and_restored_by_its_name() -> None:
+    core = ClientCore.start("shortest", rng=random.Random(1))
+    again = ClientCore.restore(core.snapshot(), rng=random.Random(1))
+    assert again.policy.name == "shortest"
