@@ -50,12 +50,15 @@ def make_policy(
         from cobblestone.simulator.paper.client_2007 import ways_2007
 
         ways = ways_2007(compatibility)
-    kind = Published
+    told = _availability(host)
     if 3 in (choice.cpu_scheduling, choice.work_fetch):
         from cobblestone.policy.client.cs3_wf3 import OwnPolicy
 
-        kind = OwnPolicy
-    return kind(choice, rng, availability=_availability(host), ways=ways, backends=backends)
+        aversion = scenario.preferences.waste_aversion
+        return OwnPolicy(
+            choice, rng, availability=told, ways=ways, backends=backends, waste_aversion=aversion
+        )
+    return Published(choice, rng, availability=told, ways=ways, backends=backends)
 
 
 def _told(host: HostModel) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.yields import WASTE_AVERSION
 from cobblestone.simulator.distributions import DAY, HOUR, JobSizes, OnOff, Progress, finite, require
 
 __all__ = [
@@ -227,6 +228,9 @@ class Preferences:
     buffer_min: float = 0.1 * DAY
     buffer_additional: float = 0.25 * DAY
     rec_half_life: float = 10 * DAY
+    waste_aversion: float = (
+        WASTE_AVERSION  #: CS3: 0 keeps shares whatever comes of them; the larger, the less is wasted
+    )
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
@@ -234,6 +238,7 @@ class Preferences:
         finite("preferences", "buffer_min", self.buffer_min, 0.0, 1e8)
         finite("preferences", "buffer_additional", self.buffer_additional, 0.0, 1e8)
         finite("preferences", "rec_half_life", self.rec_half_life, 60.0, 1e9)
+        finite("preferences", "waste_aversion", self.waste_aversion, 0.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cobblestone.policy.client.interruptions import Interruptions
+from cobblestone.policy.client.project_history import Outlook
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
 from cobblestone.policy.client.work_fetch import (
     FetchPlan,
@@ -34,24 +35,18 @@ CAUTION = 1.5
 RESERVE = 1.0
 #: Seconds without contact for which one job of an unknown project will do.
 FEW_JOBS_LAST = 3600.0
+#: Seconds of its share of all processors that a project may be owed before it gets a job that may be late.
+OWED = 43200.0
+#: The host may be on for so many times its usual time until the next contact.
+MORE_THAN_USUAL = 2.0
 #: Largest number of jobs asked for at once, per processor.
 MAX_JOBS_PER_CPU = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
-    """What the client expects of a project's next job; all in seconds."""
-
-    known: bool = False  #: has it had a job of the project?
-    busy: float = 0.0  #: CPU time for which it keeps a processor busy, mean
-    deviation: float = 0.0  #: ... and standard deviation
-    time_left: float = 0.0  #: from now to when it must be computed
 
 
 def fetch_in_time(
     projects: Sequence[FetchProject],
     outcome: RoundRobinOutcome,
-    prospects: Sequence[Prospect],
+    outlooks: Sequence[Outlook],
     promised: Sequence[BookedJob],
     interruptions: Interruptions,
     *,
@@ -67,19 +62,30 @@ def fetch_in_time(
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
     candidates = list(projects)
+    total_share = sum([project.share for project in projects])
     first: FetchPlan | None = None
     while True:
         plan = fetch_by_shortfall(candidates, outcome, prefs=prefs, explain=explain)
         if plan.project is None:
             break
         first = first or plan
-        prospect = prospects[plan.project]
-        if not prospect.known:
+        outlook = outlooks[plan.project]
+        if outlook.hopeless:
+            return plan  # a deadline that no job can meet is no reason to withhold the project's share
+        if not outlook.known:
             # one job, to get to know the project, if more can be had soon
             return replace(plan, seconds=1.0) if until_next_contact < FEW_JOBS_LAST else plan
-        seconds = _admitted(prospect, booked, plan.seconds, prefs.ncpus, interruptions)
+        seconds = _admitted(outlook, booked, plan.seconds, prefs.ncpus, interruptions)
+        if until_next_contact > 0.0:
+            part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
+            lasting = until_next_contact * prefs.ncpus * part_on - sum([job.remaining for job in promised])
+            seconds = max(seconds, min(plan.seconds, lasting))
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
+        share = projects[plan.project].share / total_share
+        owed = projects[plan.project].long_term_debt - OWED * prefs.ncpus * share
+        if owed > 0.0:
+            return replace(plan, seconds=min(plan.seconds, owed))
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)
     if first is not None and idle_cpus > 0 and first.urgency is Urgency.NEED_IMMEDIATELY:
         return replace(first, seconds=1.0)
@@ -91,13 +97,13 @@ def _cautious(computing: float, interruptions: Interruptions) -> float:
 
 
 def _admitted(
-    prospect: Prospect, booked: Sequence[BookedJob], seconds: float, ncpus: int, interruptions: Interruptions
+    outlook: Outlook, booked: Sequence[BookedJob], seconds: float, ncpus: int, interruptions: Interruptions
 ) -> float:
     """Return the CPU seconds of jobs that would be in time, up to the request with its reserve."""
-    busy = max(1e-3, prospect.busy)
-    wanted = seconds + RESERVE * prospect.deviation * math.sqrt(seconds / busy)
+    busy = max(1e-3, outlook.busy)
+    wanted = seconds + RESERVE * outlook.deviation * math.sqrt(seconds / busy)
     workload = Workload(booked, ncpus=ncpus)
-    job = BookedJob(prospect.time_left, _cautious(busy, interruptions))
+    job = BookedJob(outlook.time_left, _cautious(busy, interruptions))
     total = 0.0
     for _ in range(MAX_JOBS_PER_CPU * ncpus):
         if total >= wanted or not workload.admits(job):

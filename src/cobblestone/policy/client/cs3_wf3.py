@@ -1,18 +1,21 @@
 """CS3 and WF3 at work: give up early what would be late, ask only for what will be in time, contact when it pays.
 
-The rules are in ``unmeetable_deadlines``, ``cautious_fetch``, ``contact_time``, ``interruptions`` and ``job_history``; everything
-else is as in the published family.  Either of the two may be combined with the published other half.
+The rules are in ``app_history`` (what a job still needs), ``project_history`` (what is to be expected of a project),
+``unmeetable_deadlines`` (what to give up, and how much of it), ``yields`` (what a share is worth), ``cautious_fetch``,
+``contact_time`` and ``interruptions``; everything else is as in the published family.  Either of the two may be combined with
+the published other half.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobblestone.policy.client.cautious_fetch import Prospect, fetch_in_time
+from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, band_of
+from cobblestone.policy.client.cautious_fetch import fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
 from cobblestone.policy.client.core.plain import from_plain
@@ -20,17 +23,34 @@ from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, Job, Phase
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
 from cobblestone.policy.client.interruptions import Interruptions
-from cobblestone.policy.client.job_history import PROBE_SECONDS, JobHistory, remaining_by_progress
+from cobblestone.policy.client.project_history import Outlook, PastJob, ProjectHistory
 from cobblestone.policy.client.published import Availability, Published, PublishedMemory
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.client.run_list import make_run_list
-from cobblestone.policy.client.unmeetable_deadlines import can_be_in_time, hopeless_jobs
+from cobblestone.policy.client.unmeetable_deadlines import GivingUp, can_be_in_time
 from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
-from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject
-from cobblestone.policy.dispatch.deadline_check import BookedJob
+from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
+from cobblestone.policy.client.yields import WASTE_AVERSION, ProjectYield
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, all_in_time
 
 TINY = 1e-6
+#: Standard deviations of bad luck with off-times that the order of deadlines allows for.
+EDF_CAUTION = 1.0
+#: A caution that changes by less (seconds) leaves deadlines as they are.
+SAME_CAUTION = 600.0
+#: A project's weight that changes by less leaves its share as it is.
+SAME_WEIGHT = 0.01
+
+
+@dataclass(slots=True)
+class ProjectMemory:
+    """What the policy remembers of one project."""
+
+    history: ProjectHistory = field(default_factory=ProjectHistory)
+    apps: dict[str, AppHistory] = field(default_factory=dict[str, AppHistory])
+    giving_up: GivingUp = field(default_factory=GivingUp)
+    worth: ProjectYield = field(default_factory=ProjectYield)
 
 
 @dataclass(slots=True)
@@ -38,7 +58,9 @@ class OwnMemory(PublishedMemory):
     """What the policy remembers."""
 
     interruptions: Interruptions = field(default_factory=Interruptions)
-    histories: list[JobHistory] = field(default_factory=list[JobHistory])
+    projects: list[ProjectMemory] = field(default_factory=list[ProjectMemory])
+    foretold: dict[int, dict[int, float]] = field(default_factory=dict[int, dict[int, float]])
+    """By serial number of a job: band of the reported fraction -> total that it foretold."""
     unmeetable: set[int] = field(default_factory=set[int])
     """Serial numbers of jobs that will be late, kept for want of better ones."""
     gap_clock: float = 0.0
@@ -59,16 +81,13 @@ class OwnPolicy(Published):
         availability: Availability = "statistics",
         ways: Ways2007 = TODAY,
         backends: RoundRobinBackends = PURE,
+        waste_aversion: float = WASTE_AVERSION,
     ) -> None:
         super().__init__(choice, rng, availability=availability, ways=ways, backends=backends)
         self.own_scheduling = choice.cpu_scheduling == 3
         self.own_fetch = choice.work_fetch == 3
-        self._prospects: list[tuple[JobHistory, Interruptions, Prospect] | None] = []
-
-    @property
-    def trouble_period(self) -> float:
-        """These policies clear deadline trouble up themselves, so they look more often."""
-        return TROUBLE_PERIOD
+        self.waste_aversion = waste_aversion
+        self._urgency = Urgency.DONT_NEED  #: as of the last look at work fetch
 
     @property
     def name(self) -> str:
@@ -85,14 +104,22 @@ class OwnPolicy(Published):
         """Look anew at projects and preferences."""
         super().refit()
         memory = self.memory
-        memory.histories += [JobHistory()] * (len(self.shares) - len(memory.histories))
-        self._prospects = [None] * len(self.shares)
+        count = len(self.shares)
+        memory.projects += [ProjectMemory() for _ in range(count - len(memory.projects))]
+        self.full_shares = list(self.shares)
+        self.outlooks = [Outlook()] * count
+        self.cautions = [0.0] * count  #: seconds by which a project's deadlines are brought forward
+        self._outlook_of: list[tuple[ProjectHistory, Interruptions] | None] = [None] * count
+        self._estimated_at = -NEVER
         self.connection_interval = self.state.preferences.connection_interval
+        for i in range(count):
+            self._look_out(i)
+            self._weigh(i)
 
     def detached(self, project: int) -> None:
         """Forget a project."""
         super().detached(project)
-        del self.memory.histories[project]
+        del self.memory.projects[project]
 
     def off(self, seconds: float) -> None:
         """Learn from a time off."""
@@ -106,36 +133,83 @@ class OwnPolicy(Published):
     # -- what it learns -----------------------------------------------------------------------------------------------
 
     def learn(self, job: Job, elapsed: float) -> None:
-        """Remember the size of a job that ended well."""
-        if not job.failed and self.choice.job_completion == 2:
-            self._remember(job, elapsed)
-
-    def _remember(self, job: Job, size: float) -> None:
+        """Remember what a job needed, and whether anything came of it."""
+        foretold = self.memory.foretold.pop(job.serial, {})
+        if job.given_up:
+            return  # that was learned when it was given up
         i = job.project
-        histories = self.memory.histories
-        histories[i] = histories[i].after_job(size / job.raw if job.raw > 0.0 else 1.0)
-        self._correct(i)
+        known = self.memory.projects[i]
+        self._book(i, elapsed, useful=self.state.now <= job.report_deadline)
+        if job.failed or self.choice.job_completion == 1:
+            return
+        ratio = elapsed / job.raw if job.raw > 0.0 else 1.0
+        history = self._history(job).after_job(ratio, tuple(foretold.items()), elapsed)
+        known.apps[job.app_name] = history
+        known.history = known.history.after_job(PastJob(elapsed, job.raw, _bound(job)))
+        self._look_out(i)
 
-    def _correct(self, i: int) -> None:
-        history = self.memory.histories[i]
-        if history.estimate > 0.0 and history.ratios:
-            busy, _ = history.busy_seconds(self._fits(i))
-            self.changed.add(i)
-            # rounded down, since a job that just fits would be refused for the last digit of a sum
-            self.memory.dcf[i] = min(DCF_MAX, max(DCF_MIN, busy / history.estimate * (1.0 - 1e-8)))
+    def _history(self, job: Job) -> AppHistory:
+        return self.memory.projects[job.project].apps.get(job.app_name) or AppHistory()
 
-    def _fits(self, project: int) -> Callable[[float], bool]:
-        left = self.memory.histories[project].latency_bound - self.connection_interval
-        interruptions = self.memory.interruptions
-        return lambda computing: can_be_in_time(computing, left, interruptions)
+    def _book(self, i: int, seconds: float, *, useful: bool) -> None:
+        """Take note of what came of a project's time, and weigh its share anew."""
+        if not self.own_scheduling or len(self.shares) == 1:
+            return
+        known = self.memory.projects[i]
+        known.worth = known.worth.after_job(seconds, useful=useful, now=self.state.now)
+        self._weigh(i)
+
+    def _weigh(self, i: int) -> None:
+        worth = self.memory.projects[i].worth
+        share = self.full_shares[i] * worth.weight(waste_aversion=self.waste_aversion)
+        if abs(share - self.shares[i]) < SAME_WEIGHT * self.full_shares[i]:
+            return
+        self.settle()
+        self.shares[i] = self.fetch_rows[i].share = share
+        self.total_share = sum(self.shares)
+        self.debts.reweigh(self.shares)
+        self.changed.add(i)
+
+    def _look_out(self, i: int) -> None:
+        """Work out what is to be expected of a project's jobs, if something was learned."""
+        interruptions, margin = self.memory.interruptions, self.connection_interval
+        history = self.memory.projects[i].history
+        if self._outlook_of[i] == (history, interruptions):
+            return
+        self._outlook_of[i] = (history, interruptions)
+        before = self.outlooks[i]
+        self.outlooks[i] = found = history.outlook(
+            lambda computing, bound: can_be_in_time(computing, bound - margin, interruptions)
+        )
+        # rounded down, since a job that just fits would be refused for the last digit of a sum
+        self.memory.dcf[i] = min(DCF_MAX, max(DCF_MIN, found.correction * (1.0 - 1e-8)))
+        self.changed.add(i)
+        caution = self._caution(i)
+        if found.hopeless != before.hopeless or abs(caution - self.cautions[i]) > SAME_CAUTION:
+            self.cautions[i] = caution
+            for job in self.state.projects[i].queue:
+                job.cutoff = self._latest_end(job)
 
     def cutoff(self, job: Job) -> float:
-        """Take note of a delivery too."""
-        histories = self.memory.histories
-        histories[job.project] = histories[job.project].after_delivery(
-            estimate=job.raw, latency_bound=job.report_deadline - job.received
-        )
-        return super().cutoff(job)
+        """Return the time by which a job should be computed, and take note of its delivery."""
+        known = self.memory.projects[job.project]
+        known.history = known.history.after_delivery(estimate=job.raw, latency_bound=_bound(job))
+        self._look_out(job.project)
+        return self._latest_end(job)
+
+    def _latest_end(self, job: Job) -> float:
+        """Return until when a job should be computed; a job that cannot be in time does not press."""
+        if self.outlooks[job.project].hopeless and self.own_scheduling:
+            return NEVER
+        return super().cutoff(job) - self.cautions[job.project]
+
+    def _caution(self, i: int) -> float:
+        """Return how much earlier than its deadline a project's job should be ready, since off-times vary."""
+        if not self.own_scheduling:
+            return 0.0
+        busy, bound = self.outlooks[i].busy, self.memory.projects[i].history.latency_bound
+        wall = self.memory.interruptions.wall_seconds
+        return min(wall(busy, deviations=EDF_CAUTION) - wall(busy), 0.5 * bound)
 
     def _safe_report(self, deadline: float) -> float:
         """Return the last time before a deadline at which the client may be in contact, if it never waits with one."""
@@ -155,36 +229,46 @@ class OwnPolicy(Published):
         """Bring remaining times up to date; jobs that will be late are left out of the queues."""
         if not self.own_scheduling:
             return super().estimate()
-        changed = self.changed
-        running = self.state.running
-        changed.update([job.project for job in running])
-        late = self.memory.unmeetable
+        changed, late, state = self.changed, self.memory.unmeetable, self.state
+        if state.now != self._estimated_at:
+            self._estimated_at = state.now
+            changed.update([job.project for job in state.running])
         for i in changed:
-            jobs = self.state.projects[i].queue
-            dcf = self.memory.dcf[i]
+            jobs = state.projects[i].queue
+            correction = self.outlooks[i].correction
             for job in jobs:
-                job.remaining = remaining_by_progress(
-                    estimate=job.raw * dcf, used=job.done, fraction_done=job.fraction_done or 0.0
-                )
+                job.remaining = self._remaining(job) if job.done > 0.0 else job.raw * correction
             hopeful = [j for j in jobs if j.serial not in late] if late else jobs
             self.prepared[i] = ProjectQueue(
                 self.shares[i], [j.remaining for j in hopeful], [j.cutoff for j in hopeful]
             )
         changed.clear()
-        changed.update([job.project for job in running])
         return self.prepared
 
+    def _remaining(self, job: Job) -> float:
+        """Return what a job that has begun probably still needs, and note what its progress foretells."""
+        fraction = job.fraction_done
+        band = band_of(job.done, fraction)
+        if band is not None and fraction:
+            self.memory.foretold.setdefault(job.serial, {}).setdefault(band, job.done / fraction)
+        return max(1.0, self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely)
+
     def before(self, *, deciding: bool) -> None:
-        """Settle debts; a job that has just shown its size may turn out to be too large."""
-        self.memory.waits = False
-        if deciding and self.state.now >= self.memory.probe_at - TINY:
-            self.state.must_schedule = True
+        """Settle debts; a job that has just begun may show that it is too large."""
+        memory = self.memory
+        memory.waits = False
+        if deciding and self.state.now >= memory.probe_at - TINY:
+            memory.probe_at = NEVER
+            self.estimate()
+            young = [job for job in self.state.running if job.done < 2 * PROBE_SECONDS]
+            if any(self._will_be_late(job) for job in young):
+                self.state.must_schedule = True
         super().before(deciding=deciding)
 
     # -- CS3 ----------------------------------------------------------------------------------------------------------
 
     def unmeetable(self) -> Sequence[tuple[Job, Why]]:
-        """Find the jobs that will be late; give them up if there is something better to do.
+        """Find the jobs that will be late; give them up as far as the allowance goes.
 
         Between two contacts nothing is gained by giving up: the project would not hear of it, and nothing could come in
         its place.  So such jobs stay, for processors that would be idle otherwise.
@@ -194,42 +278,72 @@ class OwnPolicy(Published):
         self.estimate()
         state, memory = self.state, self.memory
         before = memory.unmeetable
-        now = state.now
-        # first those on which most was spent, then those of the project that is owed most
-        order = sorted(state.jobs, key=lambda j: (-(j.done // state.slice), -self.debts.long[j.project]))
-        least = [
-            job.remaining if job.done >= PROBE_SECONDS else memory.histories[job.project].least_seconds()
-            for job in order
+        stretch = memory.interruptions.wall_seconds(1.0)
+        late = [
+            job
+            for job in state.jobs
+            if job.report_deadline - state.now < job.remaining * stretch + self.connection_interval
+            and not self.outlooks[job.project].hopeless
+            and self._will_be_late(job)
         ]
-        left = [self._last_report(job.report_deadline) - now for job in order]
-        late = hopeless_jobs(order, least, left, memory.interruptions, ncpus=self.ncpus)
         memory.unmeetable = {job.serial for job in late}
+        memory.unmeetable |= self._too_many()
         if memory.unmeetable != before:
-            self.changed.update(range(len(self.shares)))
-        if (
-            not late
-            or not state.preferences.may_give_up
-            or not state.may_contact(now)
-            or self._contact_delay() > 0.0
-        ):
+            self.changed.update([job.project for job in state.jobs])
+        may = state.preferences.may_give_up and state.may_contact(state.now)
+        if not late or not may or self._contact_delay() > 0.0:
             return ()
-        hopeful = [h.can_be_in_time(self._fits(i)) for i, h in enumerate(memory.histories)]
-        others = sum(hopeful[job.project] and job.serial not in memory.unmeetable for job in state.jobs)
-        if others < self.ncpus and not any(hopeful):
-            return ()
-        self._learn_of_late(late)
-        return [(job, why("give_up.late")) for job in late]
+        return [(job, why("give_up.late", job=job.id)) for job in late if self._give_up(job)]
 
-    def _learn_of_late(self, late: Sequence[Job]) -> None:
-        now = self.state.now
-        for job in late:
-            if job.done >= PROBE_SECONDS:
-                self._remember(job, job.done + job.remaining)
-            elif job.start_order == 0:
-                # asking again at once would bring the same kind of job, for ever
-                project = self.state.projects[job.project]
-                project.not_before = max(project.not_before, now + TROUBLE_PERIOD)
-        self.memory.unmeetable = set()
+    def _will_be_late(self, job: Job) -> bool:
+        """Tell whether a job will be late even with luck; it has the benefit of what is not known."""
+        left = self._last_report(job.report_deadline) - self.state.now
+        if left <= 0.0:
+            return True
+        interruptions = self.memory.interruptions
+        if can_be_in_time(job.remaining, left, interruptions):
+            return False
+        need = self._history(job).need(estimate=job.raw, used=job.done, fraction=job.fraction_done)
+        return need.least > 0.0 and not can_be_in_time(need.least, left, interruptions)
+
+    def _too_many(self) -> set[int]:
+        """Return the jobs not begun for which there is no time beside those that were: better some late than all."""
+        if not any(self.memory.misses):
+            return set()
+        now, late = self.state.now, self.memory.unmeetable
+        wall = self.memory.interruptions.wall_seconds
+        promised = [
+            (job, BookedJob(job.report_deadline - now, wall(job.remaining)))
+            for job in self.state.jobs
+            if job.serial not in late and not self.outlooks[job.project].hopeless
+        ]
+        if all_in_time([booked for _, booked in promised], ncpus=self.ncpus):
+            return set()
+        committed = Workload([booked for job, booked in promised if job.done > 0.0], ncpus=self.ncpus)
+        found: set[int] = set()
+        for job, booked in sorted(promised, key=lambda each: each[1].deadline):
+            if job.done > 0.0:
+                continue
+            if committed.admits(booked):
+                committed.add(booked)
+            else:
+                found.add(job.serial)
+        return found
+
+    def _give_up(self, job: Job) -> bool:
+        """Tell whether a job may be given up, and learn from it if so."""
+        i, now = job.project, self.state.now
+        known = self.memory.projects[i]
+        known.giving_up = known.giving_up.at(now, ncpus=self.ncpus)
+        if not known.giving_up.possible:
+            return False
+        known.giving_up = known.giving_up.after_one()
+        self._book(i, job.done, useful=False)
+        lost = PastJob(job.done + job.remaining, job.raw, _bound(job), given_up=True)
+        known.history = known.history.after_job(lost)
+        self.memory.unmeetable.discard(job.serial)
+        self.outcome = None
+        return True
 
     def schedule(self) -> list[Job]:
         """Make the run list of jobs that can be in time; only processors without one run the others."""
@@ -295,9 +409,9 @@ class OwnPolicy(Published):
     def next_look(
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
-        """Look often while caution holds work fetch back."""
-        if self.own_fetch and nobody and outcome.shortfall > 0.0:
-            return TROUBLE_PERIOD
+        """Look again after a time slice while caution holds work fetch back."""
+        if self.own_fetch and nobody and self._urgency is not Urgency.DONT_NEED:
+            return self.state.slice
         return super().next_look(projects, outcome, running, nobody)
 
     # -- WF3 ----------------------------------------------------------------------------------------------------------
@@ -308,35 +422,34 @@ class OwnPolicy(Published):
             return super().ask(projects, outcome)
         state, late = self.state, self.memory.unmeetable
         now = state.now
-        return fetch_in_time(
+        for i in range(len(projects)):
+            self._look_out(i)
+        promised = [
+            BookedJob(
+                NEVER if self.outlooks[j.project].hopeless else self._safe_report(j.report_deadline) - now,
+                j.remaining,
+            )
+            for j in state.jobs
+            if j.serial not in late
+        ]
+        plan = fetch_in_time(
             projects,
             outcome,
-            [
-                self._prospect(i, history) if history.latency_bound else Prospect()
-                for i, history in enumerate(self.memory.histories)
-            ],
-            [
-                BookedJob(self._safe_report(j.report_deadline) - now, j.remaining)
-                for j in state.jobs
-                if j.serial not in late
-            ],
+            self.outlooks,
+            promised,
             self.memory.interruptions,
             prefs=self.prefs,
             idle_cpus=self.ncpus - len(state.running),
             until_next_contact=self.connection_interval,
             explain=self.explain,
         )
+        self._urgency = plan.urgency
+        return plan
 
-    def _prospect(self, project: int, history: JobHistory) -> Prospect:
-        """Return what is expected of a project's next job; worked out anew when something was learned."""
-        known = self._prospects[project]
-        interruptions = self.memory.interruptions
-        if known is None or known[0] is not history or known[1] is not interruptions:
-            busy, deviation = history.busy_seconds(self._fits(project))
-            left = history.latency_bound - self.connection_interval
-            prospect = Prospect(known=True, busy=busy, deviation=deviation, time_left=left)
-            known = self._prospects[project] = (history, interruptions, prospect)
-        return known[2]
+
+def _bound(job: Job) -> float:
+    """Return a job's latency bound, to the millisecond, since it is worked out of two times."""
+    return round(job.report_deadline - job.received, 3)
 
 
 def from_name(name: str, rng: random.Random) -> OwnPolicy:

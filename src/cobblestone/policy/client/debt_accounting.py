@@ -59,6 +59,10 @@ class Accounting(Protocol):
         """A project is gone."""
         ...
 
+    def reweigh(self, shares: Sequence[float]) -> None:
+        """Take other shares from now on."""
+        ...
+
     def settle(self, *, runnable: list[bool], contactable: list[bool]) -> None:
         """Bring the debts up to date; flags per project."""
         ...
@@ -105,6 +109,11 @@ class _Debts:
         more = len(self.shares) - len(self.memory.long)
         for column in (self.memory.long, self.memory.short, self.memory.wall):
             column.extend([0.0] * more)
+
+    def reweigh(self, shares: Sequence[float]) -> None:
+        """Take other shares from now on."""
+        self.shares = list(shares)
+        self._counted = self._runnable = ()
 
     def forget(self, project: int) -> None:
         """A project is gone; its debt is spread over the others."""

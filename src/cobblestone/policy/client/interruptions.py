@@ -18,6 +18,9 @@ from dataclasses import dataclass
 #: Seconds of computing after which an observation has lost all but 1/e of its weight.
 MEMORY = 30 * 86400.0
 
+#: After fewer off-times than this nobody knows what luck there may be.
+FEW_GAPS = 3.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:
@@ -44,7 +47,7 @@ class Interruptions:
         Never less than ``computing``.
         """
         on = self.on_seconds
-        if on <= 0.0:
+        if on <= 0.0 or (deviations < 0.0 and self.gaps < FEW_GAPS):
             return computing
         wall = computing * (1.0 + self.gap_seconds / on)
         if deviations and computing > 0.0:

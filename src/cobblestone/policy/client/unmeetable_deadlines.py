@@ -1,24 +1,23 @@
-"""Which jobs to give up because they will be late whatever is done (CS3).
+"""Which jobs to give up because they will be late whatever is done, and how many (CS3).
 
-A late job earns nothing and keeps a processor from jobs that could be in time.  A job counts as hopeless if
-it would be late even if the host were off much less than usual and ran only this job and those to which it is
-more committed.  It is given
-up only if there is something better to do; a project learns early that it has to send the job again.
+A late job earns nothing and keeps a processor from jobs that could be in time.  A job counts as hopeless if it would be
+late even with luck: if the host were off much less than usual, ran only this job, and the job needed no more than the
+least that its app's jobs need.  A project learns early that it has to send the job again; but it counts a job that is given
+up as an error of the host, so there is an allowance per project and day, and what exceeds it is kept for processors that
+have nothing better to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from cobblestone.policy.client.interruptions import Interruptions
-from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, all_in_time
 
 #: Standard deviations of luck with the host's off-times that are granted to a job.
 LUCK = 2.0
-
-
-JobT = TypeVar("JobT")
+#: Jobs of one project that may be given up in a day, per processor.
+GIVEN_UP_PER_DAY = 2.0
+SECONDS_PER_DAY = 86400.0
 
 
 def can_be_in_time(
@@ -28,32 +27,25 @@ def can_be_in_time(
     return interruptions.wall_seconds(computing, deviations=-luck) <= seconds_left
 
 
-def hopeless_jobs(
-    jobs: Sequence[JobT],
-    least: Sequence[float],
-    left: Sequence[float],
-    interruptions: Interruptions,
-    *,
-    ncpus: int,
-) -> list[JobT]:
-    """Return the jobs that will be late.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivingUp:
+    """How many jobs of one project may still be given up; a day's allowance at most."""
 
-    ``jobs`` stand in the order in which the client is committed to them, ``least`` is the CPU time that each still
-    needs at least, ``left`` the seconds until it must be ready.  A job is hopeless if it would be late even if all
-    jobs before it in this order that are not were run by earliest deadline first from now on.
-    """
-    lucky = [interruptions.wall_seconds(needs, deviations=-LUCK) for needs in least]
-    everything = [BookedJob(*both) for both in zip(left, lucky, strict=True)]
-    if all_in_time(everything, ncpus=ncpus):
-        return []
-    committed = Workload((), ncpus=ncpus)
-    hopeless: list[JobT] = []
-    for job, booked in zip(jobs, everything, strict=True):
-        if booked.remaining <= 0.0:
-            if booked.deadline < 0.0:
-                hopeless.append(job)
-        elif committed.admits(booked):
-            committed.add(booked)
-        else:
-            hopeless.append(job)
-    return hopeless
+    left: float = 0.0
+    since: float | None = None  #: seconds; None: nothing was given up yet
+
+    def at(self, now: float, *, ncpus: int) -> GivingUp:
+        """Return the allowance at a time; it grows evenly."""
+        full = GIVEN_UP_PER_DAY * ncpus
+        if self.since is None:
+            return GivingUp(left=full, since=now)
+        return GivingUp(left=min(full, self.left + (now - self.since) / SECONDS_PER_DAY * full), since=now)
+
+    @property
+    def possible(self) -> bool:
+        """Whether one more may be given up."""
+        return self.left >= 1.0
+
+    def after_one(self) -> GivingUp:
+        """Return the allowance after one job was given up."""
+        return replace(self, left=self.left - 1.0)

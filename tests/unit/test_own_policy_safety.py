@@ -1,0 +1,101 @@
+"""Our own policy on hosts whose apps are not as it would like them to be: what went wrong once, and must not again."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.distributions import DAY, JobSizes, OnOff, Progress
+from cobblestone.simulator.run import RunResult, simulate
+from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, Scenario
+
+OURS = PolicyChoice.parse("CS3_WF3_WS2_JC2")
+THEIRS = PolicyChoice.parse("CS2_WF2_WS2_JC2")
+DISTORTED = [
+    Progress(kind="late", amount=0.02),
+    Progress(kind="late", amount=0.3),
+    Progress(kind="power", amount=1.5),
+    Progress(kind="power", amount=0.4),
+    Progress(kind="missing"),
+    Progress(kind="stepped", amount=0.25),
+    Progress(kind="offset", amount=0.6),
+    Progress(kind="lying", amount=0.3),
+]
+
+
+def app(
+    hours: float, bound_hours: float, *, spread: float = 0.0, progress: Progress | None = None
+) -> AppModel:
+    """An app whose jobs take so many hours of one processor."""
+    flops = hours * 3600e9
+    return AppModel(
+        flops_estimate=flops,
+        sizes=JobSizes(mean=flops, stdev=spread * flops, kind="lognormal"),
+        latency_bound=bound_hours * 3600.0,
+        progress=progress or Progress(),
+    )
+
+
+def host(*projects: ProjectModel, days: float = 40.0) -> Scenario:
+    """A host with two processors that is on for 80 % of the time."""
+    availability = OnOff(fraction=0.8, mean_on=4 * 3600.0)
+    return Scenario(duration=days * DAY, host=HostModel(availability=availability), projects=projects)
+
+
+def useful(result: RunResult) -> float:
+    """Part of the time that went into results in time."""
+    return 1.0 - result.metrics.waste - result.metrics.idleness
+
+
+@pytest.mark.parametrize("progress", DISTORTED, ids=lambda p: f"{p.kind} {p.amount:g}")
+def test_progress_that_misleads_destroys_nothing(progress: Progress) -> None:
+    scenario = host(
+        ProjectModel(name="a", apps=(app(4, 48, spread=0.5, progress=progress),)),
+        ProjectModel(name="b", apps=(app(10, 60, progress=progress),)),
+    )
+    ours, theirs = (simulate(scenario, policy, seed=2) for policy in (OURS, THEIRS))
+    assert useful(ours) > useful(theirs) - 0.01
+    assert ours.metrics.given_up < 0.1
+    assert ours.metrics.idleness <= theirs.metrics.idleness + 0.01
+
+
+@cache
+def tight() -> tuple[RunResult, RunResult]:
+    """A project with 9 % share whose jobs must be back soon, beside one with long jobs and a long buffer."""
+    scenario = host(
+        ProjectModel(name="large", share=91.0, apps=(app(8, 240),)),
+        ProjectModel(name="tight", share=9.0, apps=(app(1, 4),)),
+    )
+    return simulate(scenario, OURS, seed=1), simulate(scenario, THEIRS, seed=1)
+
+
+def test_a_project_with_a_small_share_and_a_tight_bound_gets_its_share() -> None:
+    ours, theirs = tight()
+    index = [p.name for p in ours.scenario.projects].index("tight")
+    assert theirs.books.projects[index].met > 50
+    assert ours.books.projects[index].met > 0.9 * theirs.books.projects[index].met
+    assert ours.metrics.share_violation < theirs.metrics.share_violation + 0.05
+
+
+def test_a_project_without_hope_keeps_its_share_and_is_not_given_up_again_and_again() -> None:
+    scenario = host(
+        ProjectModel(name="good", apps=(app(2, 100),)),
+        ProjectModel(name="hopeless", apps=(app(10, 10.5),)),
+    )
+    result = simulate(scenario, OURS, seed=1)
+    books = {p.name: b for p, b in zip(result.scenario.projects, result.books.projects, strict=True)}
+    assert books["hopeless"].sent > 3
+    assert books["hopeless"].given_up <= 2 * 2 * 40  # two per processor and day
+    assert books["good"].met > 300
+
+
+def test_jobs_that_may_still_be_in_time_at_the_spread_of_their_app_are_not_given_up() -> None:
+    scenario = host(
+        ProjectModel(name="a", apps=(app(6, 40, spread=1.0, progress=Progress(kind="missing")),)),
+    )
+    result = simulate(scenario, OURS, seed=3)
+    book = result.books.projects[0]
+    assert book.given_up < 0.15 * (book.met + book.missed)
+    assert useful(result) > useful(simulate(scenario, THEIRS, seed=3))
