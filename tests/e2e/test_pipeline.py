@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import LiveProject
+
+from cobblestone.cli import simulating
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.run import simulate
+from cobblestone.simulator.scenario import DAY
+from cobblestone.simulator.state_import import scenario_from_state
 
 SQUARE = "import sys\nx = int(open(sys.argv[1]).read())\nopen(sys.argv[2], 'w').write(f'{x * x}\\n')\n"
 
@@ -42,6 +52,34 @@ def test_two_volunteers_compute_check_each_other_and_earn_the_same_credit(live: 
         assert status["host_total_credit"] == status["user_total_credit"] == f"{total:.6f}"
         assert float(status["user_expavg_credit"]) > 0
         assert status["user_name"] == name
+    require_simulated(alice.folder / "client_state.xml", alice.folder.parent / "shared.xml", "Alice")
+
+
+def require_simulated(state: Path, shared: Path, user: str) -> None:
+    """The client's own state file can be simulated, and made anonymous."""
+    text = state.read_text()
+    secrets = {user, socket.gethostname(), str(state.parent), "E2E"} | {
+        found
+        for tag in (
+            "domain_name",
+            "ip_addr",
+            "host_cpid",
+            "email_hash",
+            "cross_project_id",
+            "master_url",
+            "userid",
+        )
+        for found in re.findall(rf"<{tag}>([^<]{{4,}})</{tag}>", text)
+    }
+    assert len(secrets) > 6
+    assert all(secret in text for secret in secrets - {socket.gethostname(), str(state.parent)})
+    assert simulating.main(["--from", str(state), "--anonymise", str(shared)]) == 0
+    anonymous = shared.read_text()
+    assert [secret for secret in secrets if secret in anonymous] == []
+    for path in (state, shared):
+        scenario = replace(scenario_from_state(path), duration=DAY)
+        result = simulate(scenario, PolicyChoice.parse("CS4_WF4_WS1_JC2"))
+        assert result.books.available > 0.0
 
 
 def test_a_trivial_job_of_an_attached_client_takes_less_than_40_seconds_and_less_than_one_in_the_server(

@@ -41,6 +41,10 @@ def parser() -> argparse.ArgumentParser:
     add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="the scenario")
     add("--from", dest="state", metavar="FILE", type=Path,
         help="take host and projects from a client's client_state.xml")  # fmt: skip
+    add("--anonymise", metavar="FILE", type=Path,
+        help="only write that state file without keys, names, addresses and paths")  # fmt: skip
+    add("--report", metavar="FILE.html", type=Path,
+        help="write a page: what would happen on this computer, with a sentence for each decision")  # fmt: skip
     add("--policy", action="append", metavar="NAME", help="policy such as CS2_WF2_WS2_JC2; may be repeated")
     add("--seeds", type=_seeds, default=1, metavar="N", help="number of replicates (1)")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first replicate (1)")
@@ -78,18 +82,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace) -> str:
     """Return what the options ask for, as a text."""
+    if options.anonymise is not None:
+        return _anonymise(options.state, options.anonymise)
     scenario = _load(options.scenario_file, options.state)
     choices = [PolicyChoice.parse(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
     explain, log, picture, first = options.explain, options.log, options.picture, options.first_seed
     hosts = options.hosts or scenario.hosts
-    if hosts and (explain is not None or log is not None):
-        what = "explain" if explain is not None else "log"
+    if hosts and (explain is not None or log is not None or options.report is not None):
+        what = "explain" if explain is not None else "log" if log is not None else "report"
         raise ConfigError(f"--{what} looks at one host; leave it out, or leave hosts out")
     if explain is not None:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
         seeds = range(first, first + options.seeds)
         return _population(scenario, choices, hosts, seeds, picture, as_json=options.as_json)
+    if options.report is not None:
+        return _report(scenario, choices[0], first, options.report, _window(options.window))
     recorded: RunResult | None = None
     if picture is not None or log is not None:
         recorded = _record(scenario, choices[0], first, picture, _window(options.window), log)
@@ -105,15 +113,41 @@ def _answer(options: argparse.Namespace) -> str:
     return _json(scenario, results) if options.as_json else _text(scenario, results)
 
 
+def _anonymise(state: Path | None, out: Path) -> str:
+    from cobblestone.simulator.state_import import anonymise
+
+    if state is None:
+        raise ConfigError("--anonymise needs --from client_state.xml")
+    anonymise(state, out)
+    return f"{out}: the state file without keys, names, addresses and paths; look through it before you show it to others"
+
+
+def _report(
+    scenario: Scenario, choice: PolicyChoice, seed: int, out: Path, window: tuple[float, float]
+) -> str:
+    from cobblestone.simulator.report_page import Diary, report_page
+
+    diary = Diary(start=window[0], end=window[1], names=_names(scenario))
+    result = simulate(scenario, choice, seed=seed, recorder=diary)
+    try:
+        out.write_text(report_page(result, diary), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written ({error.strerror})") from error
+    return f"{out}: what would happen on this computer, with {len(diary.decisions)} decisions"
+
+
 def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
     if scenario_file is not None and state is None:
         from cobblestone.simulator.reading import read_scenario
 
         return read_scenario(scenario_file)
     if state is not None and scenario_file is None:
-        from cobblestone.simulator.state_import import scenario_from_state
+        from cobblestone.simulator.state_import import assumptions, scenario_from_state
 
-        return scenario_from_state(state)
+        scenario = scenario_from_state(state)
+        for sentence in assumptions(state):
+            sys.stderr.write(f"note: {sentence}\n")
+        return scenario
     raise ConfigError("name either a scenario file or --from client_state.xml")
 
 

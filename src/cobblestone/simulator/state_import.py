@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.simulator.scenario import (
+    DAY,
     AppModel,
     Gpus,
     HostModel,
@@ -14,7 +15,14 @@ from cobblestone.simulator.scenario import (
     ProjectModel,
     Scenario,
 )
-from cobblestone.wire.client_state import ClientStateSummary, StateApp, StateProject, read_client_state
+from cobblestone.wire.client_state import (
+    MAX_STATE_BYTES,
+    ClientStateSummary,
+    StateApp,
+    StateProject,
+    read_client_state,
+)
+from cobblestone.wire.client_state_anonymous import anonymise_state
 
 #: Used where the file says nothing, as BOINC's emulator does.
 DEFAULT_LATENCY_BOUND = 864000.0
@@ -24,12 +32,50 @@ DEFAULT_FPOPS_EST = 3.6e14
 def scenario_from_state(path: Path) -> Scenario:
     """Read ``client_state.xml``.  Raises :class:`ConfigError` naming file and value."""
     try:
-        summary = read_client_state(path.read_bytes())
+        summary = read_client_state(_read(path))
         return scenario_of(summary, name=path.stem).check()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (RemoteProtocolError, ConfigError) as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def anonymise(path: Path, out: Path) -> None:
+    """Write a state file without what says whose it is.  Raises :class:`ConfigError` naming the file."""
+    try:
+        out.write_bytes(anonymise_state(_read(path)))
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from error
+    except RemoteProtocolError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's content; of one that is too large, one byte more than is allowed."""
+    with path.open("rb") as stream:
+        return stream.read(MAX_STATE_BYTES + 1)
+
+
+def assumptions(path: Path) -> list[str]:
+    """Return what a state file does not tell, and what is taken instead, as sentences."""
+    said: list[str] = []
+    for project in read_client_state(_read(path)).projects:
+        for app in project.apps:
+            if app.ignore or app.non_cpu_intensive:
+                continue
+            missing = [
+                text
+                for value, text in (
+                    (app.fpops_est, f"jobs of {DEFAULT_FPOPS_EST:.3g} FLOPs"),
+                    (app.latency_bound, f"a latency bound of {DEFAULT_LATENCY_BOUND / DAY:g} days"),
+                )
+                if not value
+            ]
+            if missing:
+                said.append(
+                    f"{project.name}, app {app.name}: no job in the file tells; taken: {', '.join(missing)}"
+                )
+    return said
 
 
 def scenario_of(summary: ClientStateSummary, *, name: str) -> Scenario:

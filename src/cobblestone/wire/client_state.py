@@ -16,6 +16,13 @@ from cobblestone.domain.errors import RemoteProtocolError
 
 MAX_STATE_BYTES = 64 * 1024 * 1024
 MAX_ITEMS = 100_000
+#: GPU types by the element that describes them.
+GPU_KINDS = {
+    "coproc_cuda": "NVIDIA",
+    "coproc_ati": "ATI",
+    "coproc_intel_gpu": "intel_gpu",
+    "coproc_apple_gpu": "apple_gpu",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +81,7 @@ def read_client_state(body: bytes) -> ClientStateSummary:
     """Read a state file.  Raises :class:`RemoteProtocolError` naming the element and value that cannot be
     used.
     """
-    if len(body) > MAX_STATE_BYTES:
-        raise RemoteProtocolError(f"the state file has {len(body)} bytes; at most {MAX_STATE_BYTES} are read")
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
-    )
-    try:
-        root = etree.fromstring(body, parser)
-    except etree.XMLSyntaxError as error:
-        raise RemoteProtocolError(f"the state file is not well-formed: {error.msg}") from error
-    if root.tag != "client_state":
-        raise RemoteProtocolError(f"the outermost element is <{root.tag}>; a state file has <client_state>")
+    root = parse_state(body)
     host = root.find("host_info")
     if host is None:
         raise RemoteProtocolError("<host_info> is missing; without it the host's speed is unknown")
@@ -98,6 +95,22 @@ def read_client_state(body: bytes) -> ClientStateSummary:
         on_lambda=_number(times, "on_lambda", 3600.0, 1.0, 1e9),
         projects=_projects(root),
     )
+
+
+def parse_state(body: bytes) -> etree._Element:  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for it
+    """Return the outermost element of a state file.  Raises :class:`RemoteProtocolError` if it is none."""
+    if len(body) > MAX_STATE_BYTES:
+        raise RemoteProtocolError(f"the state file has {len(body)} bytes; at most {MAX_STATE_BYTES} are read")
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
+    )
+    try:
+        root = etree.fromstring(body, parser)
+    except etree.XMLSyntaxError as error:
+        raise RemoteProtocolError(f"the state file is not well-formed: {error.msg}") from error
+    if root.tag != "client_state":
+        raise RemoteProtocolError(f"the outermost element is <{root.tag}>; a state file has <client_state>")
+    return root
 
 
 def _text(parent: etree._Element | None, name: str) -> str:  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for it
@@ -124,14 +137,8 @@ def _optional(parent: etree._Element | None, name: str) -> float | None:  # pyri
 
 def _gpus(host: etree._Element) -> tuple[StateGpu, ...]:  # pyright: ignore[reportPrivateUsage]  # as above
     found: list[StateGpu] = []
-    kinds = {
-        "coproc_cuda": "NVIDIA",
-        "coproc_ati": "ATI",
-        "coproc_intel_gpu": "intel_gpu",
-        "coproc_apple_gpu": "apple_gpu",
-    }
     for item in host.iterfind("coprocs/*"):
-        kind = kinds.get(str(item.tag)) or _text(item, "type")
+        kind = GPU_KINDS.get(str(item.tag)) or _text(item, "type")
         if kind:
             count = int(_number(item, "count", 1, 0, 64))
             if count:
