@@ -55,7 +55,12 @@ postgresql() {
     done
     present initdb
 }
-x_screen_saver() { ldconfig -p | grep -q 'libXss\.so\.1'; }
+x_screen_saver() {
+    for library in /usr/lib/*/libXss.so.1 /usr/lib64/libXss.so.1 /usr/lib/libXss.so.1; do
+        if [ -e "$library" ]; then return 0; fi
+    done
+    return 1
+}
 nginx() { present nginx || [ -x /usr/sbin/nginx ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 

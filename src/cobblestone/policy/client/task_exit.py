@@ -58,6 +58,7 @@ _MEANINGS = {
     208: "a part of the job failed",
     209: "the job was overdue for too long",
 }
+SIZE_SIGNAL = 25
 _SIGNALS = {
     4: "illegal instruction",
     6: "it stopped itself",
@@ -170,7 +171,7 @@ def judge_exit(end: ProcessEnd, *, premature_ends: int = 0) -> Verdict:
 
 def _split(end: ProcessEnd) -> tuple[int, int]:
     hidden = end.exit_code - 128
-    if end.codes_hide_signals and not end.signal and hidden in STOP_SIGNALS:
+    if end.codes_hide_signals and not end.signal and hidden in (*STOP_SIGNALS, SIZE_SIGNAL):
         return hidden, 0
     return end.signal, end.exit_code
 
@@ -205,6 +206,9 @@ def _too_early(what: str, premature_ends: int) -> Verdict:
 def _ended_by(signal: int, premature_ends: int) -> Verdict:
     if signal in STOP_SIGNALS:
         return _too_early(f"was ended by signal {signal}", premature_ends)
+    if signal == SIZE_SIGNAL:
+        text = "process got signal 25: it wrote a file larger than its disk bound"
+        return Verdict(ending=Ending.FAILED, exit_status=EXIT_DISK_LIMIT, text=text)
     detail = f" ({_SIGNALS[signal]})" if signal in _SIGNALS else ""
     return Verdict(ending=Ending.FAILED, exit_status=signal, text=f"process got signal {signal}{detail}")
 
