@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 import cobblestone
 
 ROOT = Path(__file__).parents[1]
-STONES = ROOT / "src/cobblestone/server/web/static/stones.svg"
+STONES = ROOT / "src/cobblestone/service/pages/static/stones.svg"
 PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
 PYTHON = """# Python reference
 

@@ -32,7 +32,7 @@ CALLED_FROM_OUTSIDE = {
 USED_BY_TESTS = {
     "wasted_at_most",
     "expected_wrong_accepted",
-    "largest_influence",
+    "largest_step",
     "merged",
     "unparsed_xml",
     "stored_host_cpid",
