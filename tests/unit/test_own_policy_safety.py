@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.distributions import DAY, JobSizes, OnOff, Progress
+from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.run import RunResult, simulate
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, Scenario
 
@@ -99,3 +102,23 @@ def test_jobs_that_may_still_be_in_time_at_the_spread_of_their_app_are_not_given
     book = result.books.projects[0]
     assert book.given_up < 0.15 * (book.met + book.missed)
     assert useful(result) > useful(simulate(scenario, THEIRS, seed=3))
+
+
+def test_who_halves_the_waste_of_a_project_that_is_always_late_cannot_keep_the_shares() -> None:
+    scenario = read_scenario(Path(__file__).parents[2] / "examples" / "simulator" / "contradiction.toml")
+    theirs = simulate(scenario, THEIRS, seed=1).metrics
+    assert theirs.waste > 0.4
+    assert theirs.share_violation < 0.1
+    found = {
+        aversion: simulate(
+            replace(scenario, preferences=replace(scenario.preferences, waste_aversion=aversion)),
+            OURS,
+            seed=1,
+        ).metrics
+        for aversion in (0.0, 2.0)
+    }
+    assert found[0.0].share_violation < theirs.share_violation + 0.05
+    assert found[0.0].waste < theirs.waste
+    assert found[2.0].waste < 0.5 * theirs.waste
+    for metrics in found.values():  # a part w of the time is wasted: the shares differ by 2 |0.5 - w|
+        assert metrics.share_violation >= 2 * (0.5 - metrics.waste) - 0.2
