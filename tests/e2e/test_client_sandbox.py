@@ -59,6 +59,8 @@ async def test_a_job_sees_neither_home_nor_network_nor_other_jobs(tmp_path: Path
         ended = await world.run(world.spec(program))
         assert ended.ending is Ending.FINISHED, ended.stderr.decode()
         seen = json.loads(ended.outputs[0].path.read_text())
+        groups = world.sandbox.control_groups
+    assert groups is None or not any(folder.exists() for folder in groups.folders.values())
     listening.close()
     await listening.wait_closed()
     assert seen["home"] == "refused"

@@ -46,8 +46,9 @@ class ControlGroups:
     def remove(self) -> None:
         """Remove our own, now empty, groups."""
         for folder in set(self.folders.values()):
-            with suppress(OSError):
-                folder.rmdir()
+            for group in (*folder.glob("slot-*"), folder):
+                with suppress(OSError):  # a process is still in it
+                    group.rmdir()
 
 
 class JobGroup:
