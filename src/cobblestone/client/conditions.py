@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.host.gpus import find_gpus
-from cobblestone.client.host.information import read_host_info, with_benchmarks
+from cobblestone.client.host.information import hardware_key, read_host_info, with_benchmarks
 from cobblestone.client.host.watch import HostWatch
 from cobblestone.client.identity import platforms
 from cobblestone.client.journal import Journal
@@ -88,6 +89,7 @@ class Conditions:
         self._coprocs: tuple[CoprocRequest, ...] = ()
         self._used = 0.0
         self._network_open_until = 0.0
+        self._no_benchmark_before = 0.0
         self._told = Changed()
         self._files = PreferenceFiles(folders.root)
         self._in_force = InForce(ComputingPreferences(), ClientConfig())
@@ -139,8 +141,46 @@ class Conditions:
             host, whetstone=notes.p_fpops, dhrystone=notes.p_iops, at=notes.p_calculated
         )
 
-    async def benchmark(self) -> None:
-        """Measure the processors."""
+    def benchmarks_due(self) -> bool:
+        """Whether the processors are to be measured: never done, long ago, or on other hardware."""
+        notes = self._state.notes
+        if self._in_force.config.skip_cpu_benchmarks or self._clock() < self._no_benchmark_before:
+            return False
+        last = BenchmarkResult(
+            whetstone=notes.p_fpops, dhrystone=notes.p_iops, ncpus=self._host.p_ncpus, at=notes.p_calculated
+        )
+        same = notes.hardware == self._hardware()
+        return are_due(last, ncpus=self._host.p_ncpus, same_hardware=same, now=self._clock())
+
+    def _hardware(self) -> str:
+        return hardware_key(self._host, tuple(f"{each.name} x {each.count}" for each in self._coprocs))
+
+    async def benchmark(self, apply: Callable[[], None]) -> None:
+        """Measure the processors while jobs pause; ``apply`` makes the pause and its end known."""
+        self._situation = replace(self._situation, benchmarks_running=True)
+        apply()
+        self._journal.say("Running CPU benchmarks")
+        try:
+            found = await run_benchmarks(self.devices().ncpus, self.job_environment(), clock=self._clock)
+        except BenchmarkFailed as error:
+            self._journal.say(str(error))
+            self._no_benchmark_before = self._clock() + DAY
+            return
+        finally:
+            self._situation = replace(self._situation, benchmarks_running=False)
+            apply()
+        notes = self._state.notes
+        notes.p_fpops, notes.p_iops, notes.p_calculated = found.whetstone, found.dhrystone, found.at
+        notes.hardware = self._hardware()
+        self._state.keep_notes()
+        self._host = with_benchmarks(
+            self._host, whetstone=found.whetstone, dhrystone=found.dhrystone, at=found.at
+        )
+        self._journal.say(
+            f"Benchmark results: {found.whetstone / 1e6:.0f} floating point MIPS (Whetstone) per CPU,"
+            f" {found.dhrystone / 1e6:.0f} integer MIPS (Dhrystone) per CPU, on {found.ncpus} CPUs at once"
+        )
+        apply()
 
     async def measure_disk(self) -> None:
         """Measure what everything takes up."""

@@ -228,7 +228,7 @@ class Control:
 
     def run_benchmarks(self) -> None:
         """Measure the processors anew."""
-        self._client.background(self._client.conditions.benchmark())
+        self._client.background(self._client.conditions.benchmark(self._client.apply_conditions))
 
     def quit(self) -> None:
         """End the client."""

@@ -361,6 +361,8 @@ class Client:
         self.apply_conditions()
         self.contacts.look(now)
         look_after_manager(self, now)
+        if self._ticks % DISK_EVERY == 1 and self.conditions.benchmarks_due():
+            self.control.run_benchmarks()
         if self._ticks % DISK_EVERY == 1:
             await self.contacts.measure_disk()
         if self._ticks % int(READINGS_EVERY // TICK) == 0:

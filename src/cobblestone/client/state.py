@@ -118,6 +118,7 @@ class ClientNotes:
     p_fpops: float = 1e9
     p_iops: float = 1e9
     p_calculated: float = 0.0
+    hardware: str = ""  #: what the benchmarks were run on
     manager: ManagerAccount | None = None
     proxy: dict[str, str | int] = field(default_factory=dict[str, str | int])
     suspended_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
