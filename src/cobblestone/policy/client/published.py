@@ -169,7 +169,7 @@ class Published:
         self._settled_at = now
         self.debts.settle(
             runnable=[bool(p.queue) for p in state.projects],
-            contactable=[p.contactable(now) for p in state.projects],
+            contactable=[p.open and p.not_before <= now for p in state.projects],
         )
 
     def outdated(self, project: int | None = None) -> None:
@@ -416,7 +416,7 @@ class Published:
         rows = zip(self.fetch_rows, self.state.projects, long_debts, self.memory.dcf, strict=True)
         for row, project, debt, dcf in rows:
             queue = project.queue
-            row.contactable = project.contactable(now)
+            row.contactable = project.open and project.not_before <= now
             row.long_term_debt = debt
             row.dcf = dcf
             row.queued = len(queue)

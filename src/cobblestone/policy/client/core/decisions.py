@@ -45,7 +45,8 @@ class Decisions:
         """Decide everything that is due."""
         s = self.state
         now = s.now
-        self._wake_deferred()
+        if s.deferrals:
+            self._wake_deferred()
         gave_up = self._contact_waits = False
         if (s.jobs or s.finished) and (s.must_schedule or now - s.last_schedule >= s.slice - TINY):
             gave_up = self._schedule()
@@ -68,6 +69,7 @@ class Decisions:
                 job.runnable = s.can_run(job)
                 s.must_schedule = s.must_fetch = True
                 self.policy.outdated(job.project)
+        s.deferrals = any(job.deferred_until for job in s.jobs)
 
     def _schedule(self) -> bool:
         """Make a new run list; returns whether jobs were given up."""
@@ -234,9 +236,8 @@ class Decisions:
         wake = min(s.look_again, self.policy.next_wake())
         if s.jobs:
             wake = min(wake, s.last_schedule + s.slice)
-            for job in s.jobs:
-                if now < job.deferred_until < wake:
-                    wake = job.deferred_until
+            if s.deferrals:
+                wake = min([wake, *(job.deferred_until for job in s.jobs if job.deferred_until > now)])
         if not s.permission.network and s.contact is None:
             wake = min(wake, self._next_contact_wanted(wake))
         if wake <= now + TINY:

@@ -289,6 +289,7 @@ class Intake:
         job = self.job(event.job)
         self._stopped(job)
         job.deferred_until = event.until
+        self.state.deferrals = True
         job.runnable = self.state.can_run(job)
         self.state.must_fetch = True
 

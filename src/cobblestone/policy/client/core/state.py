@@ -170,6 +170,7 @@ class Project:
     """By device type for which it had nothing: interval and end."""
     upload_since: float = -NEVER  #: when an upload that may still go on has begun
     first_contact: bool = True  #: it has never been in contact
+    open: bool = True  #: the volunteer wants work of it
     why: tuple[Why, ...] = ()  #: why it was asked for work, or was not
     queue: list[Job] = field(
         default_factory=list[Job]
@@ -182,8 +183,7 @@ class Project:
 
     def contactable(self, now: float) -> bool:
         """Tell whether it may be asked for work now."""
-        d = self.description
-        return self.not_before <= now and not (d.suspended or d.no_new_work)
+        return self.open and self.not_before <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +248,7 @@ class ClientState:
     look_again: float = NEVER  #: when a waiting job may take the place of a running one
     alarm: float = 0.0
     by_id: dict[str, Job] = field(default_factory=dict[str, Job])  #: all jobs (not stored)
+    deferrals: bool = False  #: some job may have put itself off
     starts: int = 0
     arrivals: int = 0
     draws: int = 0  #: random numbers used
@@ -274,6 +275,7 @@ class ClientState:
         """Work out anew which jobs count as work."""
         for i, project in enumerate(self.projects):
             suspended = project.description.suspended
+            project.open = not (suspended or project.description.no_new_work)
             mine = [job for job in self.jobs if job.project == i]
             project.queue = [] if suspended else [job for job in mine if job.queued]
             for job in mine:
