@@ -63,6 +63,18 @@ class OwnMemory(PublishedMemory):
     """By serial number of a job: band of the reported fraction -> total that it foretold."""
     unmeetable: set[int] = field(default_factory=set[int])
     """Serial numbers of jobs that will be late, kept for want of better ones."""
+    full_shares: list[float] = field(default_factory=list[float])  #: as the volunteer set them
+    shares: list[float] = field(default_factory=list[float])  #: ... and as they are weighed
+    outlooks: list[Outlook] = field(default_factory=list[Outlook])  #: what is expected of each project's jobs
+    outlook_of: list[tuple[ProjectHistory, Interruptions] | None] = field(
+        default_factory=list[tuple[ProjectHistory, Interruptions] | None]
+    )
+    """What each outlook was worked out of."""
+    cautions: list[float] = field(
+        default_factory=list[float]
+    )  #: seconds by which deadlines are brought forward
+    interval: float = 0.0  #: between contacts, as the outlooks take it
+    urgency: int = Urgency.DONT_NEED  #: as of the last look at work fetch
     gap_clock: float = 0.0
     probe_at: float = NEVER  #: when a running job will have shown its size
     waits: bool = False  #: a contact waits
@@ -87,7 +99,6 @@ class OwnPolicy(Published):
         self.own_scheduling = choice.cpu_scheduling == 3
         self.own_fetch = choice.work_fetch == 3
         self.waste_aversion = waste_aversion
-        self._urgency = Urgency.DONT_NEED  #: as of the last look at work fetch
 
     @property
     def name(self) -> str:
@@ -107,19 +118,31 @@ class OwnPolicy(Published):
         count = len(self.shares)
         memory.projects += [ProjectMemory() for _ in range(count - len(memory.projects))]
         self.full_shares = list(self.shares)
-        self.outlooks = [Outlook()] * count
-        self.cautions = [0.0] * count  #: seconds by which a project's deadlines are brought forward
-        self._outlook_of: list[tuple[ProjectHistory, Interruptions] | None] = [None] * count
+        more = count - len(memory.outlooks)
+        memory.outlooks += [Outlook()] * more
+        memory.cautions += [0.0] * more
+        memory.outlook_of += [None] * more
+        self.outlooks, self.cautions = memory.outlooks, memory.cautions
         self._estimated_at = -NEVER
         self.connection_interval = self.state.preferences.connection_interval
+        if memory.interval != self.connection_interval:
+            memory.interval = self.connection_interval
+            memory.outlook_of = [None] * count
+        if memory.full_shares == self.full_shares:
+            self._share_out(memory.shares)
+            return
+        memory.full_shares = list(self.full_shares)
         for i in range(count):
             self._look_out(i)
             self._weigh(i)
+        memory.shares = list(self.shares)
 
     def detached(self, project: int) -> None:
         """Forget a project."""
         super().detached(project)
-        del self.memory.projects[project]
+        memory = self.memory
+        for column in (memory.projects, memory.outlooks, memory.outlook_of, memory.cautions):
+            del column[project]
 
     def off(self, seconds: float) -> None:
         """Learn from a time off."""
@@ -165,18 +188,25 @@ class OwnPolicy(Published):
         if abs(share - self.shares[i]) < SAME_WEIGHT * self.full_shares[i]:
             return
         self.settle()
-        self.shares[i] = self.fetch_rows[i].share = share
+        self._share_out([share if j == i else each for j, each in enumerate(self.shares)])
+        self.memory.shares = list(self.shares)
+        self.changed.add(i)
+
+    def _share_out(self, shares: Sequence[float]) -> None:
+        """Take other shares than the volunteer's."""
+        self.shares = list(shares)
+        for row, share in zip(self.fetch_rows, shares, strict=True):
+            row.share = share
         self.total_share = sum(self.shares)
         self.debts.reweigh(self.shares)
-        self.changed.add(i)
 
     def _look_out(self, i: int) -> None:
         """Work out what is to be expected of a project's jobs, if something was learned."""
         interruptions, margin = self.memory.interruptions, self.connection_interval
         history = self.memory.projects[i].history
-        if self._outlook_of[i] == (history, interruptions):
+        if self.memory.outlook_of[i] == (history, interruptions):
             return
-        self._outlook_of[i] = (history, interruptions)
+        self.memory.outlook_of[i] = (history, interruptions)
         before = self.outlooks[i]
         self.outlooks[i] = found = history.outlook(
             lambda computing, bound: can_be_in_time(computing, bound - margin, interruptions)
@@ -410,7 +440,7 @@ class OwnPolicy(Published):
         self, projects: list[FetchProject], outcome: RoundRobinOutcome, running: list[int], nobody: bool
     ) -> float:
         """Look again after a time slice while caution holds work fetch back."""
-        if self.own_fetch and nobody and self._urgency is not Urgency.DONT_NEED:
+        if self.own_fetch and nobody and self.memory.urgency != Urgency.DONT_NEED:
             return self.state.slice
         return super().next_look(projects, outcome, running, nobody)
 
@@ -443,7 +473,7 @@ class OwnPolicy(Published):
             until_next_contact=self.connection_interval,
             explain=self.explain,
         )
-        self._urgency = plan.urgency
+        self.memory.urgency = int(plan.urgency)
         return plan
 
 
