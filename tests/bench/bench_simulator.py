@@ -1,6 +1,6 @@
 """Speed of the simulator: CPU seconds for 100 simulated days.
 
-The C++ simulator of 2007 takes 0.75 s (one project) and 2.2 s (mix of 20) with its output discarded, 0.31
+The C++ simulator as of 2026 takes 0.75 s (one project) and 2.2 s (mix of 20) with its output discarded, 0.31
 and 1.36 s without any output, on the machine where the ceilings below were set.
 """
 

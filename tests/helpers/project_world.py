@@ -287,17 +287,21 @@ class SimHost:
         self,
         *,
         ask: float = 0.0,
+        instances: float = 4.0,
         reports: Sequence[ReportedResult] = (),
         trickles: Sequence[MsgFromHost] = (),
         lose_reply: bool = False,
         **changes: Any,
     ) -> Element:
-        """One scheduler RPC; ``ask``: seconds of work wanted.  A lost reply changes nothing on this side."""
+        """One scheduler RPC; ``ask``: seconds of work wanted, on ``instances`` idle CPUs.
+
+        A lost reply changes nothing on this side.
+        """
         request = replace(
             self.request,
             work_req_seconds=ask,
             cpu_req_secs=ask,
-            cpu_req_instances=4.0 if ask else 0.0,
+            cpu_req_instances=instances if ask else 0.0,
             results=tuple(reports),
             trickles=tuple(trickles),
             code_sign_key=self.key,

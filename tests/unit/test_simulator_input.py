@@ -110,7 +110,11 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ('mean_on = "1 h"', 'mean_on = "-1 h"', "mean_on = -3600.0 is not possible; allowed: 1 to"),
         ('mean_on = "1 h"', 'trace_file = "none.tab"', "none.tab: cannot be read"),
         ("[host]", "[hst]", "unknown key 'hst'"),
-        ("[host]", "length = 5\n[host]", "unknown key 'length' = 5; allowed: name, duration, hosts, [host]"),
+        (
+            "[host]",
+            "length = 5\n[host]",
+            "unknown key 'length' = 5; allowed: name, duration, hosts, lifetime, [host]",
+        ),
         (
             "[host]",
             "[compatibility.faults]\nfoo = true\n[host]",

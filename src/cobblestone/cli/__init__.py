@@ -47,7 +47,7 @@ NOUNS = (
     "docs",
 )
 # Further commands come with parts that may be absent.
-OPTIONAL = ("client", "demo", "explain", "simulate", "paper", "frontier")
+OPTIONAL = ("client", "demo", "explain", "simulate", "advise", "paper", "frontier")
 
 
 def build(first: str = "") -> Commands:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -20,13 +21,17 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.metrics import Metrics
 from cobblestone.simulator.recording import Timeline
 from cobblestone.simulator.run import RunResult, simulate
-from cobblestone.simulator.scenario import DAY, HostModel, Scenario
+from cobblestone.simulator.scenario import DAY, Scenario
 from cobblestone.simulator.statistics import estimate
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cobblestone.simulator.population import PopulationRun
+    from cobblestone.simulator.scenario import HostModel
+
+Runner = Callable[[Sequence["HostModel"], PolicyChoice, int, Callable[[float, float], None]], "PopulationRun"]
+"""Runs a population with hosts, policy and seed; tells how much is done, of how much in all: days, or parts."""
 
 COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
 SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
@@ -56,6 +61,10 @@ def parser() -> argparse.ArgumentParser:
     add("--explain", type=float, metavar="DAY", help="say what runs at that time, and why")
     add("--hosts", default="", metavar="N|FILE.csv",
         help="simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on")  # fmt: skip
+    add("--shards", type=int, default=1, metavar="N",
+        help="simulate many hosts in so many parts at a time, each with its part of the workunits (1)")  # fmt: skip
+    add("--scheduler", default="", metavar="ADDRESS",
+        help="where the parts run: dask://host:port or dask://local; else on this machine's cores")  # fmt: skip
     return made
 
 
@@ -95,7 +104,8 @@ def _answer(options: argparse.Namespace) -> str:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
         seeds = range(first, first + options.seeds)
-        return _population(scenario, choices, hosts, seeds, picture, as_json=options.as_json)
+        with _runner(scenario, options.shards, options.scheduler) as run:
+            return _population(scenario, choices, hosts, seeds, picture, run, as_json=options.as_json)
     if options.report is not None:
         return _report(scenario, choices[0], first, options.report, _window(options.window))
     recorded: RunResult | None = None
@@ -157,6 +167,7 @@ def _population(
     hosts: str | int,
     seeds: range,
     picture: Path | None,
+    run: Runner,
     *,
     as_json: bool,
 ) -> str:
@@ -164,12 +175,13 @@ def _population(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cobblestone.cli.output import error_console
-    from cobblestone.simulator.population import require_population, run_population
+    from cobblestone.simulator.host_tables import hosts_for
+    from cobblestone.simulator.population import require_population
     from cobblestone.simulator.population_report import as_data, as_text, draw_population
 
     if picture is not None:
         _check_suffix(picture)
-    tables = {seed: _hosts(hosts, seed) for seed in seeds}
+    tables = {seed: hosts_for(hosts, seed=seed) for seed in seeds}
     for table in tables.values():
         require_population(scenario, table)
     results: dict[str, list[PopulationRun]] = {}
@@ -177,46 +189,53 @@ def _population(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("days"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=error_console()) as bar:
         for choice in choices:
             runs = results.setdefault(str(choice), [])
             for seed in seeds:
-                line = bar.add_task(f"{choice}, seed {seed}", total=scenario.duration / DAY)
-                runs.append(
-                    run_population(
-                        scenario,
-                        tables[seed],
-                        choice,
-                        seed=seed,
-                        progress=partial(_show_days, bar, line),
-                    )
-                )
-                bar.update(line, completed=scenario.duration / DAY)
+                line = bar.add_task(f"{choice}, seed {seed}", total=None)
+                runs.append(run(tables[seed], choice, seed, partial(_show, bar, line)))
     if picture is not None:
         draw_population(results, picture)
     return json.dumps(as_data(results), indent=2) if as_json else as_text(results)
 
 
-def _show_days(bar: Progress, line: TaskID, done: float, total: float) -> None:
+def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:
     bar.update(line, completed=done, total=total)
 
 
-def _hosts(hosts: str | int, seed: int) -> list[HostModel]:
-    from cobblestone.simulator.host_tables import MAX_HOSTS, draw_hosts, read_hosts
+@contextmanager
+def _runner(scenario: Scenario, shards: int, scheduler: str) -> Generator[Runner]:
+    """Give a function that runs a population: whole, or in parts on a backend."""
+    from cobblestone.simulator.population import run_population
+    from cobblestone.simulator.shards import run_shards
+    from cobblestone.sweep.backends import open_backend
 
-    text = str(hosts)
-    try:
-        count = float(text)
-    except ValueError:
-        return read_hosts(Path(text))
-    if not 1 <= count <= MAX_HOSTS or count != int(count):
-        raise ConfigError(
-            f"hosts = {text} is not possible; allowed: 1 to {MAX_HOSTS}, or the name of a CSV file"
+    def whole(
+        hosts: Sequence[HostModel], choice: PolicyChoice, seed: int, progress: Callable[[float, float], None]
+    ) -> PopulationRun:
+        found = run_population(scenario, hosts, choice, seed=seed, progress=progress)
+        progress(scenario.duration / DAY, scenario.duration / DAY)
+        return found
+
+    if shards == 1 and not scheduler:
+        yield whole
+        return
+    backend = open_backend(scheduler)
+
+    def in_parts(
+        hosts: Sequence[HostModel], choice: PolicyChoice, seed: int, progress: Callable[[float, float], None]
+    ) -> PopulationRun:
+        return run_shards(
+            scenario, hosts, choice, seed=seed, shards=shards, backend=backend, progress=progress
         )
-    return draw_hosts(int(count), seed=seed)
+
+    try:
+        yield in_parts
+    finally:
+        backend.close()
 
 
 def _window(text: str) -> tuple[float, float]:

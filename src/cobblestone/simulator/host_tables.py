@@ -6,7 +6,8 @@ What is known and what is assumed:
   TPDS 23 (6), 2012, find this family for processor speed).  Mean 2.2e9 and standard deviation 0.7e9 FLOP/s are
   what BOINC's server takes for a population that it does not know.
 * Number of CPUs, fraction of time available and length of the on-periods: assumptions, in round numbers.  Who
-  has figures of a real population puts them into a CSV file with the columns ``ncpus, flops, fraction, mean_on``.
+  has figures of a real population puts them into a CSV file with the columns ``ncpus, flops, fraction, mean_on``;
+  with ``day_start`` and ``day_end`` (hours of the day, of one time zone for all) a host is on between these only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.simulator.scenario import DAY, HostModel, OnOff, pick_weighted
+from cobblestone.simulator.scenario import DAY, HOUR, HostModel, OnOff, pick_weighted
 from cobblestone.simulator.streams import Streams
 
 MEAN_FLOPS = 2.2e9
@@ -27,6 +28,22 @@ MEDIAN_ON = 4 * 3600.0
 ON_SIGMA = 1.0  #: of the logarithm
 MAX_HOSTS = 100_000
 COLUMNS = ("ncpus", "flops", "fraction", "mean_on")
+#: Hours of the day between which the host may be on; both or none of them.
+HOURS = ("day_start", "day_end")
+
+
+def hosts_for(what: str | int, *, seed: int) -> list[HostModel]:
+    """Return the hosts of a scenario: so many drawn ones, or those of a CSV file.  Raises :class:`ConfigError`."""
+    text = str(what)
+    try:
+        count = float(text)
+    except ValueError:
+        return read_hosts(Path(text))
+    if not 1 <= count <= MAX_HOSTS or count != int(count):
+        raise ConfigError(
+            f"hosts = {text} is not possible; allowed: 1 to {MAX_HOSTS}, or the name of a CSV file"
+        )
+    return draw_hosts(int(count), seed=seed)
 
 
 def draw_hosts(count: int, *, seed: int) -> list[HostModel]:
@@ -51,6 +68,7 @@ def read_hosts(path: Path) -> list[HostModel]:
             table = csv.reader(stream)
             header = [name.strip() for name in next(table, list[str]())]
             _require_columns(path, header)
+            columns = COLUMNS + tuple(key for key in HOURS if key in header)
             for fields in table:
                 if not fields:
                     continue  # an empty line
@@ -60,7 +78,7 @@ def read_hosts(path: Path) -> list[HostModel]:
                     )
                 if len(hosts) == MAX_HOSTS:
                     raise ConfigError(f"{path}: more than {MAX_HOSTS} hosts")
-                hosts.append(_host(path, table.line_num, dict(zip(header, fields, strict=True))))
+                hosts.append(_host(path, table.line_num, dict(zip(header, fields, strict=True)), columns))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -81,15 +99,15 @@ def _require_columns(path: Path, header: list[str]) -> None:
             )
 
 
-def _host(path: Path, number: int, row: dict[str, str]) -> HostModel:
+def _host(path: Path, number: int, row: dict[str, str], columns: tuple[str, ...]) -> HostModel:
     values: dict[str, float] = {}
-    for key in COLUMNS:
+    for key in columns:
         text = row[key]
         try:
             values[key] = float(text)
         except ValueError:
             raise ConfigError(
-                f"{path}, line {number}: {key} = {text!r}: the columns {', '.join(COLUMNS)} hold numbers"
+                f"{path}, line {number}: {key} = {text!r}: the columns {', '.join(columns)} hold numbers"
             ) from None
     ncpus = values["ncpus"]
     if not math.isfinite(ncpus) or ncpus != int(ncpus):
@@ -97,7 +115,12 @@ def _host(path: Path, number: int, row: dict[str, str]) -> HostModel:
     host = HostModel(
         ncpus=int(ncpus),
         flops=values["flops"],
-        availability=OnOff(fraction=values["fraction"], mean_on=values["mean_on"]),
+        availability=OnOff(
+            fraction=values["fraction"],
+            mean_on=values["mean_on"],
+            day_start=HOUR * values.get("day_start", 0.0),
+            day_end=HOUR * values.get("day_end", 0.0),
+        ),
     )
     try:
         host.check()

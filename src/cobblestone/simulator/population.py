@@ -1,7 +1,8 @@
 """Many hosts that share the jobs of their projects: what a policy means for the project.
 
 All hosts and all servers live on one clock; the next event of any of them comes next.  Hosts attach one after
-another during the first day.  Two policies meet the same hosts, off-times and workunits: every host and every
+another during the first day.  With a lifetime they leave again, with what they hold, and others come.
+Two policies meet the same hosts, off-times and workunits: every host and every
 project has random streams of its own, and the k-th workunit of a project is the same job under every policy.
 
 Two conservation laws are asserted: the books of every host balance (see `cobblestone.simulator.metrics`), and
@@ -10,7 +11,6 @@ what the hosts say they reported is what the servers booked, result by result an
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.ids import HostId, UserId
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
+from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.decision import Assignment
-from cobblestone.simulator.clients import make_client
-from cobblestone.simulator.engine import ClientModel, HostRun, SimulationFault
+from cobblestone.simulator.crowd import Crowd, Life
+from cobblestone.simulator.engine import SimulationFault
 from cobblestone.simulator.metrics import Books
-from cobblestone.simulator.network import Network
 from cobblestone.simulator.run import MAX_JOBS
 from cobblestone.simulator.scenario import DAY, HostModel, Scenario
 from cobblestone.simulator.server import draw_luck, job_peak, job_speed
@@ -49,6 +49,7 @@ class HostDoor:
         self._host = host
         self._rng = rng
         self._held = 0
+        self._served = True  #: whether the server had time for the contact
         description = HostDescription(
             p_ncpus=host.ncpus,
             p_fpops=host.flops,
@@ -59,7 +60,7 @@ class HostDoor:
 
     def contacted(self, now: float) -> None:
         """Take note of a contact."""
-        self.shared.count_rpc(now)
+        self._served = self.shared.contact(now)
 
     def answer(
         self,
@@ -105,6 +106,8 @@ class HostDoor:
     def _give(
         self, request: WorkRequest, delay: float, known: Workload | None, stretch: float, now: float
     ) -> tuple[list[Task], bool]:
+        if not self._served:
+            return [], False
         assignments = self.shared.choose(
             self._row,
             ncpus=self._host.ncpus,
@@ -161,9 +164,9 @@ class PopulationRun:
     scenario: Scenario
     policy: PolicyChoice
     seed: int
-    hosts: int
+    hosts: int  #: at a time
     tallies: tuple[Tally, ...]  #: in the order of the scenario's projects, by name
-    books: tuple[Books, ...]  #: per host
+    books: tuple[Books, ...]  #: per host, also of those that left
 
 
 def run_population(
@@ -173,8 +176,10 @@ def run_population(
     *,
     seed: int = 1,
     progress: Callable[[float, float], None] | None = None,
+    backends: RoundRobinBackends = PURE,
 ) -> PopulationRun:
-    """Simulate all hosts together; ``progress`` is told days done and days in all.
+    """Simulate all hosts together; ``progress`` is told days done and days in all.  Compiled twins in ``backends`` change nothing
+    but the time that it takes.
 
     Raises :class:`ConfigError` for a scenario that cannot be run with many hosts, and :class:`SimulationFault` if
     the conservation laws do not hold.
@@ -183,31 +188,20 @@ def run_population(
     require_population(scenario, hosts)
     shared_streams = Streams(seed)
     projects = [SharedProject(model, shared_streams) for model in scenario.projects]
-    runs: list[tuple[HostRun, ClientModel]] = []
-    for number, host in enumerate(hosts, 1):
-        runs.append(_attach(scenario, host, number, projects, policy, shared_streams))
-    end = scenario.duration
-    queue = [(run.now, i) for i, (run, _) in enumerate(runs)]
-    heapq.heapify(queue)
-    begun = [False] * len(runs)
+
+    def doors(host: HostModel, number: int, streams: Streams) -> list[HostDoor]:
+        return [
+            HostDoor(project, i, host, number, streams.stream("luck", project.model.name))
+            for i, project in enumerate(projects)
+        ]
+
+    crowd = Crowd(scenario, policy, shared_streams, doors, backends=backends)
     day = 0.0
-    while queue:
-        at, i = heapq.heappop(queue)
-        run, client = runs[i]
-        if at >= end and begun[i]:
-            if run.now < end:
-                run.go_on(client, end)
-            continue
+    for at in crowd.live(hosts):
         if progress is not None and at >= day:
-            progress(day / DAY, end / DAY)
+            progress(day / DAY, scenario.duration / DAY)
             day += DAY
-        if begun[i]:
-            run.go_on(client, end)
-        else:
-            begun[i] = True
-            run.begin(client)
-        heapq.heappush(queue, (run.next_time(client, end), i))
-    return _close(scenario, policy, seed, runs, projects)
+    return _close(scenario, policy, seed, len(hosts), crowd.lives, projects)
 
 
 def require_population(scenario: Scenario, hosts: Sequence[HostModel]) -> None:
@@ -242,47 +236,20 @@ def _require_sane_number_of_jobs(scenario: Scenario, hosts: Sequence[HostModel])
                 )
 
 
-def _attach(
-    scenario: Scenario,
-    host: HostModel,
-    number: int,
-    projects: Sequence[SharedProject],
-    policy: PolicyChoice,
-    shared_streams: Streams,
-) -> tuple[HostRun, ClientModel]:
-    streams = shared_streams.within("host", str(number))
-    model = replace(
-        host,
-        connection_interval=scenario.host.connection_interval,
-        believed_availability=scenario.host.believed_availability,
-        download_rate=scenario.host.download_rate,
-        upload_rate=scenario.host.upload_rate,
-        leave_in_memory=scenario.host.leave_in_memory,
-        gpus=(),
-    )
-    mine = replace(scenario, host=model)
-    run = HostRun(mine, streams, None, None)
-    doors = [
-        HostDoor(project, i, model, number, streams.stream("luck", project.model.name))
-        for i, project in enumerate(projects)
-    ]
-    network = Network(run, doors, shared_streams)
-    client = make_client(run, network, policy, streams.stream("backoff"))
-    run.attach_at(streams.stream("attach").random() * min(DAY, scenario.duration / 2.0))
-    return run, client
-
-
 def _close(
     scenario: Scenario,
     policy: PolicyChoice,
     seed: int,
-    runs: Sequence[tuple[HostRun, ClientModel]],
+    hosts: int,
+    lives: Sequence[Life],
     projects: Sequence[SharedProject],
 ) -> PopulationRun:
-    for run, client in runs:
+    runs = [life.run for life in lives]
+    for life in lives:
+        run = life.run
         run.close()
-        for task in client.left_over():
-            run.books.leave(task, scenario.duration)
+        for task in life.client.left_over():
+            run.books.leave(task, life.end)
         off = run.books.imbalance()
         if off > TOLERANCE:
             raise SimulationFault(
@@ -291,7 +258,7 @@ def _close(
     for i, project in enumerate(projects):
         project.advance(scenario.duration)
         open_flops = project.close()
-        books = [run.books.projects[i] for run, _ in runs]
+        books = [run.books.projects[i] for run in runs]
         reported = sum(b.met + b.missed + b.errors for b in books)
         flops = sum(b.used + b.late + b.failed for b in books)
         booked = project.tally.reported_flops + open_flops
@@ -308,7 +275,7 @@ def _close(
         scenario=scenario,
         policy=policy,
         seed=seed,
-        hosts=len(runs),
+        hosts=hosts,
         tallies=tuple(p.tally for p in projects),
-        books=tuple(run.books for run, _ in runs),
+        books=tuple(run.books for run in runs),
     )

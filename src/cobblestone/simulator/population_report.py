@@ -32,6 +32,8 @@ class ProjectView:
     rpcs_per_result: float
     rpcs_peak: float  #: contacts in the busiest hour after the first day
     empty: float  #: part of the requests for work that got nothing
+    wrong: float  #: part of the canonical results that are wrong
+    wait: float  #: mean seconds of a contact in the scheduler's queue
 
 
 HEADINGS = {
@@ -47,6 +49,8 @@ HEADINGS = {
     "rpcs_per_result": ("RPCs/result", 1.0, ".2f"),
     "rpcs_peak": ("RPCs/h max", 1.0, ".0f"),
     "empty": ("empty", 0.01, ".2f"),
+    "wrong": ("wrong", 0.01, ".2f"),
+    "wait": ("queue s", 1.0, ".2f"),
 }
 """Columns of the table: heading, unit, format.  Parts are in percent."""
 
@@ -72,6 +76,8 @@ def view_of(tally: Tally, duration: float) -> ProjectView:
         rpcs_per_result=tally.rpcs / max(1, tally.reported),
         rpcs_peak=float(max(settled, default=0)),
         empty=tally.empty / max(1, tally.asking),
+        wrong=tally.wrong / max(1, tally.done),
+        wait=tally.waited / max(1, tally.rpcs),
     )
 
 

@@ -32,14 +32,15 @@ from cobblestone.simulator.server import job_speed
 from cobblestone.simulator.traces import read_trace
 
 Value = TypeVar("Value")
-_TOP = ("name", "duration", "hosts", "[host]", "[preferences]", "[[project]]", "[compatibility]")
+_TOP = ("name", "duration", "hosts", "lifetime", "[host]", "[preferences]", "[[project]]", "[compatibility]")
 _KINDS = {"str": "a text", "bool": "true or false", "float": "a finite number"}
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": HOUR, "d": DAY}
 #: keys whose values are times: a number of seconds, or a text such as "9 d", "8.4 h", "10 min"
 _TIMES = {
     "duration", "mean_on", "trace_length", "latency_bound", "checkpoint_period", "connection_interval", "slice_seconds",
-    "buffer_min", "day_start", "day_end", "buffer_additional", "rec_half_life", "quantum",
+    "buffer_min", "day_start", "day_end", "buffer_additional", "rec_half_life", "quantum", "lifetime",
+    "service_seconds", "longest_wait", "daemon_seconds",
 }  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
         )
     if not projects:
         raise ConfigError("project: a scenario needs at least one [[project]]")
-    unknown = set(table) - {"name", "duration", "hosts"}
+    unknown = set(table) - {"name", "duration", "hosts", "lifetime"}
     if unknown:
         key = min(unknown)
         raise ConfigError(f"unknown key {key!r} = {table[key]!r}; allowed: {', '.join(_TOP)}")

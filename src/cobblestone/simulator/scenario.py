@@ -86,6 +86,10 @@ class ServerModel:
     max_jobs_per_rpc: int = 50  #: per CPU
     check_deadline: bool = True  #: send only what the host's queue leaves time for (today's clients)
     feeder_slots: int = 100  #: unsent results that a request may choose from
+    service_seconds: float = 0.0  #: what one contact keeps a process of the scheduler busy; 0 = none
+    processes: int = 1  #: of the scheduler
+    longest_wait: float = 60.0  #: seconds in the queue after which a contact gets no work
+    daemon_seconds: float = 0.0  #: from a report to transitioner, validator and assimilator
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
@@ -115,6 +119,10 @@ class ServerModel:
             "0 to 10000",
         )
         require(1 <= self.feeder_slots <= 10**5, where, "feeder_slots", self.feeder_slots, "1 to 100000")
+        finite(where, "service_seconds", self.service_seconds, 0.0, 3600.0)
+        require(1 <= self.processes <= 1000, where, "processes", self.processes, "1 to 1000")
+        finite(where, "longest_wait", self.longest_wait, 0.0, 86400.0)
+        finite(where, "daemon_seconds", self.daemon_seconds, 0.0, 30 * DAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +284,9 @@ class Scenario:
     preferences: Preferences = field(default_factory=Preferences)
     projects: tuple[ProjectModel, ...] = (ProjectModel(name="P1"),)
     hosts: int | str = 0  #: for a run with many hosts: how many, or the name of a CSV file of hosts
+    lifetime: float = (
+        0.0  #: with many hosts: mean seconds until a host leaves for ever and another comes; 0 = all stay
+    )
     compatibility: Compatibility = field(default_factory=Compatibility)
 
     def check(self) -> Scenario:
@@ -284,6 +295,10 @@ class Scenario:
         require(
             0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
         )
+        require(
+            self.lifetime == 0.0 or HOUR <= self.lifetime <= 1e10,
+            "scenario", "lifetime", self.lifetime, "0, or an hour to 1e10",
+        )  # fmt: skip
         names = [p.name for p in self.projects]
         require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
         self.host.check()

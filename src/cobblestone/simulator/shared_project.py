@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, ClientState, ExitStatus, Outcome
 from cobblestone.domain.states import ValidateState as Verdict
+from cobblestone.domain.values import changed
 from cobblestone.domain.work import JobLimits, ReplicationRules, Result, Workunit, result_name
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
 from cobblestone.policy.dispatch.choose import choose_work
@@ -77,6 +79,10 @@ class Tally:
     workunits: int = 0
     done: int = 0  #: with a canonical result
     failed: int = 0  #: given up
+    wrong: int = 0  #: with a canonical result that is wrong
+    waited: float = 0.0  #: seconds that contacts stood in the scheduler's queue, added up
+    longest_wait: float = 0.0
+    refused: int = 0  #: contacts that stood there too long to get work
     valid: int = 0
     needed_flops: float = 0.0  #: in the results that made the quorum
     spare_flops: float = 0.0  #: in valid results beyond the quorum
@@ -84,6 +90,8 @@ class Tally:
     error_flops: float = 0.0  #: in failed results
     invalid_flops: float = 0.0
     result_seconds: float = 0.0  #: sum from sending to report
+    first_sent: float = math.inf  #: when the first result was sent
+    last_done: float = 0.0  #: when a workunit got its canonical result last
     turnarounds: list[float] = field(default_factory=list[float])  #: first sent ... canonical, per workunit
     rpcs_by_hour: dict[int, int] = field(default_factory=dict[int, int])
     done_by_day: dict[int, int] = field(default_factory=dict[int, int])
@@ -109,6 +117,7 @@ class SharedProject:
         self._ids: Iterator[ResultId] = map(ResultId, itertools.count(1))
         self._unsent: dict[int, OrderedDict[ResultId, Candidate]] = {}
         self._timers: list[tuple[float, WorkunitId]] = []
+        self._processes = [0.0] * self.rules.processes  #: when each will be free
         self._made = 0
         self._timing = LifecycleTiming()
         self._limits = DispatchLimits(
@@ -211,7 +220,7 @@ class SharedProject:
                 continue
             if job.view.workunit.assimilate_state is AssimilateState.READY:
                 workunit = advance_assimilation(job.view.workunit, Cause.ASSIMILATED)
-                job.view = replace(job.view, workunit=workunit)
+                job.view = changed(job.view, workunit=workunit)
                 continue
             if not transition.effects:
                 break
@@ -260,6 +269,8 @@ class SharedProject:
         self._requeue(before, job)
         if had is None and decision.newly_canonical:
             self.tally.done += 1
+            self.tally.last_done = now
+            self.tally.wrong += decision.canonical_id in job.wrong
             self.tally.turnarounds.append(now - job.first_sent)
             day = int(now // 86400.0)
             self.tally.done_by_day[day] = self.tally.done_by_day.get(day, 0) + 1
@@ -323,12 +334,22 @@ class SharedProject:
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
-    def count_rpc(self, now: float) -> None:
-        """Count a contact."""
+    def contact(self, now: float) -> bool:
+        """Let a contact stand in the scheduler's queue; returns whether it was short enough for a request for work."""
         self.tally.rpcs += 1
         hour = int(now // 3600.0)
         self.tally.rpcs_by_hour[hour] = self.tally.rpcs_by_hour.get(hour, 0) + 1
         self.advance(now)
+        if self.rules.service_seconds <= 0.0:
+            return True
+        begin = max(now, heapq.heappop(self._processes))
+        wait = begin - now
+        in_time = wait <= self.rules.longest_wait
+        heapq.heappush(self._processes, begin + self.rules.service_seconds if in_time else begin)
+        self.tally.waited += min(wait, self.rules.longest_wait)
+        self.tally.longest_wait = max(self.tally.longest_wait, min(wait, self.rules.longest_wait))
+        self.tally.refused += not in_time
+        return in_time
 
     def choose(
         self, host: Host, *, ncpus: int, seconds: float, instances: float, delay: float, held: int, now: float
@@ -372,7 +393,7 @@ class SharedProject:
         del self._unsent[candidate.priority][candidate.result_id]
 
         def sent(result: Result) -> Result:
-            return replace(
+            return changed(
                 advance(result, Cause.SENT),
                 host_id=host.id,
                 user_id=host.user_id,
@@ -381,16 +402,17 @@ class SharedProject:
                 report_deadline=assignment.report_deadline,
             )
 
-        job.view = _changed(job.view, candidate.result_id, sent)
+        job.view = _with_result(job.view, candidate.result_id, sent)
         job.hosts.add(int(host.id))
         job.out += 1
         if job.first_sent < 0.0:
             job.first_sent = now
         self.tally.sent += 1
+        self.tally.first_sent = min(self.tally.first_sent, now)
         workunit = job.view.workunit
         if workunit.transition_time is None or workunit.transition_time > assignment.report_deadline:
-            workunit = replace(workunit, transition_time=assignment.report_deadline)
-            job.view = replace(job.view, workunit=workunit)
+            workunit = changed(workunit, transition_time=assignment.report_deadline)
+            job.view = changed(job.view, workunit=workunit)
             heapq.heappush(self._timers, (assignment.report_deadline, workunit.id))
         return job
 
@@ -435,7 +457,7 @@ class SharedProject:
 
         def taken(row: Result) -> Result:
             cause = Cause.REPORTED_SUCCESS if accepted.outcome is Outcome.SUCCESS else Cause.REPORTED_FAILURE
-            return replace(
+            return changed(
                 advance(row, cause),
                 client_state=accepted.client_state,
                 validate_state=accepted.validate_state,
@@ -444,9 +466,16 @@ class SharedProject:
                 received_time=now,
             )
 
-        job.view = _changed(job.view, result_id, taken)
-        self._work_on(job, now)
+        job.view = _with_result(job.view, result_id, taken)
+        if self.rules.daemon_seconds <= 0.0:
+            self._work_on(job, now)
+            return
+        due = job.view.workunit.transition_time
+        soon = now + self.rules.daemon_seconds
+        if due is None or due > soon:
+            job.view = changed(job.view, workunit=changed(job.view.workunit, transition_time=soon))
+            heapq.heappush(self._timers, (soon, job.view.workunit.id))
 
 
-def _changed(view: WorkunitView, result_id: ResultId, change: Callable[[Result], Result]) -> WorkunitView:
-    return replace(view, results=tuple(change(r) if r.id == result_id else r for r in view.results))
+def _with_result(view: WorkunitView, result_id: ResultId, change: Callable[[Result], Result]) -> WorkunitView:
+    return changed(view, results=tuple(change(r) if r.id == result_id else r for r in view.results))

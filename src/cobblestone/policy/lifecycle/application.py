@@ -8,12 +8,12 @@ store against it (``tests/conformance/test_steps.py``); all steps go through the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import assert_never
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.states import ServerState
+from cobblestone.domain.values import changed
 from cobblestone.domain.work import Result, Workunit, result_name
 from cobblestone.policy.lifecycle.effects import (
     ClearNeedValidate,
@@ -60,13 +60,13 @@ def advance(result: Result, cause: Cause) -> Result:
 
     """
     after = next_state(RESULT_TRANSITIONS, result_state(result), cause, history=result_history(result))
-    return replace(result, server_state=after.server_state, outcome=after.outcome)
+    return changed(result, server_state=after.server_state, outcome=after.outcome)
 
 
 def advance_validation(result: Result, cause: Cause) -> Result:
     """Move the validate state of ``result``, by the table; raises `IllegalTransition`."""
     after = next_state(VALIDATE_TRANSITIONS, result.validate_state, cause, history=result_history(result))
-    return replace(result, validate_state=after)
+    return changed(result, validate_state=after)
 
 
 def advance_files(result: Result, cause: Cause) -> Result:
@@ -74,21 +74,21 @@ def advance_files(result: Result, cause: Cause) -> Result:
     after = next_state(
         FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, history=result_history(result)
     )
-    return replace(result, file_delete_state=after)
+    return changed(result, file_delete_state=after)
 
 
 def advance_inputs(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the file delete state of ``workunit``, by the table; raises `IllegalTransition`."""
     history = workunit_history(workunit)
     after = next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, history=history)
-    return replace(workunit, file_delete_state=after)
+    return changed(workunit, file_delete_state=after)
 
 
 def advance_assimilation(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the assimilate state of ``workunit``, by the table; raises `IllegalTransition`."""
     history = workunit_history(workunit)
     after = next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, history=history)
-    return replace(workunit, assimilate_state=after)
+    return changed(workunit, assimilate_state=after)
 
 
 def apply_transition(
@@ -123,7 +123,7 @@ def apply_effects(
                 view = _with_new_result(view, effect, now, new_ids)
             case _:
                 view = apply_effect(view, effect)
-    return replace(view, workunit=replace(view.workunit, transition_time=next_check))
+    return changed(view, workunit=changed(view.workunit, transition_time=next_check))
 
 
 _RESULT_CAUSES = {
@@ -164,7 +164,7 @@ def apply_effect(view: WorkunitView, effect: Effect) -> WorkunitView:
         case CreateResult():
             raise PolicyViolation("CreateResult needs a new id: use apply_effects")
         case _:
-            return replace(view, workunit=_changed_workunit(view.workunit, effect))
+            return changed(view, workunit=_changed_workunit(view.workunit, effect))
 
 
 def _changed_workunit(
@@ -180,22 +180,22 @@ def _changed_workunit(
 ) -> Workunit:
     match effect:
         case RequestValidation():
-            return replace(workunit, need_validate=True)
+            return changed(workunit, need_validate=True)
         case ClearNeedValidate():
-            return replace(workunit, need_validate=False)
+            return changed(workunit, need_validate=False)
         case FailWorkunit():
             mask = workunit.error_mask | effect.error_mask
-            return replace(workunit, error_mask=mask, need_validate=False)
+            return changed(workunit, error_mask=mask, need_validate=False)
         case ReadyToAssimilate():
             return advance_assimilation(workunit, Cause.ANSWER_KNOWN)
         case DeleteInputs():
             return advance_inputs(workunit, Cause.FILES_RELEASED)
         case ReleaseCommitment():
-            return replace(workunit, hr_class=0, app_version_id=None)
+            return changed(workunit, hr_class=0, app_version_id=None)
         case SetCanonical():
-            return replace(workunit, canonical_result_id=effect.result_id)
+            return changed(workunit, canonical_result_id=effect.result_id)
         case RaiseTarget():
-            return replace(workunit, rules=replace(workunit.rules, target_nresults=effect.target_nresults))
+            return changed(workunit, rules=changed(workunit.rules, target_nresults=effect.target_nresults))
         case _:
             assert_never(effect)
 
@@ -215,7 +215,7 @@ def _with_new_result(
         priority=effect.priority,
         create_time=now,
     )
-    return replace(view, results=(*view.results, result))
+    return changed(view, results=(*view.results, result))
 
 
 def _result(view: WorkunitView, result_id: ResultId) -> Result:
@@ -225,6 +225,6 @@ def _result(view: WorkunitView, result_id: ResultId) -> Result:
     raise PolicyViolation(f"workunit {view.workunit.id} has no result {result_id}")
 
 
-def _with_result(view: WorkunitView, changed: Result) -> WorkunitView:
-    results = tuple(changed if result.id == changed.id else result for result in view.results)
-    return replace(view, results=results)
+def _with_result(view: WorkunitView, new: Result) -> WorkunitView:
+    results = tuple(new if result.id == new.id else result for result in view.results)
+    return changed(view, results=results)

@@ -1,0 +1,315 @@
+"""What a project should set for the hosts that it has: deadline, quorum, buffers and size of its batches.
+
+One setting is varied at a time, the others stay as the steps before have chosen; every point is simulated with
+several seeds.  A choice takes the end of the 95 % interval that speaks against it, so that luck recommends nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.population import PopulationRun, require_population
+from cobblestone.simulator.population_report import hosts_view, view_of
+from cobblestone.simulator.scenario import DAY, HOUR, HostModel, Preferences, ProjectModel, Scenario
+from cobblestone.simulator.server import job_speed
+from cobblestone.simulator.shards import Shard, run_shard
+from cobblestone.simulator.statistics import Estimate, estimate
+from cobblestone.sweep.backends import Backend
+from cobblestone.sweep.grid import run_grid
+
+#: Deadlines to try, in units of the time that a job takes on the median host.
+STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0)
+QUORUMS = (1, 2, 3)
+#: Days of work that hosts keep, least and beyond it.
+BUFFERS = ((0.02, 0.05), (0.1, 0.25), (0.25, 0.5), (0.5, 1.0), (1.0, 2.0))
+#: Workunits of a batch per processor of the population.
+BATCHES = (0.5, 1.0, 3.0, 10.0)
+#: A setting is as good as the best if it has this part of its throughput.
+AS_GOOD = 0.97
+#: Idleness that a smaller buffer may cost.
+IDLER = 0.01
+#: A batch is large enough when the population works on it as fast as this part of its best.
+SWIFT = 0.5
+#: Hosts in a simulated population at most; with more a sample of them is taken.
+SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the project can bear."""
+
+    late: float = 0.05  #: part of the results that come late or not at all
+    wrong: float = 0.001  #: part of the answers that are wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One value of a setting, and what it leads to."""
+
+    label: str
+    value: float
+    metrics: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A setting that was varied."""
+
+    name: str
+    shown: tuple[str, ...]  #: metrics that matter for it
+    points: tuple[Point, ...]
+    chosen: int  #: position of the point that is recommended
+    why: str
+
+    @property
+    def choice(self) -> Point:
+        """The point that is recommended."""
+        return self.points[self.chosen]
+
+
+METRICS = {
+    "workunits_per_day": "WUs/day",
+    "bad": "late or lost",
+    "turnaround_95": "95 % h",
+    "wrong": "wrong",
+    "replicas": "results/WU",
+    "idleness": "idle",
+    "rpcs_per_result": "RPCs/result",
+    "makespan": "days to the last",
+    "swiftness": "part of the best rate",
+}
+
+
+class Advisor:
+    """Carries out the steps one after the other; ``progress`` is told runs done and runs in all of a step."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        hosts: Sequence[HostModel],
+        policy: PolicyChoice,
+        *,
+        seeds: int,
+        limits: Limits,
+        backend: Backend,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        if len(scenario.projects) != 1:
+            raise ConfigError(
+                f"advice is for one project, and the scenario has {len(scenario.projects)}; leave the others out"
+            )
+        self._scenario = scenario
+        self._hosts = tuple(hosts[:: math.ceil(len(hosts) / SAMPLE)])
+        self._policy, self._seeds, self._limits = policy, seeds, limits
+        self._backend, self._progress = backend, progress
+        require_population(scenario, self._hosts)
+
+    @property
+    def project(self) -> ProjectModel:
+        """The project as it stands after the steps so far."""
+        return self._scenario.projects[0]
+
+    def run(self) -> list[Step]:
+        """Return the steps, each with its recommendation."""
+        return [self.deadline(), self.quorum(), self.buffers(), self.batch()]
+
+    def deadline(self) -> Step:
+        """Find the shortest deadline that loses little: results, and throughput."""
+        typical = self.typical_seconds()
+        bounds = [_round_time(typical * stretch) for stretch in STRETCHES]
+        points = self._points(
+            "deadline", {_time(b): (b, _with_bound(self._scenario, b)) for b in sorted(set(bounds))}
+        )
+        most = max(p.metrics["workunits_per_day"].mean for p in points)
+        good = [
+            i
+            for i, p in enumerate(points)
+            if _high(p, "bad") <= self._limits.late and p.metrics["workunits_per_day"].mean >= AS_GOOD * most
+        ]
+        chosen = good[0] if good else _best(points, "bad", lowest=True)
+        why = (
+            f"the shortest with which at most {self._limits.late:.3g} of the results come late or not at all and throughput"
+            f" is within {1 - AS_GOOD:.0%} of the best"
+            if good
+            else f"none keeps what is late or lost to {self._limits.late:.3g}; this one loses least"
+        )
+        self._scenario = _with_bound(self._scenario, points[chosen].value)
+        return self._step("deadline", ("bad", "workunits_per_day", "turnaround_95"), points, chosen, why)
+
+    def quorum(self) -> Step:
+        """Find the smallest quorum whose answers are right often enough."""
+        points = self._points("quorum", {str(q): (q, _with_quorum(self._scenario, q)) for q in QUORUMS})
+        good = [i for i, p in enumerate(points) if _high(p, "wrong") <= self._limits.wrong]
+        chosen = good[0] if good else _best(points, "wrong", lowest=True)
+        why = f"the smallest with at most {self._limits.wrong:.3g} of the answers wrong"
+        if not self.project.server.wrong_rate:
+            why = "no host is wrong in this scenario: say with wrong_rate how many results are"
+        elif not good:
+            why = "none is right as often as it should be; this one is wrong least often"
+        self._scenario = _with_quorum(self._scenario, int(points[chosen].value))
+        return self._step("quorum", ("wrong", "workunits_per_day", "replicas"), points, chosen, why)
+
+    def buffers(self) -> Step:
+        """Find the smallest buffer with which hosts are hardly ever idle."""
+        points = self._points(
+            "buffers",
+            {f"{a:g} + {b:g} d": (a + b, _with_buffers(self._scenario, a, b)) for a, b in BUFFERS},
+        )
+        least = min(p.metrics["idleness"].mean for p in points)
+        good = [
+            i
+            for i, p in enumerate(points)
+            if p.metrics["idleness"].mean <= least + IDLER and _high(p, "bad") <= self._limits.late
+        ]
+        chosen = good[0] if good else _best(points, "idleness", lowest=True)
+        why = (
+            f"the smallest with which hosts are idle at most {IDLER:g} more than with the best: large buffers let jobs wait"
+            if good
+            else "hosts are idle least with it; with none of them results come in time as they should"
+        )
+        low, high = BUFFERS[chosen]
+        self._scenario = _with_buffers(self._scenario, low, high)
+        shown = ("idleness", "bad", "turnaround_95", "rpcs_per_result")
+        return self._step("buffers", shown, points, chosen, why)
+
+    def batch(self) -> Step:
+        """Find the smallest batch on which the population works at a good part of its rate."""
+        cpus = sum(host.ncpus for host in self._hosts)
+        sizes = sorted({max(1, round(cpus * part)) for part in BATCHES})
+        points = self._points("batch", {str(n): (n, _with_batch(self._scenario, n)) for n in sizes})
+        best = max(p.metrics["rate"].mean for p in points)
+        points = [
+            replace(
+                p,
+                metrics={
+                    **p.metrics,
+                    "swiftness": _scaled(p.metrics["rate"], 1.0 / best if best else 0.0),
+                },
+            )
+            for p in points
+        ]
+        good = [i for i, p in enumerate(points) if p.metrics["swiftness"].mean >= SWIFT]
+        chosen = good[0] if good else len(points) - 1
+        why = (
+            f"the smallest that is worked on at {SWIFT:.0%} of the best rate: the last few workunits take as long in"
+            f" every batch ({cpus} processors)"
+        )
+        return self._step("batch", ("makespan", "swiftness"), points, chosen, why)
+
+    def typical_seconds(self) -> float:
+        """Return how long a job takes on the median host, off-times included."""
+        (app, *_) = self.project.apps
+        return statistics.median(
+            app.sizes.average / job_speed(app, host) / host.availability.part_on for host in self._hosts
+        )
+
+    def _points(self, name: str, worlds: Mapping[str, tuple[float, Scenario]]) -> list[Point]:
+        tasks = {
+            f"{label} {seed}": Shard(scenario=world, hosts=self._hosts, policy=self._policy, seed=seed)
+            for label, (_, world) in worlds.items()
+            for seed in range(1, self._seeds + 1)
+        }
+
+        def tell(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(name, done, total)
+
+        found = run_grid(measure, tasks, backend=self._backend, progress=tell)
+        points: list[Point] = []
+        for label, (value, _) in worlds.items():
+            runs = [found[f"{label} {seed}"] for seed in range(1, self._seeds + 1)]
+            metrics = {key: estimate([run[key] for run in runs]) for key in runs[0]}
+            points.append(Point(label=label, value=float(value), metrics=metrics))
+        return points
+
+    def _step(
+        self, name: str, shown: tuple[str, ...], points: Sequence[Point], chosen: int, why: str
+    ) -> Step:
+        return Step(name=name, shown=shown, points=tuple(points), chosen=chosen, why=why)
+
+
+def measure(shard: Shard) -> dict[str, float]:
+    """Simulate one point with one seed, and return what the steps look at."""
+    run = run_shard(shard)
+    tally, view = run.tallies[0], view_of(run.tallies[0], run.scenario.duration)
+    makespan = _makespan(run)
+    return {
+        "workunits_per_day": view.workunits_per_day,
+        "bad": min(1.0, view.late + view.timed_out),
+        "turnaround_95": view.turnaround_95 / HOUR,
+        "wrong": view.wrong,
+        "replicas": view.replicas,
+        "idleness": hosts_view(run).idleness,
+        "rpcs_per_result": view.rpcs_per_result,
+        "makespan": makespan / DAY,
+        "rate": (tally.done + tally.failed) / max(makespan / DAY, 1e-9),
+    }
+
+
+def _makespan(run: PopulationRun) -> float:
+    """Seconds from the first sending to the last canonical result of a finished batch; else to the end of the run."""
+    tally = run.tallies[0]
+    finished = tally.workunits == run.scenario.projects[0].server.workunits == tally.done + tally.failed
+    return tally.last_done - tally.first_sent if finished else run.scenario.duration
+
+
+def _with_bound(scenario: Scenario, bound: float) -> Scenario:
+    (project,) = scenario.projects
+    apps = tuple(replace(app, latency_bound=bound) for app in project.apps)
+    return replace(scenario, projects=(replace(project, apps=apps),))
+
+
+def _with_quorum(scenario: Scenario, quorum: int) -> Scenario:
+    (project,) = scenario.projects
+    server = replace(
+        project.server,
+        min_quorum=quorum,
+        target_results=quorum,
+        max_total_results=max(project.server.max_total_results, 5 * quorum),
+        max_success_results=max(project.server.max_success_results, 3 * quorum),
+    )
+    return replace(scenario, projects=(replace(project, server=server),))
+
+
+def _with_buffers(scenario: Scenario, least: float, beyond: float) -> Scenario:
+    prefs: Preferences = replace(scenario.preferences, buffer_min=least * DAY, buffer_additional=beyond * DAY)
+    return replace(scenario, preferences=prefs)
+
+
+def _with_batch(scenario: Scenario, workunits: int) -> Scenario:
+    (project,) = scenario.projects
+    server = replace(project.server, workunits=workunits, workunits_per_day=0.0)
+    bound = max(app.latency_bound for app in project.apps)
+    # long enough for the last workunits, which may time out and be sent again
+    duration = max(scenario.duration, 6.0 * bound)
+    return replace(scenario, duration=duration, projects=(replace(project, server=server),))
+
+
+def _high(point: Point, metric: str) -> float:
+    """The upper end of the interval."""
+    found = point.metrics[metric]
+    return found.mean + found.half_width
+
+
+def _best(points: Sequence[Point], metric: str, *, lowest: bool) -> int:
+    means = [p.metrics[metric].mean for p in points]
+    return means.index(min(means) if lowest else max(means))
+
+
+def _scaled(found: Estimate, factor: float) -> Estimate:
+    return Estimate(found.mean * factor, found.half_width * factor, found.count)
+
+
+def _round_time(seconds: float) -> float:
+    """A round number of hours, or of days from three days on."""
+    unit = DAY if seconds >= 3 * DAY else HOUR
+    return max(1.0, round(seconds / unit)) * unit
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / DAY:g} d" if seconds >= 3 * DAY else f"{seconds / HOUR:g} h"

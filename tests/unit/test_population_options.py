@@ -1,0 +1,197 @@
+"""Hosts that leave, hours of the day, the scheduler's queue, late daemons, populations in parts, and advice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cobblestone.cli import build, simulating
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.advice import Advisor, Limits, Step
+from cobblestone.simulator.advice_report import as_text
+from cobblestone.simulator.host_tables import draw_hosts, read_hosts
+from cobblestone.simulator.population import PopulationRun, run_population
+from cobblestone.simulator.population_report import hosts_view, view_of
+from cobblestone.simulator.reading import parse_scenario
+from cobblestone.simulator.scenario import (
+    DAY,
+    HOUR,
+    AppModel,
+    HostModel,
+    JobSizes,
+    OnOff,
+    ProjectModel,
+    Scenario,
+    ServerModel,
+)
+from cobblestone.simulator.shards import run_shards, split
+from cobblestone.sweep.backends import open_backend
+
+POLICY = PolicyChoice.parse("CS2_WF2_WS1_JC2")
+
+
+def _world(server: ServerModel | None = None, *, days: float = 4.0, lifetime: float = 0.0) -> Scenario:
+    app = AppModel(latency_bound=DAY, flops_estimate=6e13, sizes=JobSizes(mean=6e13))
+    project = ProjectModel(name="P", apps=(app,), server=server or ServerModel())
+    return Scenario(duration=days * DAY, projects=(project,), lifetime=lifetime)
+
+
+def _run(world: Scenario, hosts: int = 6) -> PopulationRun:
+    return run_population(world, draw_hosts(hosts, seed=1), POLICY)
+
+
+def test_hosts_that_leave_are_followed_by_others_and_their_jobs_time_out() -> None:
+    stay, leave = _run(_world()), _run(_world(lifetime=DAY))
+    assert len(stay.books) == 6
+    assert 12 < len(leave.books) < 60  # six hosts, four days, a day each
+    assert leave.hosts == 6
+    lost = view_of(leave.tallies[0], 4 * DAY).timed_out
+    assert lost > view_of(stay.tallies[0], 4 * DAY).timed_out + 0.05
+
+
+def test_two_policies_meet_the_same_hosts_also_when_these_leave() -> None:
+    other = PolicyChoice.parse("CS1_WF1_WS1_JC1")
+    world, hosts = _world(lifetime=2 * DAY), draw_hosts(5, seed=1)
+    one, two = (run_population(world, hosts, policy) for policy in (POLICY, other))
+    assert [b.available for b in one.books] == pytest.approx([b.available for b in two.books])
+
+
+def test_hosts_of_a_table_may_be_on_in_some_hours_of_the_day_only(tmp_path: Path) -> None:
+    table = tmp_path / "hosts.csv"
+    table.write_text("ncpus,flops,fraction,mean_on,day_start,day_end\n2,2e9,1,3600,8,20\n2,2e9,1,3600,0,0\n")
+    by_day, always = run_population(_world(days=10.0), read_hosts(table), POLICY).books
+    assert by_day.available == pytest.approx(0.5 * always.available, rel=0.1)
+    table.write_text("ncpus,flops,fraction,mean_on,day_start,day_end\n2,2e9,1,3600,20,8\n")
+    with pytest.raises(ConfigError, match=r"line 2: .*day_end"):
+        read_hosts(table)
+
+
+def test_a_busy_scheduler_lets_contacts_wait_and_sends_away_those_that_wait_too_long() -> None:
+    idle = _run(_world(ServerModel(service_seconds=0.01)))
+    busy = _run(_world(ServerModel(service_seconds=1800.0, longest_wait=600.0)))
+    two = _run(_world(ServerModel(service_seconds=1800.0, longest_wait=600.0, processes=2)))
+    assert idle.tallies[0].refused == 0
+    assert view_of(idle.tallies[0], 4 * DAY).wait < 0.1
+    assert busy.tallies[0].refused > two.tallies[0].refused > 0
+    assert busy.tallies[0].longest_wait <= 600.0
+    assert hosts_view(busy).idleness > hosts_view(idle).idleness
+
+
+def test_daemons_that_come_late_lengthen_the_turnaround_by_that() -> None:
+    soon, late = _run(_world()), _run(_world(ServerModel(daemon_seconds=7200.0)))
+    gap = view_of(late.tallies[0], 4 * DAY).turnaround - view_of(soon.tallies[0], 4 * DAY).turnaround
+    assert gap == pytest.approx(7200.0, rel=0.1)
+
+
+def test_answers_that_are_wrong_are_counted_and_a_quorum_finds_them() -> None:
+    alone = _run(_world(ServerModel(wrong_rate=0.3)))
+    checked = _run(_world(ServerModel(wrong_rate=0.3, min_quorum=2, target_results=2)))
+    assert view_of(alone.tallies[0], 4 * DAY).wrong == pytest.approx(0.3, abs=0.1)
+    assert checked.tallies[0].wrong == 0
+
+
+@pytest.mark.timeout(240)
+def test_a_population_in_parts_says_what_the_whole_says() -> None:
+    host = HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.9, mean_on=HOUR))
+    world, hosts = _world(days=3.0), [host] * 40
+    backend = open_backend(workers=1)
+    try:
+        parts = run_shards(world, hosts, POLICY, seed=1, shards=2, backend=backend)
+    finally:
+        backend.close()
+    whole = run_population(world, hosts, POLICY)
+    (a,), (b,) = parts.tallies, whole.tallies
+    assert len(parts.books) == len(whole.books) == 40
+    assert a.done == pytest.approx(b.done, rel=0.08)
+    assert view_of(a, 3 * DAY).turnaround == pytest.approx(view_of(b, 3 * DAY).turnaround, rel=0.08)
+    assert sum(a.done_by_day.values()) == a.done
+
+
+def test_workunits_are_dealt_out_and_parts_that_are_too_small_refused() -> None:
+    world = _world(ServerModel(workunits=100, processes=2, service_seconds=1.0))
+    hosts = draw_hosts(60, seed=2)
+    servers = [part.scenario.projects[0].server for part in split(world, hosts, POLICY, seed=1, shards=3)]
+    assert [s.workunits for s in servers] == [34, 33, 33]
+    # three parts share two processes: each has two thirds of one
+    assert [(s.processes, s.service_seconds) for s in servers] == [(1, 1.5)] * 3
+    with pytest.raises(ConfigError, match=r"shards = 4 .* allowed: 1 to 3"):
+        split(world, hosts, POLICY, seed=1, shards=4)
+    few = _world(ServerModel(workunits=2))
+    with pytest.raises(ConfigError, match="cannot be dealt out to 3 parts"):
+        split(few, hosts, POLICY, seed=1, shards=3)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"lifetime": "10 min"}, "lifetime = 600"),
+        ({"lifetime": -1.0}, "lifetime"),
+        ({"project": [{"name": "P", "server": {"service_seconds": "2 d"}}]}, "service_seconds"),
+        ({"project": [{"name": "P", "server": {"processes": 0}}]}, "processes"),
+        ({"project": [{"name": "P", "server": {"daemon_seconds": float("inf")}}]}, "daemon_seconds"),
+    ],
+)
+def test_impossible_values_are_named(table: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse_scenario({"project": [{"name": "P"}], **table})
+
+
+def _advised(world: Scenario, limits: Limits) -> list[Step]:
+    hosts = [
+        HostModel(ncpus=2, flops=2e9, availability=OnOff(fraction=0.8, mean_on=4 * HOUR)) for _ in range(4)
+    ]
+    backend = open_backend(workers=1)
+    try:
+        return Advisor(world, hosts, POLICY, seeds=2, limits=limits, backend=backend).run()
+    finally:
+        backend.close()
+
+
+@pytest.mark.timeout(240)
+def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_quorum_that_is_right() -> None:
+    steps = _advised(_world(ServerModel(wrong_rate=0.05), days=2.0), Limits(late=0.05, wrong=0.01))
+    deadline, quorum, buffers, batch = steps
+    assert [step.name for step in steps] == ["deadline", "quorum", "buffers", "batch"]
+    bad = [point.metrics["bad"].mean for point in deadline.points]
+    assert bad[0] > 0.05 >= bad[deadline.chosen]
+    assert all(
+        p.metrics["bad"].mean + p.metrics["bad"].half_width > 0.05
+        or p.metrics["workunits_per_day"].mean < deadline.choice.metrics["workunits_per_day"].mean
+        for p in deadline.points[: deadline.chosen]
+    )
+    assert quorum.choice.label == "2"
+    assert buffers.choice.metrics["idleness"].mean <= 0.02
+    assert batch.choice.metrics["swiftness"].mean >= 0.5
+    text = as_text(steps)
+    assert "Recommended for these hosts:" in text
+    assert text.count("\n* ") == 4 - text.startswith("*")
+
+
+def test_advice_is_for_one_project() -> None:
+    world = replace(_world(), projects=(ProjectModel(name="A"), ProjectModel(name="B")))
+    with pytest.raises(ConfigError, match="advice is for one project"):
+        _advised(world, Limits())
+
+
+@pytest.mark.timeout(240)
+def test_the_commands_say_what_is_wrong_and_run_in_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = tmp_path / "world.toml"
+    scenario.write_text('duration = "1 d"\n[[project]]\nname = "P"\n[[project.app]]\nflops_estimate = 6e13\n')
+    result = CliRunner().invoke(build("advise"), ["advise", str(scenario)])
+    assert result.exit_code == 2
+    assert "says nothing of hosts" in result.output
+    wrong = CliRunner().invoke(
+        build("advise"), ["advise", str(scenario), "--hosts", "2", "--picture", "a.txt"]
+    )
+    assert "must end in .svg, .png or .pdf" in wrong.output
+    assert simulating.main([str(scenario), "--hosts", "40", "--shards", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hosts"] == 40
+    assert simulating.main([str(scenario), "--hosts", "30", "--shards", "2"]) == 2
+    assert "shards = 2 is not possible with 30 hosts" in capsys.readouterr().err
