@@ -104,6 +104,17 @@ class OwnClient:
             assert done.returncode == 0, done.stdout + done.stderr + self.log()[-3000:]
         return done
 
+    def cli_alone(self, verb: str) -> Any:
+        """A command on the directory of a stopped client."""
+        done = subprocess.run(
+            [sys.executable, "-m", "cobblestone", "client", verb, str(self.folder), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
     def ask(self, *arguments: str) -> Any:
         return json.loads(self.cli(*arguments, "--json").stdout)
 

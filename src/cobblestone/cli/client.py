@@ -374,6 +374,23 @@ def stop(asked: Asked = Asked()) -> None:
     asked.out.say("Stopping.")
 
 
+def adopt(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Data directory of a stopped client of the family.")
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Take over another client's projects, jobs, accounting and statistics, where they lie."""
+    from cobblestone.client.handover import adopt as take_over
+
+    found = take_over(folder.expanduser())
+    words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
+    output(json, quiet).show(
+        found, lines=[f"Taken over: {words}.", f"Go on with: cobblestone client run {folder}"]
+    )
+
+
 def _length(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
@@ -404,4 +421,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reread": reread,
     "manager": manager,
     "stop": stop,
+    "adopt": adopt,
 }

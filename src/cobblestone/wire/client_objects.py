@@ -341,28 +341,6 @@ def _stderr_text(job: JobRecord) -> str:
     return f"<stderr_out>\n<![CDATA[\n{printable(text).replace(']]>', ']] >')}]]>\n</stderr_out>\n"
 
 
-def _state_active_task(job: JobRecord) -> str:
-    task = job.task
-    names = ("checkpoint_cpu_time", "checkpoint_elapsed_time", "checkpoint_fraction_done")
-    sizes = ("swap_size", "working_set_size", "working_set_size_smoothed")
-    return "".join(
-        (
-            f"<active_task>\n{scalar('project_master_url', job.project, _IN)}",
-            scalar("result_name", job.name, _IN),
-            scalar("active_task_state", task.state, _IN),
-            scalar("app_version_num", job.result.version_num, _IN),
-            scalar("slot", task.slot, _IN),
-            *(number(name, getattr(task, name)) for name in names),
-            number("checkpoint_fraction_done_elapsed_time", task.checkpoint_elapsed_time),
-            number("current_cpu_time", task.current_cpu_time),
-            scalar("once_ran_edf", 0, _IN),
-            *(number(name, getattr(task, name)) for name in sizes),
-            _traffic(),
-            "</active_task>\n",
-        )
-    )
-
-
 def _state_file(file: FileRecord) -> str:
     down, up = file.download, file.upload
     nbytes = file.nbytes or (down.nbytes if down else 0)
@@ -408,9 +386,3 @@ def write_project_content(content: ProjectContent, *, gui: bool) -> str:
             *map(write_job, jobs),
         )
     )
-
-
-def write_active_tasks(contents: Iterable[ProjectContent]) -> str:
-    """The running and preempted tasks of the state file."""
-    tasks = (job for content in contents for job in content.jobs.values() if job.task.started)
-    return f"<active_task_set>\n{''.join(map(_state_active_task, tasks))}</active_task_set>\n"

@@ -60,7 +60,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
     root = read_tree(body, "scheduler_reply", _VERBATIM)
     notes: list[Lenience] = []
     top = root.reader(notes)
-    jobs = [_result(node, notes) for node in _bounded(root, "result")]
+    jobs = [read_result(node, notes) for node in _bounded(root, "result")]
     delay = top.number("request_delay", high=HUGE_DELAY)
     reply = SchedulerReply(
         master_url=top.text("master_url"),
@@ -77,13 +77,15 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
         symstore=top.text("symstore"),
         user=_user(top),
         host=_host(top),
-        global_preferences=_whole_element(root, "global_preferences", notes),
-        project_preferences=_whole_element(root, "project_preferences", notes),
+        global_preferences=whole_element(root, "global_preferences", notes),
+        project_preferences=whole_element(root, "project_preferences", notes),
         result_acks=_names(root, "result_ack", notes),
         result_aborts=_names(root, "result_abort", notes),
         result_aborts_if_not_started=_names(root, "result_abort_if_not_started", notes),
-        files=tuple(_file(node, notes) for node in _bounded(root, "file_info") if not is_output(node)),
-        output_files=tuple(_output(node, notes) for node in _bounded(root, "file_info") if is_output(node)),
+        files=tuple(read_file(node, notes) for node in _bounded(root, "file_info") if not is_output(node)),
+        output_files=tuple(
+            read_output(node, notes) for node in _bounded(root, "file_info") if is_output(node)
+        ),
         apps=tuple(read_app(node, notes) for node in _bounded(root, "app")),
         app_versions=tuple(read_app_version(node, notes) for node in _bounded(root, "app_version")),
         workunits=tuple(read_workunit(node, notes) for node in _bounded(root, "workunit")),
@@ -146,7 +148,8 @@ def _hex_text(root: Node, tag: str) -> str:
     return found.text.replace("\r", "") if found is not None else ""
 
 
-def _whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
+def whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
+    """An element as it stands, tags included; empty if there is none, or too long."""
     found = root.find(tag)
     if found is None:
         return ""
@@ -237,7 +240,8 @@ def _urls(node: Node, tag: str, notes: list[Lenience]) -> tuple[str, ...]:
     return tuple(_scalar(url, notes) for url in node.all(tag))[:MAX_URLS]
 
 
-def _file(node: Node, notes: list[Lenience]) -> FileInfo:
+def read_file(node: Node, notes: list[Lenience]) -> FileInfo:
+    """Read the ``<file_info>`` of a download."""
     reader = node.reader(notes)
     zipped = _urls(node, "gzipped_url", notes)
     return FileInfo(
@@ -253,7 +257,8 @@ def _file(node: Node, notes: list[Lenience]) -> FileInfo:
     )
 
 
-def _output(node: Node, notes: list[Lenience]) -> OutputFileInfo:
+def read_output(node: Node, notes: list[Lenience]) -> OutputFileInfo:
+    """Read the ``<file_info>`` of an output."""
     reader = node.reader(notes)
     urls = _urls(node, "url", notes) or _urls(node, "upload_url", notes)
     return OutputFileInfo(
@@ -336,7 +341,8 @@ def read_workunit(node: Node, notes: list[Lenience]) -> WorkunitBlock:
     )
 
 
-def _result(node: Node, notes: list[Lenience]) -> ResultBlock:
+def read_result(node: Node, notes: list[Lenience]) -> ResultBlock:
+    """Read a ``<result>`` as it was sent."""
     reader = node.reader(notes)
     return ResultBlock(
         name=_file_name(reader.text("name").strip()),

@@ -1,0 +1,244 @@
+"""Read the state file of a client of the family wholly, with its account and statistics files, to go on where it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.client_records import (
+    DailyCredit,
+    EstimatedCredit,
+    FileRecord,
+    FileStatus,
+    JobRecord,
+    JobState,
+    ProjectContent,
+    ProjectRecord,
+    TaskFigures,
+)
+from cobblestone.wire.host_report import (
+    MAX_TIME,
+    NetStats,
+    TimeStats,
+    read_host_info,
+    read_net_stats,
+    read_time_stats,
+)
+from cobblestone.wire.lenience import Lenience
+from cobblestone.wire.reply_reader import (
+    is_output,
+    read_app,
+    read_app_version,
+    read_file,
+    read_output,
+    read_result,
+    read_workunit,
+    whole_element,
+)
+from cobblestone.wire.scheduler_reply import HostBlock, UserBlock
+from cobblestone.wire.scheduler_request import MAX_ID
+from cobblestone.wire.tag_tree import Node, read_tree
+from cobblestone.wire.web_rpc_client import canonical_master_url
+
+_VERBATIM = ("stderr_out", "project_preferences", "command_line")
+
+
+@dataclass(slots=True, kw_only=True)
+class AdoptedState:
+    """What a state file holds."""
+
+    host_cpid: str
+    p_fpops: float
+    p_iops: float
+    p_calculated: float
+    time_stats: TimeStats
+    net_stats: NetStats
+    modes: tuple[int, int, int] = (2, 2, 2)  #: run, GPU, network
+    contents: dict[str, ProjectContent] = field(default_factory=dict[str, ProjectContent])
+
+
+def read_whole_state(body: bytes) -> AdoptedState:
+    """Read ``client_state.xml``.  Raises RemoteProtocolError."""
+    root = read_tree(body, "client_state", _VERBATIM)
+    notes: list[Lenience] = []
+    host_node, times, net = root.find("host_info"), root.find("time_stats"), root.find("net_stats")
+    if host_node is None:
+        raise RemoteProtocolError("the state file holds no <host_info>")
+    host = read_host_info(host_node.reader(notes))
+    top = root.reader(notes)
+    adopted = AdoptedState(
+        host_cpid=host.host_cpid,
+        p_fpops=host.p_fpops,
+        p_iops=host.p_iops,
+        p_calculated=host.p_calculated,
+        time_stats=read_time_stats(times.reader(notes)) if times else TimeStats(),
+        net_stats=read_net_stats(net.reader(notes)) if net else NetStats(),
+        modes=(
+            top.integer("user_run_request", 2, 1, 3),
+            top.integer("user_gpu_request", 2, 1, 3),
+            top.integer("user_network_request", 2, 1, 3),
+        ),
+    )
+    current: ProjectContent | None = None
+    for node in root.children:
+        if node.tag == "project":
+            project = _project(node, notes)
+            current = adopted.contents[project.master_url] = ProjectContent(project=project)
+        elif current is not None:
+            _part(node, current, notes)
+    tasks = root.find("active_task_set")
+    for node in tasks.all("active_task") if tasks else ():
+        _task(node, adopted, notes)
+    return adopted
+
+
+def _project(node: Node, notes: list[Lenience]) -> ProjectRecord:
+    r = node.reader(notes)
+    flags = (
+        "dont_use_dcf", "non_cpu_intensive", "suspended_via_gui", "dont_request_more_work", "detach_when_done", "ended",
+        "attached_via_acct_mgr", "anonymous_platform",
+    )  # fmt: skip
+    key = node.find("code_sign_key")
+    project = ProjectRecord(
+        master_url=canonical_master_url(r.text("master_url")),
+        authenticator="",
+        project_name=r.text("project_name", 255),
+        scheduler_urls=tuple(each.text for each in node.all("scheduler_url"))[:20],
+        master_url_fetch_pending=not node.has("scheduler_url"),
+        code_sign_key=key.text if key else "",
+        user=UserBlock(
+            id=r.integer("userid", high=MAX_ID),
+            name=r.text("user_name", 255),
+            total_credit=r.number("user_total_credit"),
+            expavg_credit=r.number("user_expavg_credit"),
+            create_time=r.number("user_create_time", high=MAX_TIME),
+            email_hash=r.text("email_hash", 64),
+            cross_project_id=r.text("cross_project_id", 64),
+            external_cpid=r.text("external_cpid", 64),
+            cpid_time=r.number("cpid_time", high=MAX_TIME),
+            team_id=r.integer("teamid", high=MAX_ID),
+            team_name=r.text("team_name", 255),
+        ),
+        host=HostBlock(
+            id=r.integer("hostid", high=MAX_ID),
+            total_credit=r.number("host_total_credit"),
+            expavg_credit=r.number("host_expavg_credit"),
+            venue=r.text("host_venue", 64),
+            create_time=r.number("host_create_time", high=MAX_TIME),
+        ),
+        rpc_seqno=r.integer("rpc_seqno"),
+        resource_share=r.number("resource_share", 100.0, 0.0, 1e9),
+        duration_correction_factor=r.number("duration_correction_factor", 1.0, 0.0, 1e6),
+        njobs_success=r.integer("njobs_success"),
+        njobs_error=r.integer("njobs_error"),
+        elapsed_time=r.number("elapsed_time"),
+        last_rpc_time=r.number("last_rpc_time", high=MAX_TIME),
+        credit=EstimatedCredit(
+            cpu_ec=r.number("cpu_ec"),
+            cpu_time=r.number("cpu_time"),
+            gpu_ec=r.number("gpu_ec"),
+            gpu_time=r.number("gpu_time"),
+        ),
+    )
+    for name in flags:
+        setattr(project, name, r.flag(name))
+    return project
+
+
+def _part(node: Node, content: ProjectContent, notes: list[Lenience]) -> None:
+    """Something that belongs to the project before it."""
+    if node.tag == "app":
+        app = read_app(node, notes)
+        content.apps[app.name] = app
+    elif node.tag in ("file", "file_info"):
+        file = _file(node, content.project.master_url, notes)
+        content.files[file.name] = file
+    elif node.tag == "app_version":
+        content.versions.append(read_app_version(node, notes))
+    elif node.tag == "workunit":
+        workunit = read_workunit(node, notes)
+        content.workunits[workunit.name] = workunit
+    elif node.tag == "result":
+        job = _job(node, content.project.master_url, notes)
+        content.jobs[job.name] = job
+
+
+def _file(node: Node, project: str, notes: list[Lenience]) -> FileRecord:
+    r = node.reader(notes)
+    output = is_output(node)
+    status = r.integer("status", 0, -(2**31))
+    uploaded = r.flag("uploaded")
+    file = FileRecord(
+        project=project,
+        name=read_output(node, notes).name if output else read_file(node, notes).name,
+        download=None if output else read_file(node, notes),
+        upload=read_output(node, notes) if output else None,
+        nbytes=r.number("nbytes"),
+        md5_cksum=r.text("md5_cksum", 64),
+        keep=r.flag("sticky"),
+    )
+    if uploaded:
+        file.status = FileStatus.UPLOADED
+    elif status < 0:
+        file.status, file.error = FileStatus.FAILED, f"{status} (given up by the client before)"
+    elif status == 1:
+        file.status, file.wanted_upload = FileStatus.PRESENT, output
+    return file
+
+
+def _job(node: Node, project: str, notes: list[Lenience]) -> JobRecord:
+    r = node.reader(notes)
+    stderr = node.find("stderr_out")
+    state = r.integer("state", 0, 0, 7)
+    return JobRecord(
+        project=project,
+        result=read_result(node, notes),
+        received_time=r.number("received_time", high=MAX_TIME),
+        state=JobState(state),
+        exit_status=r.integer("exit_status", 0, -(2**31)),
+        final_cpu_time=r.number("final_cpu_time", high=MAX_TIME),
+        final_elapsed_time=r.number("final_elapsed_time", high=MAX_TIME),
+        completed_time=r.number("completed_time", high=MAX_TIME),
+        ready_to_report=r.flag("ready_to_report"),
+        suspended_via_gui=r.flag("suspended_via_gui"),
+        stderr=_stderr(stderr.raw) if stderr else "",
+    )
+
+
+def _stderr(raw: str) -> str:
+    text = raw.partition("<stderr_txt>")[2].rpartition("</stderr_txt>")[0]
+    return text.strip("\r\n").encode("latin-1").decode("utf-8", "replace")
+
+
+def _task(node: Node, adopted: AdoptedState, notes: list[Lenience]) -> None:
+    r = node.reader(notes)
+    content = adopted.contents.get(canonical_master_url(r.text("project_master_url")))
+    job = content.jobs.get(r.name("result_name")) if content else None
+    if job is not None:
+        job.task = TaskFigures(
+            slot=r.integer("slot", 0, 0, 100_000),
+            started=True,
+            checkpoint_cpu_time=r.number("checkpoint_cpu_time", high=MAX_TIME),
+            checkpoint_elapsed_time=r.number("checkpoint_elapsed_time", high=MAX_TIME),
+            checkpoint_fraction_done=r.number("checkpoint_fraction_done", 0.0, 0.0, 1.0),
+        )
+
+
+def read_account(body: bytes, project: ProjectRecord) -> None:
+    """Take key and preferences out of ``account_*.xml``.  Raises RemoteProtocolError."""
+    root = read_tree(body, "account", ("project_preferences",))
+    notes: list[Lenience] = []
+    project.authenticator = root.reader(notes).text("authenticator", 255).strip()
+    project.project_preferences = whole_element(root, "project_preferences", notes)
+
+
+def read_statistics(body: bytes) -> list[DailyCredit]:
+    """Read ``statistics_*.xml``.  Raises RemoteProtocolError."""
+    root = read_tree(body, "project_statistics")
+    notes: list[Lenience] = []
+    readers = [node.reader(notes) for node in root.all("daily_statistics")][-5000:]
+    names = ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
+    return [
+        DailyCredit(day=r.number("day", high=MAX_TIME), **{name: r.number(name) for name in names})
+        for r in readers
+    ]
