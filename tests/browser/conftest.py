@@ -105,6 +105,7 @@ def run_for_a_while(world: World) -> dict[str, int]:
     open_workunit = "SELECT MAX(id) FROM workunit WHERE completed_seq IS NULL AND error_mask = 0"
     return {
         "olga": olga,
+        "failed_version": int(world.value("SELECT MAX(app_version_id) FROM result WHERE outcome = 3")),
         "blocked_host": host.id,
         "open_workunit": int(world.value(open_workunit)),
         **batch_ids,

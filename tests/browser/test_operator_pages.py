@@ -21,6 +21,7 @@ PAGES = {
     "ops-versions": "ops_versions.php",
     "ops-news": "ops_news.php",
     "ops-news-edit": "ops_news.php?id=1",
+    "ops-errors": "ops_errors.php?version={failed_version}",
     "ops-audit": "ops_audit.php",
     "ops-missing": "ops_batch.php?id=987654",
 }

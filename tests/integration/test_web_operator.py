@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 from lxml import html
-from tests.helpers.project_world import URL, World
+from tests.helpers.project_world import URL, World, failed
 from tests.helpers.visitors import Visitor, text_of
-from tests.helpers.volunteers import Volunteers, email, populate
+from tests.helpers.volunteers import Volunteers, email, fetch, populate
 
+from cobblestone.domain.work import ReplicationRules
 from cobblestone.server.operation.alert_daemon import Watcher
 from cobblestone.server.web.sparkline import rate_per_hour, sparkline, thinned
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import interventions
+from cobblestone.store.operation import failures, interventions
 from cobblestone.store.operation.figures import Sample
 
 
@@ -75,6 +77,7 @@ PAGES = (
     "/ops_versions.php",
     "/ops_news.php",
     "/ops_news.php?id=1",
+    "/ops_errors.php?version=1",
     "/ops_audit.php",
     "/ops_audit.php?target=host+1",
 )
@@ -152,8 +155,100 @@ def test_a_batch_is_cancelled_and_a_workunit_tried_again(village: Village):
     assert village.act(f"/ops_workunit.php?id={workunit}", "retry_workunit") == 303
     assert village.act(f"/ops_workunit.php?id={workunit}", "cancel_workunit") == 303
     assert village.act(f"/ops_batch.php?id={batch}", "cancel_batch") == 303
-    assert "aborted" in text_of(village.operator.get(f"/ops_batch.php?id={batch}"))
+    page = village.operator.get(f"/ops_batch.php?id={batch}")
+    (state,) = html.fromstring(page.text).xpath("//dt[.='State']/following-sibling::dd[1]/text()")
+    assert state == "cancelled"
+    assert ": The project cancelled it." in text_of(page)
+    assert "cancelled ·" in text_of(village.operator.get("/ops.php"))
     assert [entry[1] for entry in village.audit()] == ["retry workunit", "cancel workunit", "cancel batch"]
+
+
+def rows_of_failures(village: Village, address: str) -> list[list[str]]:
+    """The cells of the table of failures of a page."""
+    tree = html.fromstring(village.operator.get(address).text)
+    heading = "//table[thead//th='Last line of its output']/tbody/tr"
+    return [
+        [" ".join(cell.text_content().split()) for cell in row.xpath("td")] for row in tree.xpath(heading)
+    ]
+
+
+def test_one_click_leads_from_the_overview_to_why_the_results_of_a_version_failed(village: Village):
+    world = village.world
+    broken = world.query(
+        "SELECT id, host_id, app_version_id FROM result WHERE outcome = 3 AND exit_status = 1 ORDER BY id DESC"
+    )
+    host_id, version_id = broken[0][1:]
+    overview = html.fromstring(village.operator.get("/ops.php").text)
+    assert f"ops_errors.php?version={version_id}" in overview.xpath("//a/@href")
+    (row,) = rows_of_failures(village, f"/ops_errors.php?version={version_id}")
+    assert row[0] == "Error 1 (0x1)"
+    assert row[1] == "MemoryError: cannot allocate <2.1 GB>"
+    assert row[2:6] == [
+        str(len(broken)), str(len(broken)), str(host_id), ", ".join(str(found[0]) for found in broken[:3])
+    ]  # fmt: skip
+    page = text_of(village.operator.get(f"/ops_errors.php?version={version_id}"))
+    assert "Errors of mersenne" in page
+    assert village.operator.get("/ops_errors.php?version=987654").status_code == 404
+    assert village.operator.get("/ops_errors.php").status_code == 404
+
+
+def test_failures_that_differ_in_numbers_only_stand_together(village: Village):
+    world = village.world
+    results = world.query("SELECT id, app_version_id FROM result WHERE outcome = 3 AND exit_status = 1")
+    version_id = results[0][1]
+    assert len(results) >= 2
+    for (result_id, _), said in zip(results, ("lost 12 of 0x7ffe", "lost 9 of 0x1"), strict=False):
+        packed = zlib.compress(f"{said}\ncobblestone: it exited with status 1\n".encode())
+        world.write(lambda tx, id_=result_id, text=packed: _say(tx, id_, text))
+    (row,) = rows_of_failures(village, f"/ops_errors.php?version={version_id}")
+    assert row[1:3] == ["lost 9 of 0x1", str(len(results))]
+    world.write(lambda tx: _say(tx, results[0][0], zlib.compress(b"no space left\n")))
+    assert {row[1] for row in rows_of_failures(village, f"/ops_errors.php?version={version_id}")} == {
+        "no space left", "lost 9 of 0x1"
+    }  # fmt: skip
+
+
+def _say(tx: Transaction, result_id: int, packed: bytes) -> None:
+    assert tx.execute("UPDATE result_text SET stderr = ? WHERE result_id = ?", (packed, result_id)) == 1
+
+
+def test_only_the_newest_failures_are_looked_at_and_the_page_says_so(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+):
+    version_id = village.world.value(
+        "SELECT app_version_id FROM result WHERE outcome = 3 AND exit_status = 1"
+    )
+    address = f"/ops_errors.php?version={version_id}"
+    assert "There are more failures" not in text_of(village.operator.get(address))
+    monkeypatch.setattr(failures, "FAILURES_READ", 1)
+    assert [row[2] for row in rows_of_failures(village, address)] == ["1"]
+    assert "There are more failures" in text_of(village.operator.get(address))
+    monkeypatch.setattr(failures, "RATE_WINDOW", 1)
+    assert "No task failed." in text_of(village.operator.get(address))
+
+
+def test_a_batch_says_why_its_jobs_failed(village: Village):
+    world = village.world
+    app = world.add_app(
+        "transit", rules=ReplicationRules(min_quorum=1, target_nresults=1, max_error_results=1)
+    )
+    batch = world.add_jobs(app, 2)
+    address = f"/ops_batch.php?id={batch.id}"
+    assert "Why jobs failed" not in text_of(village.operator.get(address))
+    for n, owner in enumerate(("ada", "bruno"), 1):
+        host = world.host(village.people.keys[owner], domain_name="basalt")
+        host.rpc()
+        said = f"no light in frame {n}"
+        world.now += 90
+        names = [name for name in fetch(host) if name.startswith("transit")]
+        assert len(names) == 2
+        host.rpc(reports=[failed(name, exit_status=9, stderr=f"{said}\n") for name in names])
+        world.settle()
+        (row,) = rows_of_failures(village, address)
+        assert row[:4] == ["Error 9 (0x9)", said, str(2 * n), "2"]
+        assert str(host.id) in row[4].split(", ")
+        page = text_of(village.operator.get(address))
+        assert ("2 jobs: It failed on too many computers." in page) == (n == 2), "others may try before"
 
 
 def test_a_version_is_rolled_out_in_stages_held_and_withdrawn(village: Village):

@@ -25,6 +25,7 @@ NOUNS = (
     "project",
     "run",
     "restart",
+    "stop",
     "app",
     "submit",
     "batch",

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
-from cobblestone.domain.errors import Busy, ConfigError
-
-
-class _Running(msgspec.Struct):
-    pid: int
-    started: float = 0.0
+from cobblestone.domain.errors import Busy
 
 
 def register(root: typer.Typer) -> None:
@@ -32,35 +24,21 @@ def restart(
     quiet: QuietOption = False,
 ) -> None:
     """Restart the project's server without a failed request: for new settings, or a new version of cobblestone."""
+    from cobblestone.cli.running_server import read_run_file, running_server, send_signal
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.run import check_start
 
     folder = ProjectFolder(local_folder(project))
     check_start(folder.root)
-    before = _running(folder.run_file)
-    if before is None:
-        raise ConfigError(
-            f"Nobody runs the project in {folder.root}. Start it: cobblestone run {folder.root}"
-        )
-    try:
-        os.kill(before.pid, signal.SIGHUP)
-    except (ProcessLookupError, PermissionError) as error:
-        raise ConfigError(f"Process {before.pid} cannot be told to restart: {error.strerror}.") from error
+    before = running_server(folder)
+    send_signal(before, signal.SIGHUP, "restart")
     end = time.monotonic() + wait
     while time.monotonic() < end:
         time.sleep(0.1)
-        again = _running(folder.run_file)
+        again = read_run_file(folder.run_file)
         if again is not None and again.started > before.started:
             output(json, quiet).show(
                 again, lines=[f"Restarted (process {again.pid})."], essential=[again.pid]
             )
             return
     raise Busy(f"The server has not started again after {wait:g} s. Its log says why (restart_refused).")
-
-
-def _running(run_file: Path) -> _Running | None:
-    """What the server wrote when it started; None while nobody runs it."""
-    try:
-        return msgspec.json.decode(run_file.read_bytes(), type=_Running)
-    except (OSError, msgspec.DecodeError):
-        return None

@@ -31,18 +31,25 @@ def writes_debug_lines() -> bool:
 
 
 def configure_logging(*, level: str = "info", json: bool = False, stream: TextIO | None = None) -> None:
-    """Send structured logs to ``stream`` (standard error by default): coloured lines on a terminal, or JSON."""
+    """Send structured logs to ``stream`` (standard error by default): coloured with local times on a terminal, or JSON."""
+    watched = not json and (stream or sys.stderr).isatty()
     renderer = (
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(colors=(stream or sys.stderr).isatty(), pad_event_to=28)
+        else structlog.dev.ConsoleRenderer(colors=watched, pad_event_to=28)
+    )
+    # Who watches wants to see the event; a file is searched and compared, also after a year and elsewhere.
+    stamp = (
+        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
+        if watched
+        else structlog.processors.TimeStamper(fmt="iso", utc=True)
     )
     _Threshold.level = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,  # the id of the request that this line belongs to
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            stamp,
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,
             renderer,

@@ -198,9 +198,10 @@ async def _serve(
 
     def started() -> None:
         port = listener.getsockname()[1]
-        log.info("project_running", url=ctx.master_url, folder=folder, roles=sorted(roles), port=port)
-        if ready is not None:
+        if ready is not None:  # first: people read this one
             ready(ctx)
+        named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
+        log.info("project_running", url=ctx.master_url, folder=folder, roles=named, port=port)
 
     await asyncio.to_thread(ctx.join_processes, roles)
     async with project_daemons(ctx, roles):

@@ -44,7 +44,11 @@ def error_tables(db: Database, rows: Sequence[EndingRow]) -> RateTables:
     by_system = _grouped(rows, lambda row: systems.get(row.host_id, "unknown"))
     return RateTables(
         versions=[
-            RateRow(label=_version_label(db, id_), address="ops_versions.php", endings=ended)
+            RateRow(
+                label=version_label(db, id_),
+                address=f"ops_errors.php?version={id_}" if id_ else "",
+                endings=ended,
+            )
             for id_, ended in _worst(versions, 1)
         ],
         hosts=[
@@ -67,7 +71,8 @@ def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
     return sorted(found, key=lambda item: (-item[1].error_rate, -item[1].total))[:SHOWN]
 
 
-def _version_label(db: Database, version_id: int) -> str:
+def version_label(db: Database, version_id: int) -> str:
+    """An app version as operators call it."""
     version = apps.version_by_id(db, AppVersionId(version_id))
     if version is None:
         return f"version {version_id}"

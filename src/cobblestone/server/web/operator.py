@@ -22,7 +22,7 @@ from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.server.operation.figures import StateReader
-from cobblestone.server.web.error_rates import error_tables
+from cobblestone.server.web.error_rates import error_tables, version_label
 from cobblestone.server.web.site import Site, Visit
 from cobblestone.server.web.sparkline import drawings
 from cobblestone.service.languages import gettext as _
@@ -30,7 +30,7 @@ from cobblestone.service.pages.site import PageError
 from cobblestone.service.processes import is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.operation import audit, figures, interventions, page_queries
+from cobblestone.store.operation import audit, failures, figures, interventions, page_queries
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts
@@ -65,6 +65,7 @@ class OperatorPages:
             "ops_host.php": self.host,
             "ops_user.php": self.user,
             "ops_versions.php": self.versions,
+            "ops_errors.php": self.errors,
             "ops_audit.php": self.audit,
         }
         page = self._site.page
@@ -178,6 +179,21 @@ class OperatorPages:
 
         return visit.show("ops_versions.html", **await visit.ctx.store.aread(read))
 
+    async def errors(self, visit: Visit) -> Response:
+        """Why results of an app version failed."""
+        number = visit.needed_number("version")
+
+        def read(db: Database) -> dict[str, Any]:
+            if apps.version_by_id(db, AppVersionId(number)) is None:
+                raise PageError(404, _("Not found"), _("There is no such version."))
+            return {
+                "label": version_label(db, number),
+                "failures": failures.version_failures(db, AppVersionId(number)),
+                "n_looked_at": figures.RATE_WINDOW,
+            }
+
+        return visit.show("ops_errors.html", **await visit.ctx.store.aread(read))
+
     async def audit(self, visit: Visit) -> Response:
         """Who did what."""
         before = visit.number("before")
@@ -240,6 +256,8 @@ def _batch(db: Database, number: int) -> dict[str, Any]:
         "batch": found,
         "app": apps.app_by_id(db, found.app_id),
         "closing": interventions.count_cancelled_open(db, number),
+        "errors": failures.job_errors(db, found.id),
+        "failures": failures.batch_failures(db, found.id),
         "jobs": batches.list_jobs(db, BatchId(number), limit=100),
         "running": batches.count_running(db, number),
     }

@@ -13,7 +13,7 @@ from cobblestone.service.languages import gettext as _
 
 _WORDS = (
     # states of batches
-    N_("init"), N_("in progress"), N_("complete"), N_("aborted"), N_("retired"),
+    N_("init"), N_("in progress"), N_("complete"), N_("retired"),
     # of jobs
     N_("waiting"), N_("running"), N_("done"), N_("failed"), N_("cancelled"),
     # of parts of the server
@@ -25,12 +25,14 @@ _WORDS = (
     N_("publish news"), N_("edit news"), N_("withdraw news"), N_("repair"),
 )  # fmt: skip
 
+_CALLED = {"aborted": "cancelled"}  # what the family's name of a state is called by those who do it
 _SHOWN = 160
 
 
 def word(name: str) -> str:
     """A fixed name in the language of the page; one that is not known stays as it is."""
     text = name.lower().replace("_", " ")
+    text = _CALLED.get(text, text)
     return _(text) if text in _WORDS else text
 
 

@@ -70,6 +70,7 @@ class Site(pages.Site[User, "Visit"]):
             filters={
                 "exit_status": wording.exit_status,
                 "word": operator_wording.word,
+                "workunit_errors": wording.workunit_errors,
                 "rac": self._rac,
             },
             values={

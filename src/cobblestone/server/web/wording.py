@@ -125,18 +125,22 @@ def _failure(result: Result) -> Status:
 def workunit_status(workunit: Workunit) -> Status:
     """What became of a workunit."""
     if workunit.error_mask:
-        sentences = [_(text) for flag, text in _WORKUNIT_ERRORS.items() if flag in workunit.error_mask]
         cancelled = WorkunitError.CANCELLED in workunit.error_mask
         return Status(
             _("Cancelled") if cancelled else _("Given up"),
             "idle" if cancelled else "bad",
-            " ".join(sentences),
+            workunit_errors(workunit.error_mask),
         )
     if workunit.canonical_result_id is not None:
         return Status(_("Finished"), "good", _("The answer is known."))
     needed = workunit.rules.min_quorum
     sentence = ngettext("One valid result is needed.", "%(count)d results must agree.", needed)
     return Status(_("In progress"), "busy", sentence % {"count": needed})
+
+
+def workunit_errors(mask: WorkunitError) -> str:
+    """Why a workunit has no answer."""
+    return " ".join(_(text) for flag, text in _WORKUNIT_ERRORS.items() if flag in mask)
 
 
 _WORKUNIT_ERRORS = {

@@ -63,6 +63,8 @@ _INVALID = (
 )
 _ENDED = matching(SUCCESS, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 _DETACHED = step(Cause.DETACHED, RESULT_TRANSITIONS)
+FAILED = f"{_ENDED} AND NOT ({_GOOD})"
+"""Results ``r`` that ended badly: failed, were not returned, or were not valid."""
 _ENDED_AT = "COALESCE(r.received_time, r.report_deadline, 0)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,11 @@ def result_by_id(db: Database, result_id: int) -> Result | None:
     return None if row is None else RESULTS.load(row)
 
 
+# What the launcher and the family's library write when a program has ended: it only repeats the exit status.
+_FAREWELL = re.compile(r"cobblestone: |.*called boinc_finish\(")
+_LAST_WORDS = 300
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultText:
     """What a host said about a result, beside the numbers."""
@@ -89,8 +95,30 @@ def result_text(db: Database, result_id: int) -> ResultText:
     row = db.one("SELECT stderr, report FROM result_text WHERE result_id = ?", (result_id,))
     if row is None:
         return ResultText()
-    stderr = "" if row[0] is None else zlib.decompress(row[0]).decode("utf-8", "replace")
-    return ResultText(stderr=stderr, report=msgspec.json.decode(row[1]))
+    return ResultText(stderr=_unpacked(row[0]), report=msgspec.json.decode(row[1]))
+
+
+def stderr_of_results(db: Database, result_ids: Sequence[int]) -> dict[int, str]:
+    """Return what results wrote to stderr, by result id; those that wrote nothing are left out."""
+    rows = db.query_in(
+        "SELECT result_id, stderr FROM result_text WHERE stderr IS NOT NULL AND result_id IN (??)", result_ids
+    )
+    return {row[0]: _unpacked(row[1]) for row in rows}
+
+
+def _unpacked(packed: bytes | None) -> str:
+    return "" if packed is None else zlib.decompress(packed).decode("utf-8", "replace")
+
+
+def last_words(stderr: str) -> str:
+    """Return the last line that a program wrote to stderr; a farewell with the exit status only if there is no other.
+
+    >>> last_words("ValueError: no light\\ncobblestone: python3 exited with status 1\\n")
+    'ValueError: no light'
+    """
+    lines = [line for line in map(str.strip, stderr.splitlines()) if line]
+    own = (line for line in reversed(lines) if not _FAREWELL.match(line))
+    return next(own, lines[-1] if lines else "")[:_LAST_WORDS]
 
 
 def add_reasons(tx: Transaction, result_id: int, reasons: Sequence[Reason]) -> None:
