@@ -92,9 +92,7 @@ def run(
         typer.Option(help="How it decides: recent (as the family's client of today), own, or published …."),
     ] = "",
     gui_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of GUI RPC; 0: any.")] = 31416,
-    json_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the JSON interface and page; 0: any.")
-    ] = 0,
+    json_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the JSON interface; 0: any.")] = 0,
     remote: Annotated[
         bool, typer.Option("--remote", help="Let other computers control it, with TLS and a token.")
     ] = False,

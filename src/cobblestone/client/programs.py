@@ -40,7 +40,7 @@ async def _run(root: Path, faces: Faces, policy: str) -> None:
     try:
         await gui_rpc.start()
         await json.start()
-        client.journal.say(f"GUI RPC on port {gui_rpc.port}, JSON and pages on port {json.access.port}")
+        client.journal.say(f"GUI RPC on port {gui_rpc.port}, JSON interface on port {json.access.port}")
         await client.run()
     finally:
         await gui_rpc.close()

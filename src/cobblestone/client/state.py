@@ -123,8 +123,6 @@ class ClientNotes:
     proxy: dict[str, str | int] = field(default_factory=dict[str, str | int])
     suspended_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     policy: str = "recent"
-    language: str = ""
-    notices_from: int = 1
 
 
 class State:

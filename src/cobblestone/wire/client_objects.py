@@ -1,23 +1,21 @@
-"""Write a client's records in the family's form: for GUI RPC, and for the state file that other programs read.
+"""Write a client's records in the family's form, for GUI RPC and account files.
 
 Order and number formats are those of client 7.20.5, whose answers are recorded under tests/golden/gui_rpc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from cobblestone.wire.client_records import (
     DailyCredit,
-    FileRecord,
-    FileStatus,
     JobRecord,
     ProjectContent,
     ProjectRecord,
 )
 from cobblestone.wire.job_description import AppBlock, AppVersionBlock, FileRef, WorkunitBlock
 from cobblestone.wire.scheduler_reply import GuiUrl
-from cobblestone.wire.xml_writer import printable, scalar
+from cobblestone.wire.xml_writer import scalar
 
 _IN = "    "
 _BEGINS = (
@@ -133,29 +131,6 @@ def write_gui_project(project: ProjectRecord) -> str:
         f"{number('sched_priority', project.sched_priority)}"
         f"{number('project_files_downloaded_time', project.project_files_downloaded_time)}"
         f"{scalar('project_dir', project.project_dir, _IN)}</project>\n"
-    )
-
-
-def write_state_project(project: ProjectRecord) -> str:
-    """A project as the state file keeps it."""
-    key = (
-        f"{_IN}<code_sign_key>\n{project.code_sign_key.strip()}\n</code_sign_key>\n"
-        if project.code_sign_key
-        else ""
-    )
-    credit = project.credit
-    return "".join(
-        (
-            f"<project>\n{_project_fields(project)}",
-            *(scalar("scheduler_url", url, _IN) for url in project.scheduler_urls),
-            key,
-            *(scalar("trickle_up_url", url, _IN) for url in project.trickle_up_urls),
-            number("cpu_ec", credit.cpu_ec),
-            number("cpu_time", credit.cpu_time),
-            number("gpu_ec", credit.gpu_ec),
-            number("gpu_time", credit.gpu_time),
-            "</project>\n",
-        )
     )
 
 
@@ -311,78 +286,16 @@ def _traffic() -> str:
     return "".join(number(name, 0.0) for name in names)
 
 
-def _state_result(job: JobRecord) -> str:
-    result = job.result
-    return "".join(
-        (
-            f"<result>\n{scalar('name', result.name, _IN)}{_outcome(job)}",
-            scalar("platform", result.platform, _IN),
-            scalar("version_num", result.version_num, _IN),
-            scalar("plan_class", result.plan_class, _IN) if result.plan_class else "",
-            _stderr_text(job),
-            flags(("got_server_ack", "ready_to_report"), job),
-            number("completed_time", job.completed_time) if job.completed_time else "",
-            flags(("suspended_via_gui",), job),
-            flags(("report_immediately",), result),
-            scalar("wu_name", result.wu_name, _IN),
-            number("report_deadline", result.report_deadline),
-            number("received_time", job.received_time),
-            _file_refs(result.file_refs),
-            "</result>\n",
-        )
-    )
-
-
-def _stderr_text(job: JobRecord) -> str:
-    if not (job.stderr or job.error_message):
-        return ""
-    message = f"<message>\n{job.error_message}\n</message>\n" if job.error_message else ""
-    text = f"{message}<stderr_txt>\n{job.stderr}\n</stderr_txt>\n"
-    return f"<stderr_out>\n<![CDATA[\n{printable(text).replace(']]>', ']] >')}]]>\n</stderr_out>\n"
-
-
-def _state_file(file: FileRecord) -> str:
-    down, up = file.download, file.upload
-    nbytes = file.nbytes or (down.nbytes if down else 0)
-    md5 = file.md5_cksum or (down.md5_cksum if down else "")
-    out = [
-        f"<file>\n{scalar('name', file.name, _IN)}{number('nbytes', nbytes)}",
-        number("max_nbytes", up.max_nbytes if up else 0),
-        scalar("md5_cksum", md5, _IN) if md5 else "",
-        scalar("status", 1 if file.status is FileStatus.UPLOADED else int(file.status), _IN),
-        f"{_IN}<executable/>\n" if down and down.executable else "",
-        f"{_IN}<uploaded/>\n" if file.status is FileStatus.UPLOADED else "",
-        f"{_IN}<sticky/>\n" if file.keep else "",
-    ]
-    if down:
-        if down.file_signature:
-            signature = down.file_signature.strip()
-            out.append(f"{_IN}<signature_required/>\n{_IN}<file_signature>\n{signature}\n</file_signature>\n")
-        out += (scalar("download_url", url, _IN) for url in down.urls)
-    if up:
-        out += [f"{_IN}<gzip_when_done/>\n"] if up.gzip_when_done else []
-        out += (scalar("upload_url", url, _IN) for url in (up.upload_url, *up.other_upload_urls))
-        out.append(f"{_IN}<xml_signature>\n{up.xml_signature.strip()}\n{_IN}</xml_signature>\n")
-    if file.error:
-        out.append(f"{_IN}<error_msg>\n{printable(file.error).replace('<', '&lt;')}\n</error_msg>\n")
-    return f"{''.join(out)}</file>\n"
-
-
-def write_project_content(content: ProjectContent, *, gui: bool) -> str:
+def write_project_content(content: ProjectContent) -> str:
     """A project with all that belongs to it, in the order in which readers attach each thing to what came before."""
-    jobs = list(content.jobs.values())
-    versions = {job.result.wu_name: job.result.version_num for job in jobs}
-    project, suspended = content.project, content.project.suspended_via_gui
-    write_job: Callable[[JobRecord], str] = (
-        (lambda job: write_gui_result(job, project_suspended=suspended)) if gui else _state_result
-    )
+    versions = {job.result.wu_name: job.result.version_num for job in content.jobs.values()}
+    suspended = content.project.suspended_via_gui
     return "".join(
         (
-            write_gui_project(project) if gui else write_state_project(project),
+            write_gui_project(content.project),
             *map(_app, content.apps.values()),
-            *(() if gui else map(_state_file, content.files.values())),
             *map(_app_version, content.versions),
             *(_workunit(w, versions.get(w.name, 0)) for w in content.workunits.values()),
-            *map(write_job, jobs),
+            *(write_gui_result(job, project_suspended=suspended) for job in content.jobs.values()),
         )
     )

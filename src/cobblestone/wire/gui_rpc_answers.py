@@ -125,7 +125,7 @@ def state(
             "<have_ati/>\n" if "ATI" in kinds else "",
             write_net_stats(net),
             write_time_stats(times),
-            *(write_project_content(content, gui=True) for content in contents),
+            *(write_project_content(content) for content in contents),
             scalar("platform_name", identity.platforms[0]),
             scalar("core_client_major_version", major),
             scalar("core_client_minor_version", minor),
