@@ -99,7 +99,7 @@ def test_a_search_leads_to_a_computer_that_is_blocked_and_gets_work_again(
 def test_a_batch_is_cancelled_and_failed_jobs_are_submitted_anew(operate: Callable[[str], Page]) -> None:
     page = operate("ops_batch.php?id={cancelled_batch}")
     page.get_by_role("button", name="Cancel the rest").click()
-    assert (fact(page, "State"), fact(page, "Failed or cancelled")) == ("aborted", "5")
+    assert (fact(page, "State"), fact(page, "Failed or cancelled")) == ("cancelled", "5")
     page = operate("ops_batch.php?id={retried_batch}")
     page.get_by_role("button", name="Submit failed jobs anew").click()
     assert page.get_by_role("heading", name="retry of batch").is_visible()

@@ -251,6 +251,36 @@ def test_a_batch_says_why_its_jobs_failed(village: Village):
         assert ("2 jobs: It failed on too many computers." in page) == (n == 2), "others may try before"
 
 
+def test_people_computers_and_jobs_are_found_in_any_case(village: Village):
+    world = village.world
+    host_id, host_name = world.query("SELECT id, domain_name FROM host WHERE domain_name <> '' ORDER BY id")[
+        0
+    ]
+    user_id = village.people.user_ids["bruno"]
+    workunit_id = world.value("SELECT MAX(id) FROM workunit")
+
+    def rename(tx: Transaction) -> None:
+        tx.execute("UPDATE user_account SET name = 'Žofia McKay' WHERE id = ?", (user_id,))
+        tx.execute("UPDATE workunit SET label = 'Scan_ÉTÉ-07.fits' WHERE id = ?", (workunit_id,))
+
+    world.write(rename)
+
+    def found(text: str) -> list[tuple[str, int]]:
+        hits = world.ctx.store.read(lambda db: interventions.search(db, text))
+        assert len({(hit.kind, hit.id) for hit in hits}) == len(hits), "each once"
+        return [(hit.kind, hit.id) for hit in hits]
+
+    for text in ("Žofia McKay", "žofia mck", "ŽOFIA"):
+        assert found(text) == [("user", user_id)], text
+    for text in ("scan_été", "SCAN_ÉTÉ-07.FITS", "Scan"):
+        assert found(text) == [("workunit", workunit_id)], text
+    for text in (host_name.upper(), host_name.title(), host_name.lower()):
+        assert ("host", host_id) in found(text), text
+    assert found("%") == found("_") == found("zofia") == []
+    answer = village.operator.get("/ops_search.php?q=žofia")
+    assert answer.headers["location"].endswith(f"ops_user.php?id={user_id}")
+
+
 def test_a_version_is_rolled_out_in_stages_held_and_withdrawn(village: Village):
     assert village.act("/ops_versions.php", "rollout", stages="5, 100") == 303
     assert village.world.value("SELECT COUNT(*) FROM app_version WHERE rollout_fraction = 0.05") == 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import HostId, UserId, WorkunitId
@@ -18,7 +19,8 @@ from cobblestone.policy.lifecycle.states import (
     VALIDATE_ERROR,
 )
 from cobblestone.store.catalog import apps
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.operation.figures import RATE_WINDOW
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
@@ -187,40 +189,81 @@ class Found:
 
 
 def search(db: Database, text: str) -> list[Found]:
-    """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address."""
+    """Return users, hosts, batches, workunits and results by id, or by the beginning of a name; users also by address.
+
+    Upper and lower case are the same in names of people, computers and batches, and in those of the newest :data:`RATE_WINDOW`
+    workunits, for which the submitter's name of the job counts too.
+    """
     wanted = text.strip()
     if not wanted:
         return []
     found: list[Found] = []
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16 else None
-    for kind, look in _SEARCHES.items():
-        found += [Found(kind, row[0], row[1]) for row in look(db, wanted, number)]
+    for kind, looks in _SEARCHES.items():
+        names: dict[int, str] = {}
+        for look in looks:
+            for id_, name in look(db, wanted, number):
+                names.setdefault(id_, name)
+        found += [Found(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
     return found
 
 
-def _by_id_or_name(table: str, column: str) -> Callable[[Database, str, int | None], list[tuple[int, str]]]:
-    def look(db: Database, text: str, number: int | None) -> list[tuple[int, str]]:
-        rows = [] if number is None else db.query(f"SELECT id, {column} FROM {table} WHERE id = ?", (number,))
-        # A range rather than LIKE: it uses the index, and means the characters as they are.
-        rows += db.query(
-            f"SELECT id, {column} FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT ?",
-            (text, text + "\U0010ffff", MAX_FOUND),
-        )
-        return list(dict.fromkeys((int(row[0]), str(row[1])) for row in rows))
+def _by_id(table: str, shown: str) -> Look:
+    def look(db: Database, text: str, number: int | None) -> list[Row]:
+        return [] if number is None else db.query(f"SELECT id, {shown} FROM {table} WHERE id = ?", (number,))
 
     return look
 
 
-def _users(db: Database, text: str, number: int | None) -> list[tuple[int, str]]:
-    found = _by_id_or_name("user_account", "name")(db, text, number)
-    rows = db.query("SELECT id, name FROM user_account WHERE email_addr = ?", (text.lower(),))
-    return list(dict.fromkeys([*found, *((int(row[0]), str(row[1])) for row in rows)]))
+def _by_name(table: str) -> Look:
+    def look(db: Database, text: str, number: int | None) -> list[Row]:
+        # A range rather than LIKE: it uses the index, and means the characters as they are.
+        return db.query(
+            f"SELECT id, name FROM {table} WHERE name >= ? AND name < ? ORDER BY name LIMIT ?",
+            (text, text + "\U0010ffff", MAX_FOUND),
+        )
+
+    return look
 
 
-_SEARCHES = {
-    "user": _users,
-    "host": _by_id_or_name("host", "domain_name"),
-    "batch": _by_id_or_name("batch", "name"),
-    "workunit": _by_id_or_name("workunit", "name"),
-    "result": _by_id_or_name("result", "name"),
+def _in_any_case(table: str, column: str, *, newest: int | None = None) -> Look:
+    def look(db: Database, text: str, number: int | None) -> list[Row]:
+        casings = _casings(text)
+        fits = " OR ".join([f"substr(lower({column}), 1, ?) = ?"] * len(casings))
+        since = 0 if newest is None else int(db.value(f"SELECT COALESCE(MAX(id), 0) FROM {table}")) - newest
+        return db.query(
+            f"SELECT id, {column} FROM {table} WHERE id > ? AND ({fits}) ORDER BY {column} LIMIT ?",
+            (since, *(value for casing in casings for value in (len(casing), casing)), MAX_FOUND),
+        )
+
+    return look
+
+
+def _casings(text: str) -> list[str]:
+    """Return what names that begin with a text in any case may begin with after SQL's ``lower``, to SQLite an affair of ASCII."""
+    forms = (text, text.lower(), text.upper(), text.title())
+    return sorted({form.translate(_ASCII_LOWER) for form in forms})
+
+
+def _by_address(db: Database, text: str, number: int | None) -> list[Row]:
+    return db.query("SELECT id, name FROM user_account WHERE email_addr = ?", (text.lower(),))
+
+
+Look = Callable[[Database, str, int | None], list[Row]]
+_ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_SEARCHES: Mapping[str, Sequence[Look]] = {
+    "user": (_by_id("user_account", "name"), _in_any_case("user_account", "name"), _by_address),
+    "host": (
+        _by_id("host", "domain_name"),
+        _in_any_case("host", "domain_name"),
+        _in_any_case("host", "label"),
+    ),
+    "batch": (_by_id("batch", "name"), _in_any_case("batch", "name")),
+    "workunit": (
+        _by_id("workunit", "name"),
+        _by_name("workunit"),
+        _in_any_case("workunit", "label", newest=RATE_WINDOW),
+        _in_any_case("workunit", "name", newest=RATE_WINDOW),
+    ),
+    "result": (_by_id("result", "name"), _by_name("result")),
 }
