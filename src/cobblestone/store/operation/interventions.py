@@ -229,7 +229,7 @@ def _by_name(table: str) -> Look:
 def _in_any_case(table: str, column: str, *, newest: int | None = None) -> Look:
     def look(db: Database, text: str, number: int | None) -> list[Row]:
         casings = _casings(text)
-        fits = " OR ".join([f"substr(lower({column}), 1, ?) = ?"] * len(casings))
+        fits = " OR ".join([f"substr(lower({column}), 1, CAST(? AS INTEGER)) = ?"] * len(casings))
         since = 0 if newest is None else int(db.value(f"SELECT COALESCE(MAX(id), 0) FROM {table}")) - newest
         return db.query(
             f"SELECT id, {column} FROM {table} WHERE id > ? AND ({fits}) ORDER BY {column} LIMIT ?",

@@ -1,0 +1,47 @@
+"""What operators ask means the same on every database."""
+
+from __future__ import annotations
+
+import zlib
+
+from cobblestone.domain.ids import AppVersionId, BatchId
+from cobblestone.domain.states import WorkunitError
+from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.operation import failures, interventions
+
+
+def fill(tx: Transaction) -> None:
+    """Three jobs of a batch on two hosts: one failed twice, one failed once and waits, one was cancelled."""
+    tx.execute_many(
+        "INSERT INTO workunit (id, name, batch_id, label, error_mask, completed_seq) VALUES (?, ?, 7, ?, ?, ?)",
+        [(1, "w_1", "Été-1", 2, 1), (2, "w_2", "Hiver", 0, None), (3, "w_3", "", 16, 2)],
+    )
+    tx.execute_many(
+        "INSERT INTO result (id, name, workunit_id, server_state, outcome, app_version_id, host_id, exit_status)"
+        " VALUES (?, ?, ?, 5, 3, 4, ?, 9)",
+        [(1, "w_1_0", 1, 11), (2, "w_1_1", 1, 12), (3, "w_2_0", 2, 11)],
+    )
+    tx.execute_many(
+        "INSERT INTO result_text (result_id, stderr) VALUES (?, ?)",
+        [(number, zlib.compress(f"lost frame {number}\n".encode())) for number in (1, 2, 3)],
+    )
+
+
+def test_failures_are_grouped_by_what_was_said(store: Store):
+    store.write(fill)
+    for found in (
+        store.read(lambda db: failures.version_failures(db, AppVersionId(4))),
+        store.read(lambda db: failures.batch_failures(db, BatchId(7))),
+    ):
+        (group,) = found.groups
+        assert (group.said, group.n_results, group.n_jobs, group.host_ids) == ("lost frame 3", 3, 2, (11, 12))
+        assert [result.id for result in group.newest] == [3, 2, 1]
+        assert not found.cut
+    reasons = store.read(lambda db: failures.job_errors(db, BatchId(7)))
+    assert reasons == {WorkunitError(2): 1, WorkunitError.CANCELLED: 1}
+
+
+def test_names_are_found_in_any_case(store: Store):
+    store.write(fill)
+    for text in ("été", "ÉTÉ", "Été-1"):
+        assert [hit.id for hit in store.read(lambda db, text=text: interventions.search(db, text))] == [1]
