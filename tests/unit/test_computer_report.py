@@ -25,7 +25,7 @@ LAPTOP = ROOT / "examples" / "simulator" / "laptop.toml"
 
 SECRETS = (
     "0123456789abcdef0123456789abcdef", "ada@example.org", "Ada Lovelace", "astra.home.example", "192.168.7.21", "SN-4711",
-    "/home/ada/BOINC", "secretproject", "climate.example.net", "weak-key-4242", "d41d8cd98f00b204", "fold_wu_77",
+    "/srv/ada/BOINC", "secretproject", "climate.example.net", "weak-key-4242", "d41d8cd98f00b204", "fold_wu_77",
     "Team Sunshine", "cross-project-id",
 )  # fmt: skip
 STATE = f"""<client_state>

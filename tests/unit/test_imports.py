@@ -21,6 +21,7 @@ EXTRAS = {
     "wasm": ["wasmtime"],
     "tui": ["textual"],
     "docs": ["material", "mkdocs", "mkdocstrings"],
+    "client": ["socksio", "websockets"],
 }
 #: Packages that may need an extra as soon as they are imported.
 OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}

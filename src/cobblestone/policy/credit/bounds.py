@@ -43,6 +43,7 @@ _LIMITS = {
     "intops_counted": MAX_OPERATIONS,
     "trickle_credit": MAX_CREDIT,
     "claimed_credit": MAX_CREDIT,
+    "host_age": MAX_TIME,
 }
 
 
