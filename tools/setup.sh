@@ -47,7 +47,7 @@ any_program() {
     done
     return 1
 }
-boinc_client() { any_program boinc boinc_client && present boinccmd; }
+client_of_boinc() { any_program boinc boinc_client && present boinccmd; }
 boinc_headers() { [ -e /usr/include/boinc/boinc_api.h ] || [ -e /usr/local/include/boinc/boinc_api.h ]; }
 postgresql() {
     for program in /usr/lib/postgresql/*/bin/initdb; do
@@ -61,7 +61,8 @@ x_screen_saver() {
     done
     return 1
 }
-nginx() { present nginx || [ -x /usr/sbin/nginx ]; }
+# Functions are not called as the programs that they look for: `command -v` would find the functions.
+nginx_server() { present nginx || [ -x /usr/sbin/nginx ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 
 collect_packages() {
@@ -71,9 +72,9 @@ collect_packages() {
         want "python3 python3-venv" false
     fi
     case $goal in
-    demo) want boinc-client boinc_client ;;
+    demo) want boinc-client client_of_boinc ;;
     test)
-        want boinc-client boinc_client
+        want boinc-client client_of_boinc
         want boinctui present boinctui
         want libboinc-app-dev boinc_headers
         want bubblewrap present bwrap
@@ -84,7 +85,7 @@ collect_packages() {
         want g++ present g++
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
         want postgresql postgresql
-        want nginx nginx
+        want nginx nginx_server
         ;;
     esac
 }
