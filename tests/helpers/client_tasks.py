@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
 import textwrap
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -152,9 +153,10 @@ async def open_world(
 
 def open_to_other_accounts(folder: Path) -> None:
     """Without bubblewrap the jobs' account must be able to reach the data directory; pytest closes its own folders."""
+    temporary = Path(tempfile.gettempdir())
     for each in (folder, *folder.parents):
-        if each == folder or each.name.startswith("pytest-"):
-            each.chmod(0o755)
+        if each.is_relative_to(temporary) and each != temporary:
+            each.chmod(each.stat().st_mode | 0o055)
 
 
 def kill_all(data_dir: Path) -> None:

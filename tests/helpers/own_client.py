@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.helpers.client_tasks import open_to_other_accounts
 
 from cobblestone.demo.stock_client import free_port, parse_tasks
 from cobblestone.ops.environment import environment_without_proxies
@@ -51,9 +52,7 @@ class OwnClient:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        for above in (folder, *folder.parents):  # jobs of a client that is root run under another account
-            with contextlib.suppress(OSError):
-                above.chmod(above.stat().st_mode | 0o055)
+        open_to_other_accounts(folder)
         (folder / "cc_config.xml").write_text(CONFIG.format(ncpus=ncpus))
         (folder / "global_prefs_override.xml").write_text(PREFERENCES)
 
