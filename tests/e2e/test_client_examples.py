@@ -41,7 +41,7 @@ def launcher_spec(world: World, program: str, name: str = "job_1_0") -> TaskSpec
         )
     )
     (world.project_dir / "program_1.py").write_text(program)
-    (world.project_dir / "in_1").write_text("20\n")
+    (world.project_dir / "in_1").write_text("80\n")
     return TaskSpec(
         name=name,
         project_url="http://example.invalid/project/",
@@ -98,7 +98,7 @@ async def test_a_python_app_checkpoints_pauses_quits_continues_and_finishes(
         ended = await world.run(spec)
         assert ended.ending is Ending.FINISHED, (ended.text, ended.stderr.decode())
         done, _, start = ended.outputs[0].path.read_text().partition(" from ")
-        assert done == "20"
+        assert done == "80"
         assert int(start) >= 5  # from its checkpoint, not from the beginning
 
 
