@@ -225,7 +225,7 @@ class Conditions:
         if self._files.stamp(*map(self._folders.project, self._state.contents)) != self._stamp:
             self.read_files()
         config = self._in_force.config
-        own = sum(view.cpu_time for view in runner.views().values()) + sum(os.times()[:2])
+        own = runner.cpu_seconds() + sum(os.times()[:2])
         seen = await asyncio.to_thread(
             self._watch.look, own, exclusive=config.exclusive_apps, exclusive_gpu=config.exclusive_gpu_apps
         )

@@ -13,6 +13,8 @@ from cobblestone.domain.errors import JobError
 from cobblestone.wire.client_records import JobRecord, ProjectContent
 from cobblestone.wire.init_data import InitData
 
+MAX_PROCESSES = 2000
+"""Processes and threads of one job: far more than any needs, and few enough that the computer stays usable."""
 MAX_ELAPSED_MIN = 120.0
 
 
@@ -67,9 +69,10 @@ def make_task_spec(
         uses_gpu=bool(version.coproc_type),
         raised_priority=bool(version.coproc_type) or version.is_wrapper or version.avg_ncpus < 1,
         limits=Limits(
-            memory_bytes=0.0,
+            memory_bytes=facts.host.m_nbytes,
             disk_bytes=workunit.rsc_disk_bound,
             elapsed_seconds=seconds,
+            processes=MAX_PROCESSES,
         ),
     )
 
