@@ -302,7 +302,8 @@ def test_news_reach_pages_and_feed_as_they_were_typed_are_edited_and_withdrawn(v
     assert "We looked for x < y & found it. Next: <b>more</b>." in text_of(desk.get(f"/news.php?id={number}"))
     feed = village.world.get("/rss_main.php").text
     assert "<title>First light</title>" in feed
-    assert "x &lt; y &amp; found it.<br><br>Next: &lt;b&gt;more&lt;/b&gt;." in feed
+    assert "x &lt; y &amp; found it.</p>" in feed
+    assert "<p>Next: &lt;b&gt;more&lt;/b&gt;.</p>" in feed
     assert desk.send(f"/ops_news.php?id={number}", title="Second light", text="More").status_code == 303
     feed = village.world.get("/rss_main.php").text
     assert "First light" not in feed
