@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -68,6 +69,7 @@ class Runner:
         self._tasks: dict[str, RunningTask] = {}
         self._premature_ends: dict[str, int] = {}
         self._finishing: set[asyncio.Task[None]] = set()
+        self._slot_locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._changing: set[str] = set()
         """Tasks that are being started, or whose outputs are being taken."""
         self._ended_cpu_seconds = 0.0
@@ -95,6 +97,11 @@ class Runner:
         if not 0 <= number < MAX_SLOTS:
             raise ValueError(f"there is no slot {number}")
         self._changing.add(spec.name)
+        # Whoever had the slot before may still be having it emptied.
+        async with self._slot_locks[number]:
+            await self._start(spec, number)
+
+    async def _start(self, spec: TaskSpec, number: int) -> None:
         folder = SlotFolder(self.around.data_dir / "slots" / str(number), self.around.sandbox.account)
         try:
             resumed = slot.is_set_up_for(folder, spec.name)
@@ -181,9 +188,11 @@ class Runner:
         await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
 
     async def discard(self, number: int) -> None:
-        """Empty the slot of a task that is done with."""
-        folder = self.around.data_dir / "slots" / str(number)
-        await asyncio.to_thread(shutil.rmtree, folder, True)
+        """Empty the slot of a task that is done with, unless another one has begun in it."""
+        async with self._slot_locks[number]:
+            if all(task.number != number for task in self._tasks.values()):
+                folder = self.around.data_dir / "slots" / str(number)
+                await asyncio.to_thread(shutil.rmtree, folder, True)
 
     # -- watching
 
