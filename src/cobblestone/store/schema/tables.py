@@ -97,6 +97,7 @@ user = _table(
     _maybe_real("erase_time"),  # when the account is to be erased
     _maybe_real("erased_time"),
     *_credit(),
+    _maybe_real("email_verified_time"),  # when somebody opened a link that was sent to the address
     sa.Index("user_by_team", "team_id"),
     sa.Index("user_by_credit", "expavg_credit"),
     sa.Index("user_by_total", "total_credit"),
@@ -579,6 +580,26 @@ one_time_code = _table(
     _maybe_real("expire_time"),
     _maybe_real("used_time"),
     sa.Index("code_by_user", "user_id", "purpose"),
+)
+
+# What people agreed to, and took back: nothing is ever changed here, the last row of a kind holds.
+consent = _table(
+    "consent",
+    _id(),
+    _int("user_id"),
+    _text("kind"),
+    _int("agreed"),
+    _real("time"),
+    _text("source"),  # page or program where it was said
+    sa.Index("consent_by_user", "user_id", "kind", "id"),
+)
+
+# Sessions whose owners logged out before their time: their cookies are worth nothing any more.
+ended_session = _table(
+    "ended_session",
+    sa.Column("session_hash", sa.Text, primary_key=True),
+    _real("expire_time"),
+    sa.Index("ended_session_expired", "expire_time"),
 )
 
 # Mails on their way out.
