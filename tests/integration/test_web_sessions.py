@@ -11,6 +11,8 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.ids import UserId
+from cobblestone.server.accounts.account_daemon import AccountKeeper
+from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.store.people import users
 
 NEW = {"user_name": "Eve", "email_addr": "Eve@Example.org", "passwd": "long enough"}
@@ -122,6 +124,28 @@ def test_logging_out_ends_the_session(world: World) -> None:
     visitor = Visitor(world).log_in("ada")
     assert visitor.log_out().status_code == 303
     assert visitor.get("/home.php").headers["location"] == "/login.php?next=home.php"
+
+
+def test_a_copy_of_a_cookie_is_worth_nothing_after_its_owner_logged_out(world: World) -> None:
+    world.user("ada")
+    visitor, thief, other = Visitor(world).log_in("ada"), Visitor(world), Visitor(world).log_in("ada")
+    (cookie,) = visitor.http.cookies.jar
+    thief.http.cookies.set(cookie.name, cookie.value or "")
+    assert thief.get("/home.php").status_code == 200
+    visitor.log_out()
+    assert thief.get("/home.php").status_code == 303
+    assert other.get("/home.php").status_code == 200  # another browser of hers
+
+
+def test_sessions_that_were_logged_out_are_forgotten_when_their_cookies_are_too_old(world: World) -> None:
+    world.user("ada")
+    Visitor(world).log_in("ada").log_out()
+    keeper = AccountKeeper(world.ctx)
+    world.run(keeper.step())
+    assert world.value("SELECT count(*) FROM ended_session") == 1
+    world.now += MAX_AGE_SECONDS + 1
+    world.run(keeper.step())
+    assert world.value("SELECT count(*) FROM ended_session") == 0
 
 
 def test_a_session_ends_after_a_month(world: World) -> None:

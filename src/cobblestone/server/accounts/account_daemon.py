@@ -1,4 +1,4 @@
-"""Chores of accounts: deletions whose time has come, old codes and mails, credit by app."""
+"""Chores of accounts: deletions whose time has come, old codes, mails and sessions, credit by app."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.credit import app_credit
-from cobblestone.store.people import account_changes, mails, one_time_codes
+from cobblestone.store.people import account_changes, mails, one_time_codes, sessions
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,11 @@ class AccountKeeper:
             )
             log.info("account_erased", user=user_id)
         forgotten = await ctx.store.awrite(
-            lambda tx: one_time_codes.drop_expired(tx, now=now) + mails.forget_old(tx, now=now)
+            lambda tx: (
+                one_time_codes.drop_expired(tx, now=now)
+                + mails.forget_old(tx, now=now)
+                + sessions.forget_ended(tx, now=now)
+            )
         )
         return len(due) + forgotten
 

@@ -17,12 +17,13 @@ from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import hosts, users
+from cobblestone.store.people import hosts, sessions, users
 from cobblestone.wire.account import AccountCreation, WebRpcError, WebRpcFailure
 from cobblestone.wire.identity import external_cpid, passwd_hash
 
@@ -141,8 +142,10 @@ class AccountPages:
         return response
 
     async def log_out(self, visit: Visit) -> Response:
-        """End the session."""
+        """End the session, also for whoever has a copy of its cookie."""
         await visit.form()
+        key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
+        await visit.ctx.store.awrite(lambda tx: sessions.end_session(tx, key, expire_time=end))
         response = visit.go("")
         self._site.sessions.end(response)
         return response

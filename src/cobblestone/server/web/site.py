@@ -22,7 +22,7 @@ from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.operation.page_queries import MAX_PAGE
-from cobblestone.store.people import users
+from cobblestone.store.people import sessions
 from cobblestone.wire.project_pages import scheduler_link_tags
 
 _NOT_FOR_ROBOTS = (
@@ -66,7 +66,9 @@ class Site(pages.Site[User, "Visit"]):
         super().__init__(
             ctx,
             package="cobblestone.server.web",
-            find_account=lambda id_: ctx.store.aread(lambda db: users.user_by_id(db, UserId(id_))),
+            find_account=lambda id_, session_key: ctx.store.aread(
+                lambda db: sessions.user_of_session(db, UserId(id_), session_key)
+            ),
             filters={
                 "exit_status": wording.exit_status,
                 "word": operator_wording.word,

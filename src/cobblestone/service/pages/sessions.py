@@ -1,9 +1,9 @@
 """Who looks at a page: a signed cookie, and tokens that tie forms to it.
 
 The cookie holds the user's id, a fingerprint of the account key and of a number that a new password or "log out everywhere"
-raises, the time, and a random number that form tokens are made from.  Who gave the right password but not yet the second factor
-has a cookie that opens nothing but the form for it, for some minutes.  The cookie's name depends on the master URL, since cookies
-do not tell ports apart.
+raises, the time, and a random number that form tokens are made from and that a session is known by when it is logged out.  Who
+gave the right password but not yet the second factor has a cookie that opens nothing but the form for it, for some minutes.  The
+cookie's name depends on the master URL, since cookies do not tell ports apart.
 """
 
 from __future__ import annotations
@@ -68,12 +68,17 @@ class Session(Generic[A]):
     pending: A | None = None  #: who gave the password, and still owes the second factor
     stored: bool = False  #: whether the browser has the cookie already
 
+    @property
+    def key(self) -> str:
+        """What a logged-out session is remembered by; nobody can make a cookie of it."""
+        return _key(self.nonce)
+
 
 class Sessions(Generic[A]):
     """Read, start and end sessions."""
 
-    def __init__(self, ctx: ServiceContext, find: Callable[[int], Awaitable[A | None]]) -> None:
-        """``find`` reads an account by its id; None: there is none."""
+    def __init__(self, ctx: ServiceContext, find: Callable[[int, str], Awaitable[A | None]]) -> None:
+        """``find`` reads an account by its id and the session's key; None: there is none, or the session was logged out."""
         self._ctx = ctx
         self._find = find
         url = urlsplit(ctx.master_url)
@@ -92,7 +97,7 @@ class Sessions(Generic[A]):
         user_id, pending_id = int(content["u"]), int(content.get("p", 0))
         if not user_id and not pending_id:
             return Session(nonce=nonce, stored=True)
-        user = await self._find(user_id or pending_id)
+        user = await self._find(user_id or pending_id, _key(nonce))
         if user is None or user.erased or not hmac.compare_digest(_fingerprint(user), str(content["k"])):
             return Session(nonce=secrets.token_hex(16))
         if user_id:
@@ -119,7 +124,7 @@ class Sessions(Generic[A]):
             self.store(response, session)
 
     def end(self, response: Response) -> None:
-        """Log out."""
+        """Take the cookie from the browser.  That the session has ended must be stored, since a cookie can be copied."""
         response.delete_cookie(self.name, path=self._path, secure=self.secure, httponly=True, samesite="lax")
 
     def form_token(self, session: Session[A]) -> str:
@@ -159,6 +164,10 @@ class Sessions(Generic[A]):
         except BadSignature:
             return None
         return content if self._ctx.clock() - content["t"] < MAX_AGE_SECONDS else None
+
+
+def _key(nonce: str) -> str:
+    return hashlib.sha256(f"session {nonce}".encode()).hexdigest()
 
 
 def _fingerprint(user: Account) -> str:

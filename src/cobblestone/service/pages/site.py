@@ -72,11 +72,15 @@ class Site(ABC, Generic[A, V]):
         ctx: ServiceContext,
         *,
         package: str,
-        find_account: Callable[[int], Awaitable[A | None]],
+        find_account: Callable[[int, str], Awaitable[A | None]],
         filters: Mapping[str, Any],  # Any: Jinja's filters and globals have no exact types
         values: Mapping[str, Any],
     ) -> None:
-        """``package``: its folder ``templates`` is looked into first.  ``filters`` and ``values`` are there in all templates."""
+        """Make the site.
+
+        ``package``: its folder ``templates`` is looked into first.  ``find_account``: see `Sessions`.  ``filters`` and ``values``
+        are there in all templates.
+        """
         self.sessions = Sessions(ctx, find_account)
         self.base = urlsplit(ctx.master_url).path or "/"
         self.headers = {**SECURITY_HEADERS, **(HTTPS_ONLY if self.sessions.secure else {})}
