@@ -14,10 +14,10 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.sqlite import open_plain
+from cobblestone.store.maintenance.upgrade import current_revision, upgrade
 from cobblestone.store.people import users
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
-from cobblestone.store.schema.upgrade import current_revision, upgrade
 
 
 def structure(path: Path) -> dict[tuple[str, str], object]:

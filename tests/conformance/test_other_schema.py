@@ -14,16 +14,16 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.schema.upgrade import Schema, check_revision, current_revision, upgrade
+from cobblestone.store.maintenance.upgrade import Schema, check_revision, current_revision, upgrade
 
 ENVIRONMENT = """
 import sqlalchemy as sa
-from cobblestone.store.schema.environment import take_steps
+from cobblestone.store.maintenance.environment import take_steps
 
 take_steps(sa.MetaData())
 """
 FIRST = '''
-from cobblestone.store.schema.statements import run
+from cobblestone.store.maintenance.statements import run
 
 revision = "a1"
 down_revision = None
@@ -41,7 +41,7 @@ CREATE INDEX visit_by_length ON visit (seconds);
 """)
 '''
 SECOND = """
-from cobblestone.store.schema.statements import run
+from cobblestone.store.maintenance.statements import run
 
 revision = "a2"
 down_revision = "a1"

@@ -16,10 +16,10 @@ from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store
+from cobblestone.store.maintenance.snapshot import fill_database
+from cobblestone.store.maintenance.upgrade import Schema, current_revision, upgrade
 from cobblestone.store.people import users
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.snapshot import fill_database
-from cobblestone.store.schema.upgrade import Schema, current_revision, upgrade
 
 STEP = """
 import time
@@ -97,7 +97,7 @@ def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database:
     slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
-        "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
+        "import sys; from pathlib import Path; from cobblestone.store.maintenance.upgrade import upgrade;"
         " from dataclasses import replace; from cobblestone.store.schema.project import PROJECT;"
         " upgrade(Path(sys.argv[1]), replace(PROJECT, migrations=Path(sys.argv[2])))"
     )
@@ -187,7 +187,7 @@ def test_on_postgresql_there_is_no_upgrade_without_a_backup_unless_wanted(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     before = content_at(address)
-    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreError, match=r"No upgrade without a backup: pg_dump is not installed"):
         upgrade(address, steps(tmp_path, ""), keep=tmp_path)
@@ -203,7 +203,7 @@ def test_on_postgresql_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it
     slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')
     os.mkfifo(tmp_path / "begun")  # reading it waits until the step writes
     program = (
-        "import sys; from pathlib import Path; from cobblestone.store.schema.upgrade import upgrade;"
+        "import sys; from pathlib import Path; from cobblestone.store.maintenance.upgrade import upgrade;"
         " from dataclasses import replace; from cobblestone.store.schema.project import PROJECT;"
         " upgrade(sys.argv[1], replace(PROJECT, migrations=Path(sys.argv[2])), keep=Path(sys.argv[3]))"
     )

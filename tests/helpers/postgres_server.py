@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psycopg
 
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.upgrade import upgrade
 
 #: Deletes all rows of the project; ids begin at 1 again.
 EMPTY = """

@@ -38,8 +38,8 @@ from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, keys
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.upgrade import upgrade
 from cobblestone.store.work import batches, files
 from cobblestone.wire.host_report import HostInfo
 from cobblestone.wire.scheduler_request import (

@@ -24,8 +24,8 @@ from cobblestone.server.operation.backup import (
     verify_backup,
 )
 from cobblestone.server.run import open_project
+from cobblestone.store.maintenance import postgres_dump
 from cobblestone.store.people import users
-from cobblestone.store.schema import postgres_dump
 from cobblestone.store.work import files
 from cobblestone.store.work.files import place_of
 
@@ -261,7 +261,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 ):
     old = tmp_path / "bin"
     old.mkdir()
-    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(old))
     with pytest.raises(StoreError, match=r"pg_dump is not installed.*apt install postgresql-client-"):
         make_backup(on_postgres.ctx.folder, tmp_path / "copy")
@@ -275,7 +275,7 @@ def test_a_tool_that_is_missing_or_too_old_is_named(
 
 def test_the_tool_nearest_to_the_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("cobblestone.store.schema.postgres_dump.DEBIAN", tmp_path)
+    monkeypatch.setattr("cobblestone.store.maintenance.postgres_dump.DEBIAN", tmp_path)
     for version in (14, 16, 18):
         tool = tmp_path / str(version) / "bin" / "pg_restore"
         tool.parent.mkdir(parents=True)

@@ -21,11 +21,11 @@ from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.operation import move_to_postgres
 from cobblestone.server.operation.move_to_postgres import move_project, with_database
 from cobblestone.server.run import open_project
+from cobblestone.store.maintenance import copy_to_postgres
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import users
-from cobblestone.store.schema import copy_to_postgres
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
-from cobblestone.store.schema.upgrade import upgrade
 
 
 def silent(name: str, done: int, total: int) -> None:
@@ -75,12 +75,8 @@ def test_every_row_arrives_and_the_project_goes_on(project: Path, postgres: Post
         assert ctx.store.read(recompute).differences == []
         assert ctx.store.read(users.list_news)[0].title == "nul  and \\N"
         assert ctx.store.write(lambda tx: users.add_news(tx, "next", "", now=3.0)) == 3, "ids go on"
-        assert (
-            ctx.store.read(
-                lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = ?", (copy_to_postgres.MARK,))
-            )
-            == 0
-        )
+        comments = "SELECT COUNT(*) FROM pg_description WHERE objoid = 'alembic_version'::regclass"
+        assert ctx.store.read(lambda db: db.value(comments)) == 0, "it is no more said to be half full"
 
 
 def test_an_interrupted_move_goes_on(project: Path, postgres: PostgresServer):
@@ -134,14 +130,14 @@ def refused(make: Callable[[], object], text: str) -> None:
 def test_only_an_empty_database_is_filled(project: Path, postgres: PostgresServer, tmp_path: Path):
     other = postgres.empty_database()
     upgrade(other, PROJECT)
-    refused(lambda: move_project(project, other, progress=silent), "holds a project already")
+    refused(lambda: move_project(project, other, progress=silent), "is in use already")
     strange = postgres.empty_database()
     postgres.execute("CREATE TABLE mine (id int)", database=strange.split("/")[3].split("?")[0])
     refused(lambda: move_project(project, strange, progress=silent), r"not empty: it has 1 tables \(mine\)")
     refused(lambda: move_project(project, "mysql://x/y", progress=silent), "no PostgreSQL database")
     half = postgres.empty_database()
-    copy_to_postgres._prepare(tmp_path / "another.sqlite", half)
-    refused(lambda: move_project(project, half, progress=silent), "beginning of another project")
+    copy_to_postgres._prepare(tmp_path / "another.sqlite", half, PROJECT)
+    refused(lambda: move_project(project, half, progress=silent), "being filled from .*another.sqlite")
 
 
 def test_a_moved_project_is_not_moved_again(project: Path, postgres: PostgresServer):

@@ -32,7 +32,7 @@ OPTIONAL_MODULES = {
         "engine.postgres",
         "engine.postgres_connection",
         "engine.postgres_process_group",
-        "schema.postgres_dump",
+        "maintenance.postgres_dump",
     )
 }
 

@@ -37,8 +37,8 @@ from cobblestone.service.mailer import Mailer
 from cobblestone.service.processes import BEAT_SECONDS, Heartbeat
 from cobblestone.service.serving import run_service, serve_http, tune_gc
 from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
+from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.upgrade import check_revision
 from cobblestone.store.work import files
 
 log = structlog.get_logger(__name__)

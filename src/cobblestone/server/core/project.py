@@ -11,8 +11,8 @@ from typing import IO
 from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.engine.database import Store
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.upgrade import upgrade
 
 
 @dataclass(frozen=True, slots=True)

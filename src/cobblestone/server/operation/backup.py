@@ -29,16 +29,16 @@ from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.move_to_postgres import settings_mode, with_database
 from cobblestone.store.engine.select import is_postgres
-from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.snapshot import (
+from cobblestone.store.maintenance.snapshot import (
     check_dump,
     copy_database,
     copy_rows,
     database_problems,
-    files_on_disk,
     fill_database,
+    read_rows,
 )
-from cobblestone.store.schema.upgrade import check_revision, check_schema, current_revision
+from cobblestone.store.maintenance.upgrade import check_revision, check_schema, current_revision
+from cobblestone.store.schema.project import DOWNLOADS, OUTPUTS, PROJECT
 from cobblestone.store.work.files import FAN_OUT, place_of
 from cobblestone.store.work.uploads import partial_folder
 
@@ -223,9 +223,14 @@ class _Copy:
         """Copy the rows; the downloads and outputs that they need."""
         self._report(place.name, 0.0)
         place.unlink(missing_ok=True)
-        needed = copy_rows(location, place, progress=lambda part: self._report(place.name, part))
+        downloads, outputs = copy_rows(
+            location,
+            place,
+            queries=(DOWNLOADS, OUTPUTS),
+            progress=lambda part: self._report(place.name, part),
+        )
         place.chmod(0o600)
-        return needed
+        return {row[0] for row in downloads}, {row[0] for row in outputs}
 
     def _late_files(self, downloads: set[str], outputs: set[str]) -> bool:
         """Copy what the copied rows need and what is not there yet; whether all of it could be had."""
@@ -242,8 +247,9 @@ class _Copy:
 
     def _was_lost(self, root: Path, name: str) -> bool:
         """Whether the live database still needs a file that is not there: then it was lost before, and no retry brings it."""
-        downloads, outputs = files_on_disk(self._location)
-        return name in (downloads if root == self._folder.download else outputs)
+        query = DOWNLOADS if root == self._folder.download else OUTPUTS
+        (rows,) = read_rows(self._location, (query,))
+        return (name,) in rows
 
 
 def _is_fan_out(name: str) -> bool:

@@ -17,8 +17,8 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.move_to_postgres import settings_mode
 from cobblestone.store.catalog import keys
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.maintenance.copy_to_postgres import check_empty
 from cobblestone.store.people import tokens
-from cobblestone.store.schema.copy_to_postgres import check_empty
 from cobblestone.wire.signatures import decode_public_key, encode_private_key, encode_public_key, generate_key
 
 ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret

@@ -25,12 +25,12 @@ from cobblestone.server.operation.alerts import disk_warnings
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.maintenance.upgrade import current_revision
 from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
 from cobblestone.store.operation.invariants import Finding
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.upgrade import current_revision
 from cobblestone.store.work import files
 from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5

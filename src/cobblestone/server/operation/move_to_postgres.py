@@ -12,7 +12,9 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.settings import FILE_NAME, toml_value
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.store.schema.copy_to_postgres import MovedTable, Progress, move
+from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
+from cobblestone.store.schema.project import PROJECT
+from cobblestone.store.schema.tables import metadata
 
 _SECTION = re.compile(r"^\[database\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
 _KEY = re.compile(r"^url[ \t]*=[^\n]*", re.MULTILINE)
@@ -43,7 +45,7 @@ def move_project(root: Path, address: str, *, progress: Progress) -> MovedProjec
             f"The project in {root} is on PostgreSQL already, by [database] url in its settings."
         )
     with folder.lock():
-        tables = move(folder.database, address, progress=progress)
+        tables = move(folder.database, address, PROJECT, metadata, progress=progress)
         settings = folder.root / FILE_NAME
         text = with_database(settings.read_text(encoding="utf-8"), address)
         write_durably(settings, text.encode(), mode=settings_mode(settings, address))

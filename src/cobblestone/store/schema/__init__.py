@@ -1,1 +1,1 @@
-"""Tables, migrations to them, and copies of a whole database."""
+"""The tables of a project, and the migrations to them."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cobblestone.store.schema.statements import run
+from cobblestone.store.maintenance.statements import run
 
 revision = "0001"
 down_revision = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def take_steps(metadata: sa.MetaData) -> None:
-    """Take the steps on the connection that `cobblestone.store.schema.upgrade` hands over, in one transaction."""
+    """Take the steps on the connection that `cobblestone.store.maintenance.upgrade` hands over, in one transaction."""
     connection = context.config.attributes["connection"]
     context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
     with context.begin_transaction():

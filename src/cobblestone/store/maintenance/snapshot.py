@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.select import engine_for, is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
@@ -61,19 +62,19 @@ def database_problems(path: Path) -> list[str]:
 
 
 def copy_rows(
-    location: Path | str, target: Path, *, progress: Progress | None = None
-) -> tuple[set[str], set[str]]:
-    """Copy a SQLite database, or dump a PostgreSQL one; the files that the copied rows need, as `files_on_disk`.
+    location: Path | str, target: Path, *, queries: Sequence[str] = (), progress: Progress | None = None
+) -> list[list[Row]]:
+    """Copy a SQLite database, or dump a PostgreSQL one; return what queries find in the copy.
 
     Raises:
         StoreError: it cannot be read, or the copy cannot be written.
     """
     if is_postgres(location):
-        from cobblestone.store.schema.postgres_dump import dump, file_names_in
+        from cobblestone.store.maintenance.postgres_dump import dump
 
-        return dump(str(location), target, also=file_names_in)
+        return dump(str(location), target, queries=queries)
     copy_database(Path(location), target, progress=progress)
-    return files_on_disk(target)
+    return read_rows(target, queries)
 
 
 def check_dump(path: Path) -> None:
@@ -82,7 +83,7 @@ def check_dump(path: Path) -> None:
     Raises:
         StoreError: it is none, or PostgreSQL's program for it is missing or too old.
     """
-    from cobblestone.store.schema.postgres_dump import check
+    from cobblestone.store.maintenance.postgres_dump import check
 
     check(path)
 
@@ -94,24 +95,23 @@ def fill_database(address: str, path: Path) -> None:
         ConfigError: the database is not empty.
         StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
     """
-    from cobblestone.store.schema.copy_to_postgres import check_empty
-    from cobblestone.store.schema.postgres_dump import restore
+    from cobblestone.store.maintenance.copy_to_postgres import check_empty
+    from cobblestone.store.maintenance.postgres_dump import restore
 
     check_empty(address)
     restore(address, path)
 
 
-def files_on_disk(location: Path | str) -> tuple[set[str], set[str]]:
-    """Return names of the files that a database's rows need: downloads in use, and outputs that are not in the database."""
-    if is_postgres(location):
-        from cobblestone.store.schema.postgres_dump import file_names
+def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
+    """Return the rows of each query, outside of any store.
 
-        return file_names(str(location))
-    path = Path(location)
-    connection = open_reader(path)
+    Raises:
+        StoreError: it cannot be reached.
+    """
+    connection = engine_for(location).connect(read_only=True)
     try:
-        downloads = {row[0] for row in connection.execute("SELECT name FROM file WHERE refs > 0")}
-        outputs = {row[0] for row in connection.execute("SELECT name FROM upload WHERE data IS NULL")}
+        connection.begin()
+        return [connection.execute(query).fetchall() for query in queries]
     finally:
+        connection.rollback()
         connection.close()
-    return downloads, outputs

@@ -24,7 +24,7 @@ from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.ops.durable_files import sync_file, sync_folder
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
-from cobblestone.store.schema.snapshot import copy_database, database_problems
+from cobblestone.store.maintenance.snapshot import copy_database, database_problems
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -276,14 +276,14 @@ def _upgrade_postgres(address: str, schema: Schema, keep: Path | None, now: floa
 
 def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
     """Keep what the database holds; the upgrade does not begin without it."""
-    from cobblestone.store.schema.postgres_dump import dump
+    from cobblestone.store.maintenance.postgres_dump import dump
 
     backup = folder / f"{_name_of_backup('project', current, now)}.dump"
     working = folder / f".{backup.name}"
     try:
         # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
         working.touch(0o600)
-        dump(address, working, also=lambda _: None)
+        dump(address, working)
         sync_file(working)
         working.replace(backup)
         sync_folder(folder)

@@ -7,19 +7,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect, shown
-
-T = TypeVar("T")
 
 DEBIAN = Path("/usr/lib/postgresql")
 """Where Debian keeps the programs of each version; those on the path choose by cluster, not by server."""
@@ -27,8 +23,8 @@ _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _WHAT_FAILED = 500  # characters of a program's complaint that are repeated
 
 
-def dump(address: str, target: Path, *, also: Callable[[psycopg.Connection[Row]], T]) -> T:
-    """Write a dump of a database as it is at one moment, while others read and write it; return what ``also`` reads of it then.
+def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[list[Row]]:
+    """Write a dump of a database as it is at one moment, while others read and write it; return what queries find in it then.
 
     Raises:
         StoreError: the server cannot be reached, the program is missing or too old, or the dump cannot be written.
@@ -39,24 +35,11 @@ def dump(address: str, target: Path, *, also: Callable[[psycopg.Connection[Row]]
             "SET idle_in_transaction_session_timeout = 0"
         )  # the program works for us meanwhile
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        found = also(connection)
+        found = [connection.execute(query.encode()).fetchall() for query in queries]
         for (snapshot,) in connection.execute("SELECT pg_export_snapshot()").fetchall():
             options = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={snapshot}"]
             _run(program, address, *options, f"--file={target}")
     return found
-
-
-def file_names(address: str) -> tuple[set[str], set[str]]:
-    """Return the names of files that the rows of a project's database need at this moment, see `file_names_in`."""
-    with connect(address) as connection:
-        return file_names_in(connection)
-
-
-def file_names_in(connection: psycopg.Connection[Row]) -> tuple[set[str], set[str]]:
-    """Return the names of files that the rows need: downloads in use, and outputs that are not in the database itself."""
-    downloads = connection.execute("SELECT name FROM file WHERE refs > 0").fetchall()
-    outputs = connection.execute("SELECT name FROM upload WHERE data IS NULL").fetchall()
-    return {str(row[0]) for row in downloads}, {str(row[0]) for row in outputs}
 
 
 def restore(address: str, source: Path) -> None:

@@ -1,4 +1,4 @@
-"""Copy a SQLite project into an empty PostgreSQL database.
+"""Copy a SQLite database into an empty one of PostgreSQL.
 
 Each table is one transaction: after an interruption the next call goes on with the first table that is not there yet.  What was
 copied is read back and compared.  The SQLite file is only read.
@@ -18,16 +18,14 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
-from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.tables import metadata
-from cobblestone.store.schema.upgrade import current_revision, upgrade
+from cobblestone.store.maintenance.upgrade import Schema, current_revision, upgrade
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 PAGE = 2000
-MARK = "moving_from"
-"""Key in the table `meta` of a database that is being filled; gone when it is complete."""
+MARK = "being filled from "
+"""Begins the comment on the table `alembic_version` of a database that is being filled; gone when it is complete."""
 
 Progress = Callable[[str, int, int], None]
 """Receives a table's name, how many of its rows are through, and how many there are."""
@@ -65,8 +63,10 @@ def check_empty(address: str) -> None:
         )
 
 
-def move(source: Path, address: str, *, progress: Progress) -> list[MovedTable]:
-    """Copy all rows; the tables that were copied, in order.  Nobody may write to the source meanwhile.
+def move(
+    source: Path, address: str, schema: Schema, tables: sa.MetaData, *, progress: Progress
+) -> list[MovedTable]:
+    """Copy all rows of a schema's tables; those that were copied, in order.  Nobody may write to the source meanwhile.
 
     Raises:
         ConfigError: the target is no address of PostgreSQL, or holds something else.
@@ -74,47 +74,53 @@ def move(source: Path, address: str, *, progress: Progress) -> list[MovedTable]:
     """
     if not is_postgres(address):
         raise ConfigError(f"{address} is no PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
-    _check_source(source)
-    _prepare(source, address)
+    _check_source(source, schema)
+    _prepare(source, address, schema)
     reader = open_reader(source)
     try:
-        moved = [_move_table(reader, address, table, progress) for table in metadata.sorted_tables]
+        moved = [_move_table(reader, address, table, progress) for table in tables.sorted_tables]
     finally:
         reader.close()
     _finish(address)
     return moved
 
 
-def _check_source(source: Path) -> None:
-    revision, head = current_revision(source, PROJECT), PROJECT.head
+def _check_source(source: Path, schema: Schema) -> None:
+    revision, head = current_revision(source, schema), schema.head
     if revision is None:
-        raise StoreError(f"{source} is no project database.")
+        raise StoreError(f"{source} is no {schema.what}.")
     if revision != head:
         raise StoreError(
-            f"{source} has schema {revision}, this program {head}. Start the project once with this version, which upgrades"
-            " it, and stop it again."
+            f"{source} has schema {revision}, this program {head}. Start once with this version, which upgrades it, and stop"
+            " again."
         )
 
 
-def _prepare(source: Path, address: str) -> None:
+def _prepare(source: Path, address: str, schema: Schema) -> None:
     """Make the tables, or recognise those of an earlier, interrupted call."""
     from cobblestone.store.engine.postgres import connect, shown
 
-    name = str(source.resolve())
-    if current_revision(address, PROJECT) is None:
+    mark = MARK + str(source.resolve())
+    if current_revision(address, schema) is None:
         check_empty(address)
-        upgrade(address, PROJECT)
+        upgrade(address, schema)
         with connect(address) as connection:
-            connection.execute("INSERT INTO meta (key, value) VALUES (%s, %s)", (MARK, name))
+            _set_mark(connection, mark)
         return
     with connect(address) as connection:
-        row = connection.execute("SELECT value FROM meta WHERE key = %s", (MARK,)).fetchone()
-    if row is None:
-        raise ConfigError(f"{shown(address)} holds a project already. Give an empty database.")
-    if row[0] != name:
-        raise ConfigError(
-            f"{shown(address)} holds the beginning of another project, from {row[0]}. Finish that one, or give an empty database."
-        )
+        (found,) = connection.execute(
+            "SELECT obj_description('alembic_version'::regclass, 'pg_class')"
+        ).fetchall()[0]
+    if found is None:
+        raise ConfigError(f"{shown(address)} is in use already. Give an empty database.")
+    if found != mark:
+        raise ConfigError(f"{shown(address)} is {found}. Finish that one, or give an empty database.")
+
+
+def _set_mark(connection: Connection[Row], mark: str | None) -> None:
+    from psycopg import sql
+
+    connection.execute(sql.SQL("COMMENT ON TABLE alembic_version IS {}").format(mark))
 
 
 def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) -> MovedTable:
@@ -125,8 +131,7 @@ def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) 
     progress(table.name, 0, total)
     source = _Rows(reader.execute(f"SELECT {names} FROM {table.name}"))
     with connect(address) as connection:
-        without_mark = f" WHERE key <> '{MARK}'" if table.name == "meta" else ""
-        query = f"SELECT {names} FROM {table.name}{without_mark}".encode()
+        query = f"SELECT {names} FROM {table.name}".encode()
         there = connection.execute(query.replace(names.encode(), b"COUNT(*)", 1), binary=True).fetchone()
         if there is not None and int(there[0]) not in (0, total):
             raise StoreError(
@@ -205,5 +210,5 @@ def _finish(address: str) -> None:
     from cobblestone.store.engine.postgres import connect
 
     with connect(address) as connection:
-        connection.execute("DELETE FROM meta WHERE key = %s", (MARK,))
+        _set_mark(connection, None)
         connection.execute("ANALYZE")
