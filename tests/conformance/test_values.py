@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.engine.database import Database, RowsOf, Store, Transaction
 
 SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
 IDS = "SELECT id FROM news WHERE id IN (??) ORDER BY id"
@@ -53,6 +53,21 @@ def test_small_and_large_ids_in_one_statement(filled: Store):
             assert tx.query_in(both, SIZES, (after,)) == [(size,) for size in SIZES if size > after]
 
     filled.write(look)
+
+
+def test_rows_that_writes_name_ahead_are_locked_once_and_in_the_order_of_their_rank(filled: Store):
+    by_text, by_id = RowsOf("news", "text IN (??)", rank=1), RowsOf("news", rank=2)
+    asked: list[str] = []
+
+    def look(tx: Transaction) -> None:
+        tx.query_in = lambda sql, values, parameters=(): asked.append(f"{sql} {list(values)}") or []
+        tx.lock_ahead([{by_id: (1, 2)}, {by_id: (2, 3), by_text: ["a", "a"]}])
+        tx.lock("news", (3, 1))
+
+    filled.write(look)
+    locked = "SELECT id FROM news WHERE {} IN (??) ORDER BY id FOR NO KEY UPDATE {}"
+    assert asked in ([], [locked.format("text", ["a"]), locked.format("id", [1, 2, 3])])
+    assert bool(asked) == filled.read(lambda db: db._connection.row_locks)
 
 
 def test_rows_of_every_size_change_together(filled: Store):

@@ -19,6 +19,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
 from cobblestone.store.work import rows as work
+from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
 from cobblestone.store.work.messages import StoredTrickle
 from cobblestone.wire.trickle import CREDIT_VARIETY, read_run_time
 
@@ -43,7 +44,7 @@ class TrickleCredit:
         if not waiting:
             return 0
         names = [each.result_name for each in waiting]
-        tx.lock_results(names)
+        tx.lock_rows(WORKUNITS_OF_RESULTS, names)
         results = work.results_by_name(tx, names)
         paying = {app.id for app in apps.list_apps(tx) if app.partial_credit or app.credit_system == SYSTEM}
         batch = _Batch(tx, self._ctx, list(results.values()))

@@ -18,7 +18,8 @@ from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, Exchange, Links
 from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
 from cobblestone.service.http.rate_limits import client_address
-from cobblestone.store.engine.database import Locks, Transaction
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work.locks import HOSTS, WORKUNITS_OF_RESULTS
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
 
@@ -54,7 +55,7 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        locks = Locks(hosts=(message.hostid,), results=tuple(item.name for item in message.results))
+        locks = {WORKUNITS_OF_RESULTS: [item.name for item in message.results], HOSTS: (message.hostid,)}
         reply = await self._ctx.store.awrite(
             partial(self.transact, message=message, address=address, languages=languages), locks=locks
         )

@@ -13,9 +13,10 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -80,26 +81,32 @@ class Database:
         """Keep others from changing these rows before this write ends.  A look changes nothing, and needs no lock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locks:
-    """Rows that a write will change, as far as is known before it begins."""
+@dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Rows of a table that are found by one value each."""
 
-    hosts: tuple[int, ...] = ()
-    results: tuple[str, ...] = ()  #: names; it is their workunits that are locked
+    table: str
+    where: str = "id IN (??)"
+    rank: int = field(
+        default=0, compare=False
+    )  #: locks of several writes that are known ahead are taken in this order
+
+
+Locks = Mapping[RowsOf, Collection[object]]
+"""Rows that a write will change, by the values that find them, as far as is known before it begins."""
 
 
 class Transaction(Database):
     """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
-    Where several processes write, whoever reads a row in order to change it locks it first.  Who locks a workunit may change its
-    results.  Everybody takes locks in the same order, which prevents deadlocks: workunits, hosts, app versions, apps,
-    users, teams, batches, files; within a table by id.  Where that cannot be kept, the loser is tried again (see `Writer`).
+    Where several processes write, whoever reads a row in order to change it locks it first.  Everybody takes locks in the same
+    order, which prevents deadlocks: tables in the order that the schema states, within a table by id.  Where that cannot be
+    kept, the loser is tried again (see `Writer`).
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self._locked: set[tuple[str, int]] = set()
-        self._locked_results: set[str] = set()
+        self._locked: set[tuple[RowsOf, object]] = set()
         self.wakeups: set[str] = set()
         self.after_commit: list[Callable[[], None]] = []
 
@@ -152,13 +159,17 @@ class Transaction(Database):
 
     def lock(self, table: str, ids: Iterable[int]) -> None:
         """See `Database.lock`.  Waits for those who have them."""
+        self.lock_rows(RowsOf(table), sorted(ids))
+
+    def lock_rows(self, rows: RowsOf, values: Iterable[object]) -> None:
+        """Lock the rows that these values find; waits for those who have them."""
         if self._connection.row_locks:
-            wanted = {id_ for id_ in ids if (table, id_) not in self._locked}
+            wanted = [value for value in dict.fromkeys(values) if (rows, value) not in self._locked]
             if wanted:
                 self.query_in(
-                    f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE", sorted(wanted)
+                    f"SELECT id FROM {rows.table} WHERE {rows.where} ORDER BY id FOR NO KEY UPDATE", wanted
                 )
-                self._locked.update((table, id_) for id_ in wanted)
+                self._locked.update((rows, value) for value in wanted)
 
     def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
         """Lock those of the rows that nobody else has, without waiting; return their ids."""
@@ -169,27 +180,18 @@ class Transaction(Database):
             sorted(set(ids)),
         )
         found = {int(row[0]) for row in rows}
-        self._locked.update((table, id_) for id_ in found)
+        self._locked.update((RowsOf(table), id_) for id_ in found)
         return found
-
-    def lock_results(self, names: Iterable[str]) -> None:
-        """Lock the workunits of results."""
-        if self._connection.row_locks:
-            wanted = [name for name in names if name not in self._locked_results]
-            if wanted:
-                self.query_in(
-                    "SELECT id FROM workunit WHERE id IN (SELECT workunit_id FROM result WHERE name IN (??))"
-                    " ORDER BY id FOR NO KEY UPDATE",
-                    wanted,
-                )
-                self._locked_results.update(wanted)
 
     def lock_ahead(self, locks: Iterable[Locks]) -> None:
         """Take the locks that several writes will need, in the right order."""
         if self._connection.row_locks:
-            wanted = list(locks)
-            self.lock_results(name for each in wanted for name in each.results)
-            self.lock("host", (host for each in wanted for host in each.hosts))
+            wanted: dict[RowsOf, list[object]] = defaultdict(list)
+            for each in locks:
+                for rows, values in each.items():
+                    wanted[rows].extend(values)
+            for rows in sorted(wanted, key=lambda rows: rows.rank):
+                self.lock_rows(rows, wanted[rows])
 
     def wake(self, *names: str) -> None:
         """Wake these daemons when this write is durable."""
@@ -287,7 +289,7 @@ class Writer:
 
     def _put(self, job: _Job) -> None:
         if self._closed:
-            raise StoreError("The project is shutting down; nothing more is written. Try again when it runs.")
+            raise StoreError("The server is shutting down; nothing more is written. Try again when it runs.")
         self._queue.put(job)
 
     def _run(self) -> None:
@@ -406,7 +408,7 @@ class Writer:
 
 
 class Store:
-    """A project's database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
+    """A database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
 
     def __init__(self, location: Path | str, *, readers: int = 4) -> None:
         self._engine: Engine = engine_for(location)

@@ -61,7 +61,7 @@ class PostgresEngine:
 
 
 def connect(address: str) -> psycopg.Connection[Row]:
-    """Open a connection in autocommit mode with the project's settings.
+    """Open a connection in autocommit mode with our settings.
 
     Raises:
         StoreError: the server cannot be reached, refuses, or is too old; the text says what to do.

@@ -237,7 +237,7 @@ def _first_free(connection: psycopg.Connection[Row], key: int) -> int:
         row = connection.execute("SELECT pg_try_advisory_lock(%s::int4, %s::int4)", (key, slot)).fetchone()
         if row is not None and row[0]:
             return slot
-    raise StoreError(f"More than {MAX_PROCESSES} processes share this project.")
+    raise StoreError(f"More than {MAX_PROCESSES} processes share this database.")
 
 
 def _close(connection: psycopg.Connection[Row] | None) -> None:

@@ -139,7 +139,7 @@ def open_reader(path: Path) -> Any:  # Any: see the top of this file
 
 
 def open_plain(path: Path) -> Any:  # Any: see the top of this file
-    """Return a connection without the settings of a project's database, to a file that is made if it is not there.
+    """Return a connection without the settings of a store's database, to a file that is made if it is not there.
 
     Raises:
         apsw.Error: it cannot be opened.
@@ -169,7 +169,7 @@ class SqliteEngine:
         self._path = path
 
     def connect(self, *, read_only: bool = False) -> SqliteConnection:
-        """Open the file with the project's settings.
+        """Open the file with a store's settings.
 
         Raises:
             Busy: another process writes for longer than the time-out.

@@ -21,6 +21,7 @@ from cobblestone.policy.lifecycle.states import (
 )
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
 from cobblestone.store.work.rows import RESULTS, decode_outputs
 from cobblestone.store.work.steps import IS_IN_PROGRESS, step, take
 
@@ -225,7 +226,7 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
     """Return rows of reported results by name, to be changed; unknown names are left out."""
     if not names:
         return {}
-    tx.lock_results(names)
+    tx.lock_rows(WORKUNITS_OF_RESULTS, names)
     rows = tx.query_in(
         f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
         " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
