@@ -297,8 +297,11 @@ def run(bench: Bench, names: list[str], database: str) -> Report:
         report.add(GROUPS[name](bench))
     for measured in report.figures:
         earlier = before.get(measured.name)
-        if earlier and measured.rate < 0.8 * earlier:
-            print(f"slower than last time: {measured.name} {measured.rate:,.0f}, then {earlier:,.0f}")
+        now = measured.rate * measured.loop_ms  # comparable, whatever the machine's neighbours do
+        if earlier and now < 0.8 * earlier:
+            print(
+                f"slower than last time: {measured.name} ({now / earlier - 1:+.0%}, by the machine's speed then and now)"
+            )
     print(f"history: {figures.keep(report, {'seconds': bench.seconds, 'connections': bench.connections})}")
     return report
 

@@ -6,8 +6,9 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,23 @@ class Figure:
     load_cpu_us: float = 0.0  #: of the load generator, per unit
     rss_mb: float = 0.0  #: the largest that was seen
     note: str = ""
+    loop_ms: float = 0.0  #: time of `fixed_loop_ms` around the measurement
+
+
+LOOP_MS = 5.0
+"""What `fixed_loop_ms` gives on the machine of the floors at its best."""
+
+
+def fixed_loop_ms() -> float:
+    """Time a fixed loop, best of several, in ms: how fast the machine is at this moment, which its neighbours decide too."""
+    times: list[float] = []
+    for _ in range(5):
+        start = time.perf_counter()
+        total = 0
+        for number in range(100_000):
+            total += number * number
+        times.append((time.perf_counter() - start) * 1000)
+    return min(times)
 
 
 @dataclass
@@ -89,10 +107,13 @@ class Report:
 
     database: str
     figures: list[Figure] = field(default_factory=list[Figure])
+    _loop_ms: float = field(default_factory=fixed_loop_ms)
 
     def add(self, figures: Iterable[Figure]) -> None:
-        """Take figures, and print them as they come."""
-        for figure in figures:
+        """Take figures, note how fast the machine was before and after each, and print them as they come."""
+        for found in figures:
+            before, self._loop_ms = self._loop_ms, fixed_loop_ms()
+            figure = replace(found, loop_ms=(before + self._loop_ms) / 2)
             self.figures.append(figure)
             print(self._line(figure), flush=True)
 
@@ -100,7 +121,7 @@ class Report:
         """The names of the columns."""
         return (
             f"{'':44} {'measured':>10} {'unit':12} {'floor':>8}  {'p50':>7} {'p99 ms':>7} {'CPU µs':>7}"
-            f" {'DB µs':>7} {'load µs':>7} {'MB':>5}  BOINC's server"
+            f" {'DB µs':>7} {'load µs':>7} {'MB':>5} {'loop ms':>7}  BOINC's server"
         )
 
     def _line(self, figure: Figure) -> str:
@@ -114,8 +135,8 @@ class Report:
         return (
             f"{stick.title:44} {figure.rate:10,.0f} {stick.unit:12} {shown(floor):>8}{verdict}"
             f" {shown(figure.p50_ms, 1):>7} {shown(figure.p99_ms, 1):>7} {shown(figure.cpu_us):>7}"
-            f" {shown(figure.database_cpu_us):>7} {shown(figure.load_cpu_us):>7} {shown(figure.rss_mb):>5}  {stick.peer}"
-            + (f"  [{figure.note}]" if figure.note else "")
+            f" {shown(figure.database_cpu_us):>7} {shown(figure.load_cpu_us):>7} {shown(figure.rss_mb):>5}"
+            f" {shown(figure.loop_ms, 1):>7}  {stick.peer}" + (f"  [{figure.note}]" if figure.note else "")
         )
 
     def floor(self, name: str) -> float:
@@ -132,7 +153,8 @@ class Report:
                 stick = YARDSTICKS[figure.name]
                 found.append(
                     f"{stick.title}: {figure.rate:,.0f} {stick.unit}, the floor is {floor:,.0f}"
-                    f" ({figure.rate / floor - 1:+.0%})"
+                    f" ({figure.rate / floor - 1:+.0%}); the fixed loop took {figure.loop_ms:.1f} ms, {LOOP_MS:g} when the"
+                    " floors were set"
                 )
             if figure.name == "one" and figure.p99_ms >= P99_MS:
                 found.append(f"asks for one job: p99 {figure.p99_ms:.1f} ms, must be below {P99_MS:g}")
@@ -164,14 +186,18 @@ def keep(report: Report, conditions: dict[str, Any]) -> Path:
 
 
 def last(database: str) -> dict[str, float]:
-    """Rates of the last run on this machine and database, by name."""
+    """Units per turn of the fixed loop in the last run on this machine and database, by name."""
     if not HISTORY.exists():
         return {}
     found: dict[str, float] = {}
     for text in HISTORY.read_text().splitlines():
         line = json.loads(text)
         if line["machine"] == machine() and line["database"] == database:
-            found |= {figure["name"]: figure["rate"] for figure in line["figures"]}
+            found |= {
+                figure["name"]: figure["rate"] * figure["loop_ms"]
+                for figure in line["figures"]
+                if "loop_ms" in figure
+            }
     return found
 
 
