@@ -473,7 +473,7 @@ def test_a_waiting_workunit_says_how_many_computers_could_take_it(world: World):
     found = world.ctx.store.read(lambda db: explain_workunit(world.ctx, db, offer, "1", now=world.now))
     assert (found.takers, found.tried) == (0, 2)
     texts = [each.text() for each in found.reasons]
-    assert any("8000 MB of memory" in text for text in texts)
+    assert any("less memory for the client than the job needs (8000 MB)" in text for text in texts)
     assert any("0 of the 2 computers" in text for text in texts)
     told = world.ctx.store.read(
         lambda db: explain_result(world.ctx, db, offer, large.new_results()[0], now=world.now)

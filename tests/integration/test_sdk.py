@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.helpers.eventually import eventually
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.api_schema.apps import AppChanges, RulesBody
 from cobblestone.domain.errors import Conflict, JobError, NotFound
-from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused
+from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
 from cobblestone.wire.signatures import decode_private_key, encode_public_key, verify_md5
 
 
@@ -259,10 +260,72 @@ def test_an_executor_can_be_left_at_once(project: Project, world: World):
         future = pool.submit(1)
         closer = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True})
         closer.start()
-        while not future.done():
+        while closer.is_alive():
             world.settle()
         closer.join()
-    assert isinstance(future.exception(), JobFailed)
+    assert future.cancelled()
+
+
+def test_a_job_that_failed_and_that_nobody_else_can_try_ends_its_future_with_what_went_wrong(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(executor, "STUCK_SECONDS", 0.2)
+    busy_volunteers.failing = {"bad"}
+    with project.executor("period") as pool:
+        good, bad = pool.submit(1), pool.submit(Job(inputs=[b"3"], name="bad"))
+        assert good.result(60).json() == {"got": 1}
+        with pytest.raises(
+            JobFailed, match=r"nobody at hand could take it but people who had it already.*exit status"
+        ):
+            bad.result(60)
+    status = pool.batch.status()
+    assert (status.n_success, status.n_error, status.finished) == (1, 1, True)
+
+
+def test_a_future_is_cancelled_also_after_its_job_was_sent(project: Project, world: World):
+    with project.executor("period") as pool:
+        first, second = pool.submit(1), pool.submit(2)
+        while len(list(pool.batch.jobs())) < 2:
+            world.settle()
+        assert first.cancel()
+        assert first.cancel()  # once is enough
+        assert concurrent.futures.wait([first], timeout=0).done
+        jobs = list(pool.batch.jobs())
+        assert [job.status for job in jobs] == ["cancelled", "waiting"]
+        assert not second.done()
+        volunteers = Volunteers(world)
+        while not second.done():
+            volunteers.work()
+        assert not second.cancel()
+    assert second.result().json() == {"got": 2}
+    with pytest.raises(concurrent.futures.CancelledError):
+        first.result()
+
+
+def test_a_future_that_is_cancelled_before_it_is_sent_is_never_sent(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(executor, "COLLECT_SECONDS", 0.5)
+    with project.executor("period") as pool:
+        assert pool.submit(1).cancel()
+    assert pool.batch.status().njobs == 0
+
+
+def test_leaving_an_executor_says_what_is_open(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(executor, "TELL_SECONDS", 0.1)
+    pool = project.executor("period")
+    pool.submit(Job(inputs=[b"3"], name="third"))
+    leaving = threading.Thread(target=pool.shutdown)
+    leaving.start()
+    eventually(lambda: "1 of 1 jobs" in caplog.text)
+    assert "(third); 0 are on computers now" in caplog.text
+    assert "No volunteer's computer called" in caplog.text
+    volunteers = Volunteers(world)
+    while leaving.is_alive():
+        volunteers.work()
 
 
 def test_functions_are_not_inputs(project: Project):

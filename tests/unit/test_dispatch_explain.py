@@ -7,6 +7,7 @@ from string import Formatter
 import pytest
 
 from cobblestone.domain.reasons import reason
+from cobblestone.policy.dispatch import job_refusals
 from cobblestone.policy.dispatch.explain import EXPLANATIONS, Code, by_importance, explain, messages
 
 
@@ -20,6 +21,15 @@ def test_sentences_can_be_filled_and_fit_into_a_message_of_the_client(code: Code
     text = explain(code, **dict.fromkeys(names, "value")).text()
     assert text.endswith(".")
     assert len(text) < 900
+
+
+def names_in(sentence: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_every_refusal_has_words_for_whoever_submitted_the_job(code: Code):
+    assert names_in(job_refusals.SENTENCES[code]) <= names_in(EXPLANATIONS[code].sentence)
 
 
 def test_limits_come_before_preferences_and_both_before_no_tasks():

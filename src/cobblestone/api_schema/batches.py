@@ -78,6 +78,15 @@ class MoreJobs(Body, frozen=True, kw_only=True):
     target: TargetBody | None = None
 
 
+class JobNames(Body, frozen=True, kw_only=True):
+    """Jobs of a batch, by the names of their workunits."""
+
+    workunits: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=200)]],
+        msgspec.Meta(max_length=MAX_JOBS_PER_REQUEST),
+    ]
+
+
 class PageQuery(Query, frozen=True):
     """A part of a long list."""
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import Any
 
 from cobblestone.api_schema.batches import (
     MAX_JOBS_PER_REQUEST,
     BatchStatus,
+    JobList,
+    JobNames,
     JobStatus,
     MoreJobs,
     NewBatch,
@@ -23,15 +28,50 @@ from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused
 from cobblestone.sdk.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
-POLL_SECONDS = 25.0
+POLL_SECONDS = 5.0
+STUCK_SECONDS = 5.0  # between looks for jobs that failed and cannot go on
+TELL_SECONDS = 10.0  # how long leaving may take before it says what is open; then six times as long each time
+NAMES_TOLD = 5
 
-_Waiting = tuple[Future[JobResult], Job]
+log = logging.getLogger(__name__)
+
+
+class JobFuture(Future[JobResult]):
+    """The answer of one job of an executor.
+
+    It counts as pending until the job has ended, so :meth:`cancel` works until then: a job that was sent is cancelled in
+    the project, and computers that run it are told to stop.
+    """
+
+    def __init__(self, executor: JobExecutor, job: Job) -> None:
+        super().__init__()
+        self.job = job
+        self.workunit = ""  #: its name in the project; empty: not sent yet
+        self._executor = executor
+        self._lock = threading.Lock()
+        self._settled = False
+
+    def cancel(self) -> bool:
+        """Cancel the job, if it has not ended; whether it is cancelled."""
+        if not super().cancel():
+            return False
+        self.settle()  # whoever waits for it is told
+        self._executor.forget(self)
+        return True
+
+    def settle(self) -> bool:
+        """End being pending; whether the future takes an answer: not if it has one, or was cancelled."""
+        with self._lock:
+            if self._settled:
+                return False
+            self._settled = True
+            return self.set_running_or_notify_cancel()
 
 
 class JobExecutor(Executor):
     """Each ``submit`` is one job of an open batch; its future gives a :class:`JobResult`.
 
-    Use as a context manager: leaving it waits for all jobs.
+    Use as a context manager: leaving it waits for all jobs, and says what is open when that takes long.
     """
 
     def __init__(self, connection: Connection, app: str, *, name: str = "", priority: int = 0) -> None:
@@ -46,9 +86,9 @@ class JobExecutor(Executor):
         body = NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
         self.batch = Batch(connection, connection.post("/batches", body, BatchStatus))
         self._files = FileSender(connection)
-        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._futures: dict[str, Future[JobResult]] = {}  # by workunit name
+        self._futures: dict[str, JobFuture] = {}  # by workunit name
         self._closed = False
         self._sent = 0
         self._failure: CobblestoneError | None = None
@@ -60,18 +100,18 @@ class JobExecutor(Executor):
     def submit(self, item: Any, /, *args: object, **kwargs: object) -> Future[JobResult]:  # pyright: ignore[reportIncompatibleMethodOverride]  # an input instead of a function: the function is the app
         """Submit a job: a path, bytes, an object for JSON, or a :class:`Job`; ``kwargs`` fill ``{arg:NAME}``.
 
-        The future raises JobFailed if the job has no answer.
+        The future raises JobFailed if the job has no answer, also when it failed and nobody at hand is left to try it: such
+        a job is cancelled.
         """
         if args:
             raise TypeError("submit() takes one input; give further values by name: submit(input, k=3)")
-        future: Future[JobResult] = Future()
-        job = as_job(item, kwargs)
+        future = JobFuture(self, as_job(item, kwargs))
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if self._failure is not None:
                 raise self._failure
-            self._queue.put((future, job))
+            self._queue.put(future)
         return future
 
     def map(  # pyright: ignore[reportIncompatibleMethodOverride]  # inputs instead of a function: the function is the app
@@ -82,16 +122,68 @@ class JobExecutor(Executor):
         return (future.result(timeout) for future in futures)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; wait for those that are open, or cancel them."""
+        """Take no more jobs; wait for those that are open (saying what they are when it takes long), or cancel them."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
         self._sender.join()
         if cancel_futures:
-            self.batch.cancel()
+            self._cancel_all()
         if wait:
-            self._receiver.join()
+            self._wait()
+
+    def forget(self, future: JobFuture) -> None:
+        """Cancel the job of a future that nobody waits for any more, if it was sent."""
+        with self._lock:
+            known = self._futures.pop(future.workunit, None) is not None
+        if known:
+            try:
+                self._cancel([future.workunit])
+            except CobblestoneError as error:
+                log.warning(
+                    "Job %s runs in vain, since it could not be cancelled: %s", future.workunit, error
+                )
+
+    def _cancel_all(self) -> None:
+        with self._lock:
+            waiting = list(self._futures.values())
+            self._futures.clear()
+        self.batch.cancel()
+        for future in waiting:
+            future.cancel()
+
+    def _cancel(self, names: list[str]) -> None:
+        for first in range(0, len(names), MAX_JOBS_PER_REQUEST):
+            body = JobNames(workunits=names[first : first + MAX_JOBS_PER_REQUEST])
+            self._connection.post(f"/batches/{self.batch.id}/jobs/cancel", body, BatchStatus)
+
+    def _wait(self) -> None:
+        """Wait for the last answer; from time to time, and when interrupted, say what is open."""
+        pause = TELL_SECONDS
+        try:
+            while self._receiver.is_alive():
+                self._receiver.join(pause)
+                if self._receiver.is_alive():
+                    self._tell_open()
+                    pause *= 6
+        except BaseException:
+            self._tell_open()
+            raise
+
+    def _tell_open(self) -> None:
+        with self._lock:
+            names = [each.job.name or each.workunit for each in self._futures.values()]
+        if not names:
+            return
+        listed = ", ".join(names[:NAMES_TOLD]) + (", …" if len(names) > NAMES_TOLD else "")
+        with suppress(CobblestoneError):
+            status = self.batch.status()
+            text = (
+                f"{len(names)} of {status.njobs} jobs of batch {status.id} are open ({listed}); {status.running} are on"
+                f" computers now. To end them: cobblestone batch cancel {status.id}"
+            )
+            log.warning("\n  ".join([text, *status.notes]))
 
     # -- sending: one thread, so that the jobs' positions are known ----------------------------------
 
@@ -100,17 +192,17 @@ class JobExecutor(Executor):
             open_ = True
             while open_:
                 chunk, open_ = self._collect()
-                ready = [item for item in chunk if item[0].set_running_or_notify_cancel()]
+                ready = [future for future in chunk if not future.cancelled()]
                 if ready:
                     self._send(ready)
             self._connection.post(f"/batches/{self.batch.id}/close", {}, BatchStatus)
         except CobblestoneError as error:
             self._fail(error)
 
-    def _collect(self) -> tuple[list[_Waiting], bool]:
+    def _collect(self) -> tuple[list[JobFuture], bool]:
         """What is waiting, and whether more may come."""
         item = self._queue.get()
-        chunk: list[_Waiting] = []
+        chunk: list[JobFuture] = []
         while item is not None:
             chunk.append(item)
             if len(chunk) == MAX_JOBS_PER_REQUEST:
@@ -121,12 +213,14 @@ class JobExecutor(Executor):
                 return chunk, True
         return chunk, False
 
-    def _send(self, chunk: list[_Waiting]) -> None:
+    def _send(self, chunk: list[JobFuture]) -> None:
         names = [f"{self.batch.app}_{self.batch.id}_{self._sent + place}" for place in range(len(chunk))]
         try:
-            bodies = self._files.bodies([job for _, job in chunk])
+            bodies = self._files.bodies([future.job for future in chunk])
             with self._lock:  # before the request: a result may come before its answer
-                self._futures.update(zip(names, (future for future, _ in chunk), strict=True))
+                for name, future in zip(names, chunk, strict=True):
+                    future.workunit = name
+                    self._futures[name] = future
             body = MoreJobs(first=self._sent, jobs=bodies)
             self._connection.post(f"/batches/{self.batch.id}/jobs", body, BatchStatus)
         except (JobError, RequestRefused) as error:
@@ -134,17 +228,20 @@ class JobExecutor(Executor):
                 for name in names:
                     self._futures.pop(name, None)
             if len(chunk) == 1:
-                chunk[0][0].set_exception(error)
+                if chunk[0].settle():
+                    chunk[0].set_exception(error)
             else:  # one of the jobs is wrong: the others shall run
-                for item in chunk:
-                    self._send([item])
+                for future in chunk:
+                    if not future.cancelled():
+                        self._send([future])
         else:
             self._sent += len(chunk)
+            self._cancel([each.workunit for each in chunk if each.cancelled()])  # while they were on the way
 
     # -- receiving --------------------------------------------------------------------------------------
 
     def _receive_all(self) -> None:
-        after = 0
+        after, looked = 0, time.monotonic()
         try:
             while True:
                 page = self._connection.get(
@@ -160,13 +257,23 @@ class JobExecutor(Executor):
                 if page.finished:
                     return
                 after = page.next
+                if time.monotonic() - looked >= STUCK_SECONDS:
+                    self._end_stuck()
+                    looked = time.monotonic()
         except CobblestoneError as error:
             self._fail(error)
+
+    def _end_stuck(self) -> None:
+        """End the futures of jobs that failed and that nobody at hand is left to try."""
+        stuck = self._connection.get(f"/batches/{self.batch.id}/stuck", JobList).jobs
+        self._cancel([job.workunit for job in stuck])
+        for job in stuck:
+            self._settle(job)
 
     def _settle(self, job: JobStatus) -> None:
         with self._lock:
             future = self._futures.pop(job.workunit, None)
-        if future is None:
+        if future is None or not future.settle():
             return
         result = JobResult(self._connection, self.batch.id, job)
         try:
@@ -187,8 +294,8 @@ class JobExecutor(Executor):
                 item = self._queue.get_nowait()
             except queue.Empty:
                 break
-            if item is not None and item[0].set_running_or_notify_cancel():
-                waiting.append(item[0])
+            if item is not None:
+                waiting.append(item)
         for future in waiting:
-            if not future.done():
+            if future.settle():
                 future.set_exception(error)

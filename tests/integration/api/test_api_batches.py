@@ -46,7 +46,7 @@ def results(api: ApiClient, batch_id: int, **query: Any) -> Any:
 def test_a_batch_goes_from_submission_to_its_outputs(api: ApiClient, world: World):
     api.add_app()
     batch = submit(api, api.job(name="low"), api.job(b"[2]", name="high"), name="two")
-    assert (batch["state"], batch["njobs"], batch["finished"], batch["notes"]) == ("running", 2, False, [])
+    assert (batch["state"], batch["njobs"], batch["finished"]) == ("running", 2, False)
     compute(world, b"first", b"second")
     status = api.get(f"/batches/{batch['id']}")
     assert (status["state"], status["done"], status["failed"], status["finished"]) == ("complete", 2, 0, True)
@@ -320,9 +320,79 @@ def test_a_job_that_failed_once_and_waits_for_another_computer_says_why(api: Api
     host.rpc(reports=[failed(name, exit_status=7, stderr="Traceback\nboom") for name in host.held])
     world.settle()
     status = api.get(f"/batches/{batch['id']}")
-    assert (status["finished"], len(status["notes"])) == (False, 1)
+    assert not status["finished"]
     assert "1 unfinished jobs failed on a computer" in status["notes"][0]
     assert status["notes"][0].endswith("boom")
+    assert "1 of them cannot go on: nobody at hand could take it" in status["notes"][1]
+    (stuck,) = api.get(f"/batches/{batch['id']}/stuck")["jobs"]
+    assert (stuck["status"], stuck["exit_status"]) == ("waiting", 7)
+    assert "boom" in stuck["stderr"]
+    world.host(world.user("another")).rpc(ask=0)
+    assert len(api.get(f"/batches/{batch['id']}")["notes"]) == 1
+    assert api.get(f"/batches/{batch['id']}/stuck")["jobs"] == []
+
+
+def test_a_quorum_that_the_people_at_hand_cannot_reach_is_said_when_jobs_are_submitted(
+    api: ApiClient, world: World
+):
+    one = world.user("one")
+    for _ in range(3):
+        world.host(one).rpc(ask=0)
+    api.add_app(rules={"min_quorum": 2, "target_nresults": 2})
+    (note,) = submit(api, api.job(name="pair"))["notes"]
+    assert "Each job needs agreeing answers of 2 people, and 1 could give one" in note
+    assert "cobblestone app update period --quorum 1" in note
+    assert world.ctx.master_url in note
+    world.host(world.user("two")).rpc(ask=0)
+    assert api.get("/batches/1")["notes"] == []
+    world.now += 8 * 86400
+    (note,) = api.get("/batches/1")["notes"]
+    assert "and nobody could give one" in note
+
+
+def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiClient, world: World):
+    for name in ("one", "two"):
+        world.host(world.user(name)).rpc(ask=0)
+    api.add_app(limits={"rsc_memory_bound": 1e15}, rules={"min_quorum": 2, "target_nresults": 2})
+    (note,) = submit(api, api.job())["notes"]
+    assert "and nobody could give one" in note
+    assert note.endswith("cobblestone explain workunit period_1_0")
+    reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
+    assert reasons["not_taken"].startswith("2 computers do not: they have less memory for the client")
+    assert "each of another person, and no people at hand" in reasons["quorum_out_of_reach"]
+
+
+def test_why_a_second_result_waits_is_said_in_the_words_of_whoever_submitted_it(api: ApiClient, world: World):
+    api.add_app(rules={"min_quorum": 2, "target_nresults": 2})
+    submit(api, api.job())
+    compute(world)
+    reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
+    assert (
+        reasons["not_taken"]
+        == "1 computers do not: their owner has, or had, a result of this job; each must come from another person."
+    )
+    assert "It needs 1 more answers, each of another person" in reasons["quorum_out_of_reach"]
+
+
+def test_busy_computers_count_for_a_quorum(api: ApiClient, world: World):
+    api.add_app(rules={"min_quorum": 2, "target_nresults": 2})
+    submit(api, *[api.job() for _ in range(3)])
+    for name in ("one", "two"):
+        world.host(world.user(name)).rpc(ask=1e9)
+    assert submit(api, api.job())["notes"] == []
+
+
+def test_single_jobs_of_a_batch_are_cancelled(api: ApiClient, world: World):
+    api.add_app()
+    batch = submit(api, api.job(), api.job(), api.job())
+    names = ["period_1_0", "period_1_2", "period_9_9"]
+    api.post(f"/batches/{batch['id']}/jobs/cancel", {"workunits": names})
+    world.settle()
+    compute(world)
+    assert [job["status"] for job in api.get("/batches/1/jobs")["jobs"]] == ["cancelled", "done", "cancelled"]
+    assert api.get("/batches/1")["finished"]
+    api.post("/batches/1/jobs/cancel", {"workunits": ["period_1_1"]})
+    assert api.get("/batches/1/jobs")["jobs"][1]["status"] == "done"
 
 
 def test_cancelling_keeps_what_is_done(api: ApiClient, world: World):

@@ -266,6 +266,30 @@ EXPLANATIONS: dict[Code, Explanation] = {
     Code.NO_TASKS: _note("The project has no tasks waiting at the moment. The client asks again by itself."),
 }
 
+PASSING = frozenset(
+    {
+        Code.TOO_RECENT,
+        Code.NOT_REQUESTED,
+        Code.HELD_BY_PREFERENCE,
+        Code.HELD_TOTAL,
+        Code.HELD_OF_TYPE,
+        Code.HELD_OF_APP,
+        Code.HELD_OF_APP_AND_TYPE,
+        Code.QUOTA_PAUSED,
+        Code.QUOTA_FAILING,
+        Code.QUOTA,
+        Code.UNPROVEN,
+        Code.PER_REQUEST,
+        Code.PER_REQUEST_OF_APP,
+        Code.DEADLINE,
+        Code.DEADLINE_OF_OTHERS,
+        Code.RETRY_RESERVED,
+        Code.TYPE_NOT_REQUESTED,
+        Code.NOT_ROLLED_OUT,
+    }
+)
+"""Refusals that time undoes, or the work that a computer returns."""
+
 _RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
 
 

@@ -14,6 +14,7 @@ from cobblestone.domain.people import Scope
 from cobblestone.domain.states import BatchState
 from cobblestone.server.api.app_rules import limits_with
 from cobblestone.server.api.apps import app_named
+from cobblestone.server.api.batch_notes import batch_notes, stuck_text
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.files import check_free_disk
 from cobblestone.server.api.job_replies import (
@@ -23,44 +24,17 @@ from cobblestone.server.api.job_replies import (
 from cobblestone.server.api.job_rules import JobMaker, check_targets, target_from
 from cobblestone.server.api.routing import LARGE_BODY, PREFIX, Call, endpoint
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation import interventions as operations
+from cobblestone.server.operation.reach import stuck_jobs
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions
 from cobblestone.store.work import batches, files
 from cobblestone.store.work.batches import Batch
-from cobblestone.store.work.rows import result_text
 
 
-def _notes(db: Database, app: App) -> list[str]:
-    """Why nothing may come, in words."""
-    versions = apps.list_versions(db, app.id)
-    if app.deprecated:
-        return [f"The app {app.name} is deprecated: its jobs are not sent."]
-    if not versions:
-        return [f"The app {app.name} has no version yet, so its jobs cannot be sent."]
-    if not any(version.signed for version in versions):
-        sentence = (
-            f"No version of {app.name} is signed yet, so its jobs are not sent. On the computer with the private"
-            " key: cobblestone key sign; then here: cobblestone key import"
-        )
-        return [sentence]
-    return []
-
-
-def _failure_notes(db: Database, batch: Batch) -> list[str]:
-    """What failed on some computers, though other computers may still try it."""
-    n_jobs, newest = batches.failed_so_far(db, batch.id)
-    if newest is None:
-        return []
-    # The launcher's own last line only tells the exit status: the program's word stands before it.
-    last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
-    return [
-        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {last or 'no error output'}"
-    ]
-
-
-def _describe(db: Database, batch: Batch) -> schema.BatchStatus:
+def _describe(call: Call, db: Database, batch: Batch, offer: Offer | None = None) -> schema.BatchStatus:
     app = apps.app_by_id(db, batch.app_id)
     if (
         batch.state is BatchState.ABORTED
@@ -70,7 +44,9 @@ def _describe(db: Database, batch: Batch) -> schema.BatchStatus:
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
-        notes=[] if batch.finished else _notes(db, app) + _failure_notes(db, batch),
+        notes=[]
+        if batch.finished
+        else batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
     )
 
 
@@ -137,7 +113,7 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
         if call.request_key is not None:
             earlier = batches.batch_by_key(tx, call.request_key)
             if earlier is not None:
-                return _describe(tx, earlier)
+                return _describe(call, tx, earlier)
         app = app_named(tx, body.app)
         if app.deprecated:
             raise Conflict(
@@ -156,7 +132,7 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
         batch = _add_jobs(tx, call.ctx, batch, app, body, now=call.now)
         if not body.open:
             batch = batches.close_batch(tx, batch.id, now=call.now)
-        return _describe(tx, batch)
+        return _describe(call, tx, batch, call.ctx.offers.get(tx))
 
     return await call.write_once(create, schema.BatchStatus)
 
@@ -179,14 +155,14 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
     def add(tx: Transaction) -> schema.BatchStatus:
         batch = batches.batch_by_id(tx, batch_id)
         if body.first + len(body.jobs) <= batch.njobs:
-            return _describe(tx, batch)  # a repetition
+            return _describe(call, tx, batch)  # a repetition
         if body.first != batch.njobs:
             raise Conflict(
                 f"Batch {batch_id} has {batch.njobs} jobs, so the next ones must come with first = {batch.njobs},"
                 f" not {body.first}. Is somebody else adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
-        return _describe(tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
+        return _describe(call, tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
 
     return await call.ctx.store.awrite(add)
 
@@ -195,7 +171,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
 async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Say that no more jobs follow."""
     return await call.ctx.store.awrite(
-        lambda tx: _describe(tx, batches.close_batch(tx, batch_id, now=call.now))
+        lambda tx: _describe(call, tx, batches.close_batch(tx, batch_id, now=call.now))
     )
 
 
@@ -205,7 +181,7 @@ async def list_batches(call: Call, query: schema.PageQuery) -> schema.BatchList:
     return await call.ctx.store.aread(
         lambda db: schema.BatchList(
             batches=[
-                _describe(db, batch)
+                _describe(call, db, batch)
                 for batch in batches.list_batches(db, limit=query.limit, before=query.before)
             ]
         )
@@ -215,7 +191,10 @@ async def list_batches(call: Call, query: schema.PageQuery) -> schema.BatchList:
 @endpoint("GET", "/batches/{batch_id:int}", scope=Scope.READ, tag="batches", problems=(404,))
 async def get_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Tell how far a batch is."""
-    return await call.ctx.store.aread(lambda db: _describe(db, batches.batch_by_id(db, batch_id)))
+    offer = await call.ctx.store.awrite(call.ctx.offers.get)
+    return await call.ctx.store.aread(
+        lambda db: _describe(call, db, batches.batch_by_id(db, batch_id), offer)
+    )
 
 
 @endpoint("GET", "/batches/{batch_id:int}/jobs", scope=Scope.READ, tag="batches", problems=(404,))
@@ -228,6 +207,40 @@ async def list_jobs(call: Call, batch_id: int, query: schema.JobsQuery) -> schem
         return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx)))
 
     return await call.ctx.store.aread(load)
+
+
+@endpoint("GET", "/batches/{batch_id:int}/stuck", scope=Scope.READ, tag="batches", problems=(404,))
+async def list_stuck_jobs(call: Call, batch_id: int) -> schema.JobList:
+    """List jobs that cannot go on.
+
+    They failed on computers, and nobody at hand is left who may try them: at most 200, with what went wrong.
+    """
+    offer = await call.ctx.store.awrite(call.ctx.offers.get)
+
+    def load(db: Database) -> schema.JobList:
+        batches.batch_by_id(db, batch_id)
+        stuck = stuck_jobs(db, offer, batch_id, now=call.now)
+        found = [batches.job_of_batch(db, batch_id, id_) for id_ in stuck]
+        why = {id_: f"It failed, and {stuck_text(missing)}." for id_, missing in stuck.items()}
+        return schema.JobList(jobs=describe_jobs(db, batch_id, found, _base_url(call.ctx), stuck=why))
+
+    return await call.ctx.store.aread(load)
+
+
+@endpoint("POST", "/batches/{batch_id:int}/jobs/cancel", scope=Scope.SUBMIT, tag="batches", problems=(404,))
+async def cancel_jobs(call: Call, batch_id: int, body: schema.JobNames) -> schema.BatchStatus:
+    """Cancel jobs of a batch.
+
+    Those that have an answer keep it, and names that the batch does not have are passed over; computers that compute a
+    cancelled one are told to stop at their next contact.
+    """
+
+    def cancel(tx: Transaction) -> schema.BatchStatus:
+        batch = batches.batch_by_id(tx, batch_id)
+        batches.cancel_workunits(tx, batches.open_jobs_named(tx, batch_id, body.workunits), now=call.now)
+        return _describe(call, tx, batch)
+
+    return await call.ctx.store.awrite(cancel)
 
 
 @endpoint(
@@ -287,7 +300,7 @@ async def cancel_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     Jobs that are done stay; hosts that compute one are told to stop at their next contact.
     """
     batch = await operations.cancel_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe(db, batch))
+    return await call.ctx.store.aread(lambda db: _describe(call, db, batch))
 
 
 @endpoint(
@@ -305,7 +318,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """
     await _check_room(call.ctx)
     batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
-    return await call.ctx.store.aread(lambda db: _describe(db, batch))
+    return await call.ctx.store.aread(lambda db: _describe(call, db, batch))
 
 
 @endpoint("POST", "/batches/{batch_id:int}/retire", scope=Scope.SUBMIT, tag="batches", problems=(404, 409))
@@ -314,4 +327,4 @@ async def retire_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 
     Its outputs are deleted and its jobs move to the archive. Fetch what you need before.
     """
-    return await call.ctx.store.awrite(lambda tx: _describe(tx, batches.retire_batch(tx, batch_id)))
+    return await call.ctx.store.awrite(lambda tx: _describe(call, tx, batches.retire_batch(tx, batch_id)))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.domain.states import BatchState, Outcome, WorkunitError
 from cobblestone.store.engine.database import Database
-from cobblestone.store.work import batches
+from cobblestone.store.work import job_failures
 from cobblestone.store.work.batches import Batch, Job
 from cobblestone.store.work.rows import result_text
 from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
 
 STDERR_TAIL = 2000
+_NONE: Mapping[int, str] = MappingProxyType({})
 
 BATCH_STATES = {
     BatchState.INIT: "open",
@@ -56,16 +58,18 @@ def batch_reply(batch: Batch, app: str, *, running: int, notes: Sequence[str]) -
     )
 
 
-def describe_jobs(db: Database, batch_id: int, jobs: Sequence[Job], base_url: str) -> list[schema.JobStatus]:
-    """Describe jobs with their outputs, or with why they failed."""
+def describe_jobs(
+    db: Database, batch_id: int, jobs: Sequence[Job], base_url: str, *, stuck: Mapping[int, str] = _NONE
+) -> list[schema.JobStatus]:
+    """Describe jobs with their outputs, or with why they failed; ``stuck`` ones failed so far, and it says why they wait."""
     canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
     outputs = outputs_of_results(db, canonical, with_data=False)
-    failed = [job.workunit_id for job in jobs if job.status == "failed"]
-    failures = batches.last_failures(db, failed)
+    failed = [job.workunit_id for job in jobs if job.status == "failed" or job.workunit_id in stuck]
+    failures = job_failures.last_failures(db, failed)
     replies: list[schema.JobStatus] = []
     for job in jobs:
         failure = failures.get(job.workunit_id)
-        error, stderr = _error_text(job), ""
+        error, stderr = stuck.get(job.workunit_id) or _error_text(job), ""
         if failure is not None:
             stderr = result_text(db, failure.result_id).stderr[-STDERR_TAIL:]
             error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}"

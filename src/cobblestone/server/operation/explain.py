@@ -5,37 +5,34 @@ Nothing is guessed from logs: the rules themselves are asked again, with what is
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.hosts import CPU, Host
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.states import Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result
-from cobblestone.policy.dispatch.catalogue import Candidate
-from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.decision import DispatchDecision
 from cobblestone.policy.dispatch.host_status import HostStatus, host_status
-from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
+from cobblestone.policy.dispatch.job_refusals import for_submitter
+from cobblestone.policy.dispatch.reach import Shortage, shortage
+from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
-from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
+from cobblestone.server.operation.reach import Survey, choose_for, request_of
 from cobblestone.service.languages import N_
 from cobblestone.store.engine.database import Database
-from cobblestone.store.people import hosts, users
-from cobblestone.store.work import dispatch, lifecycle
+from cobblestone.store.people import hosts
+from cobblestone.store.work import lifecycle
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import CandidateQueue, candidates_of_results
 
 CANDIDATES = 5000  #: unsent results that are looked at
-HOSTS = 500  #: computers that called last, tried for a waiting workunit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,7 @@ def explain_host(
     host = hosts.host_by_id(db, HostId(host_id))
     if host is None:
         raise NotFound(f"There is no host {host_id}.")
-    request = _request_of(db, offer, host)
+    request = request_of(db, offer, host)
     catalogue = offer.catalogue
     standing = host_status(
         host,
@@ -107,7 +104,7 @@ def explain_host(
         return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(own,))
     queue = CandidateQueue()
     waiting = chain(queue.targeted(db, host, request.team_id), islice(queue.scan(db), CANDIDATES))
-    decision = _choose(db, offer, request, waiting, now=now)
+    decision = choose_for(db, offer, request, waiting, now=now)
     given = decision.assignments
     return HostExplanation(
         host=host,
@@ -115,49 +112,6 @@ def explain_host(
         in_progress=n,
         would_get=given[0].candidate.result_name if given else "",
         reasons=() if given else decision.refusals,
-    )
-
-
-def _request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
-    """A request for one second of work for each of its processors."""
-    user = users.user_by_id(db, host.user_id)
-    description = host.description
-    in_progress = dispatch.jobs_in_progress(db, host.id)
-    asked = ResourceRequest(seconds=1.0)
-    return WorkRequest(
-        host=host,
-        platforms=description.platforms or ("",),
-        client_version=description.client_version,
-        resources={CPU: asked, **{gpu.type: asked for gpu in description.coprocessors}},
-        usable_ncpus=description.usable_ncpus,
-        ram_bytes=description.usable_ram,
-        disk_bytes=description.usable_disk,
-        in_progress=Counter(job.app_id for job in in_progress),
-        in_progress_gpu=Counter(job.app_id for job in in_progress if uses_gpu(job, offer.catalogue)),
-        preferences=project_preferences(user, host),
-        records=hosts.records_of_host(db, host.id),
-        team_id=None if user is None else user.team_id,
-    )
-
-
-def _choose(
-    db: Database,
-    offer: Offer,
-    request: WorkRequest,
-    waiting: Sequence[Candidate] | chain[Candidate],
-    *,
-    now: float,
-) -> DispatchDecision:
-    host = request.host
-    return choose_work(
-        request,
-        waiting,
-        offer.catalogue,
-        limits=offer.limits,
-        already_at_user=lambda ids: dispatch.workunits_at_user(db, host.user_id, ids),
-        already_at_host=lambda ids: dispatch.workunits_at_host(db, host.id, ids),
-        now=now,
-        rng=random.Random(1),
     )
 
 
@@ -200,49 +154,50 @@ def explain_workunit(
     if not unsent:
         return WorkunitExplanation(view=view, reasons=tuple(reasons))
     (candidate,) = candidates_of_results(db, [unsent[0].id]).values()
-    takers, tried, refusals = _who_takes(db, offer, candidate, now=now)
+    survey = Survey(db, offer, candidate, now=now)
+    takers = list(survey.takers())
     reasons.append(
         reason(
             "takers",
-            "{result} waits in the queue; {takers} of the {tried} computers that called last could take it.",
+            "{result} waits in the queue; {takers} of the {tried} computers that called in the last 7 days would take it now.",
             result=unsent[0].name,
-            takers=takers,
-            tried=tried,
+            takers=survey.takers_now,
+            tried=survey.tried,
         )
     )
-    for text, count in refusals.most_common(5):
-        reasons.append(reason("not_taken", "{count} computers: {why}", count=count, why=text))
-    return WorkunitExplanation(view=view, reasons=tuple(reasons), takers=takers, tried=tried)
+    for count, refusal in sorted(survey.refusals.values(), key=lambda each: -each[0])[:5]:
+        reasons.append(
+            reason("not_taken", "{count} computers do not: {why}.", count=count, why=for_submitter(refusal))
+        )
+    missing = shortage(takers, needed=_answers_needed(view), limits=offer.limits)
+    if missing is not None:
+        reasons.append(_out_of_reach(missing, ctx.master_url))
+    return WorkunitExplanation(
+        view=view, reasons=tuple(reasons), takers=survey.takers_now, tried=survey.tried
+    )
 
 
-def _who_takes(
-    db: Database, offer: Offer, candidate: Candidate, *, now: float
-) -> tuple[int, int, Counter[str]]:
-    """How many of the computers that called last would take a result, how many were tried, and why not the others."""
-    refusals: Counter[str] = Counter()
-    takers = tried = 0
-    for host in hosts.recent_hosts(db, limit=HOSTS):
-        if not host.description.platforms or host.description.platforms[0] == ANONYMOUS_PLATFORM:
-            continue
-        tried += 1
-        request = _request_of(db, offer, host)
-        if candidate.targeted and not _is_target(candidate, request):
-            refusals["It is for another computer, user or team."] += 1
-            continue
-        decision = _choose(db, offer, request, [candidate], now=now)
-        if decision.assignments:
-            takers += 1
-        else:
-            refusals[decision.refusals[0].text()] += 1
-    return takers, tried, refusals
+def _answers_needed(view: WorkunitView) -> int:
+    """Answers of computers that have no result of the workunit yet, until its quorum is there."""
+    counted = [
+        result
+        for result in view.results
+        if result.server_state is ServerState.IN_PROGRESS
+        or (result.outcome is Outcome.SUCCESS and result.validate_state is not ValidateState.INVALID)
+    ]
+    return view.workunit.rules.min_quorum - len(counted)
 
 
-def _is_target(candidate: Candidate, request: WorkRequest) -> bool:
-    host = request.host
-    return (
-        (candidate.target_host_id is None or candidate.target_host_id == host.id)
-        and (candidate.target_user_id is None or candidate.target_user_id == host.user_id)
-        and (candidate.target_team_id is None or candidate.target_team_id == request.team_id)
+def _out_of_reach(missing: Shortage, address: str) -> Reason:
+    return reason(
+        "quorum_out_of_reach",
+        "It needs {needed} more answers, each of another {whose}, and {found} {who} could give one. It waits until more join at"
+        " {address}; or cancel it and ask for fewer: cobblestone app update NAME --quorum N, then submit again.",
+        needed=missing.needed,
+        found=missing.found or "no",
+        whose="person" if missing.by_person else "computer",
+        who="people at hand" if missing.by_person else "computers at hand",
+        address=address,
     )
 
 

@@ -10,16 +10,12 @@ import msgspec
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, BatchState, Outcome, WorkunitError
+from cobblestone.domain.states import AssimilateState, BatchState, WorkunitError
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
 from cobblestone.policy.lifecycle.states import (
     BATCH_TRANSITIONS,
-    CLIENT_ERROR,
-    COULDNT_SEND,
-    NO_REPLY,
     RESULT_TRANSITIONS,
-    VALIDATE_ERROR,
     Cause,
 )
 from cobblestone.store.engine.database import Database, Transaction
@@ -291,9 +287,10 @@ class Job:
         return "failed" if self.error_mask else "done"
 
 
-_RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
+RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
+"""The condition that a result of workunit w is on a host."""
 _JOBS = RowMapper(
-    Job, {"workunit_id": "id", "output_specs": Column(decode=decode_outputs), "running": _RUNNING}
+    Job, {"workunit_id": "id", "output_specs": Column(decode=decode_outputs), "running": RUNNING}
 )
 
 
@@ -335,8 +332,7 @@ def count_running(db: Database, batch_id: int) -> int:
     """Return how many unfinished jobs of a batch are on a host now."""
     return int(
         db.value(
-            "SELECT COUNT(*) FROM workunit w"
-            f" WHERE w.batch_id = ? AND w.completed_seq IS NULL AND {_RUNNING}",
+            f"SELECT COUNT(*) FROM workunit w WHERE w.batch_id = ? AND w.completed_seq IS NULL AND {RUNNING}",
             (batch_id,),
         )
         or 0
@@ -349,42 +345,6 @@ def many_unsent(db: Database, most: int) -> bool:
         f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {IS_UNSENT} LIMIT ?) waiting", (most,)
     )
     return int(counted) >= most
-
-
-def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
-    """Return how many unfinished jobs of a batch failed on a host already, and the newest such result."""
-    row = db.one(
-        "SELECT COUNT(DISTINCT w.id), MAX(r.id) FROM workunit w JOIN result r ON r.workunit_id = w.id"
-        " WHERE w.batch_id = ? AND w.completed_seq IS NULL AND r.outcome = ?",
-        (batch_id, int(Outcome.CLIENT_ERROR)),
-    )
-    if row is None or row[1] is None:
-        return 0, None
-    return int(row[0]), ResultId(row[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedResult:
-    """The last result of a failed job that ended with an error."""
-
-    result_id: ResultId
-    name: str
-    outcome: Outcome
-    exit_status: int
-    host_id: int | None
-
-
-_FAILURES = RowMapper(FailedResult, {"result_id": "id"})
-
-
-def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, FailedResult]:
-    """Return for each of these workunits the newest result that did not succeed; those without one are left out."""
-    rows = db.query_in(
-        f"SELECT {_FAILURES.columns}, workunit_id FROM result"
-        f" WHERE {matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR)} AND workunit_id IN (??) ORDER BY id",
-        workunit_ids,
-    )
-    return {WorkunitId(row[-1]): _FAILURES.load(row) for row in rows}
 
 
 # -- ending -------------------------------------------------------------------------------------------
@@ -424,6 +384,16 @@ def cancel_jobs(
     )
     cancel_workunits(tx, [row[0] for row in rows], now=now)
     return rows[-1][0] if len(rows) == limit else None
+
+
+def open_jobs_named(db: Database, batch_id: int, names: Sequence[str]) -> list[WorkunitId]:
+    """Return those workunits of a batch that have these names and no answer yet."""
+    rows = db.query_in(
+        f"SELECT id FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND {_UNFINISHED} AND name IN (??)",
+        names,
+        (batch_id,),
+    )
+    return [WorkunitId(row[0]) for row in rows]
 
 
 def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:

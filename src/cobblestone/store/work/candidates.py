@@ -12,8 +12,10 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import (
     ResultId,
     TeamId,
+    WorkunitId,
 )
 from cobblestone.domain.states import AssimilateState
+from cobblestone.domain.values import changed
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.mapping import Column, RowMapper
@@ -48,6 +50,20 @@ def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[Resu
         result_ids,
     )
     return {candidate.result_id: candidate for candidate in map(_CANDIDATES.load, rows)}
+
+
+def candidate_of_batch(db: Database, batch_id: int) -> tuple[Candidate, int] | None:
+    """Return a batch's first open job as a result of it would be, and its quorum; None: no job is open."""
+    row = db.one(
+        f"SELECT {_CANDIDATES.columns}, w.min_quorum FROM workunit w JOIN (SELECT 0 AS id, '' AS name, id AS workunit_id,"
+        " app_id, priority, create_time, turn FROM workunit) r ON r.workunit_id = w.id WHERE w.batch_id = ? AND"
+        " w.completed_seq IS NULL AND w.error_mask = 0 ORDER BY w.id LIMIT 1",
+        (batch_id,),
+    )
+    if row is None:
+        return None
+    free = changed(_CANDIDATES.load(row), workunit_id=WorkunitId(0), hr_class=0, app_version_id=None)
+    return free, int(row[-1])
 
 
 _Key = tuple[str, int]  # kind and id of the only one who may get a result
