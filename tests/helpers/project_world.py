@@ -80,7 +80,8 @@ class World:
         self.now = START
         self._stack = ExitStack()
         root.mkdir(parents=True, exist_ok=True)
-        values = {"project": {"url": URL}, "database": {"url": database}, **settings}
+        accounts = {"computers": "shown", **settings.pop("accounts", {})}  # clients do not say whether
+        values = {"project": {"url": URL}, "database": {"url": database}, "accounts": accounts, **settings}
         (root / "cobblestone.toml").write_text(settings_template(**values))
         folder = ProjectFolder(root)
         folder.make()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from starlette.routing import Route
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor
 from tests.helpers.volunteers import Volunteers, email, populate
+
+from cobblestone.server.app import create_app
 
 ADDRESS = "203.0.113.77"
 
@@ -132,6 +136,24 @@ def test_a_hidden_computer_is_hidden_wherever_its_tasks_appear(village: Village)
     ):
         assert "hostid=4" not in village.visitors["bruno"].get(page).text, page
     assert "hostid=4" in village.visitors["dora"].get("/workunit.php?wuid=1").text
+
+
+def test_no_page_at_all_tells_others_of_a_hidden_computer(village: Village) -> None:
+    """Every address that the server has, with every number that could name Dora's computer, its tasks, or her."""
+    paths = {
+        route.path
+        for route in create_app(village.world.ctx).routes
+        if isinstance(route, Route) and "GET" in (route.methods or ()) and "{" not in route.path
+    }
+    numbers = ("", "userid=4", "hostid=4", "id=4", "wuid=1", "resultid=9", "teamid=1", "userid=4&format=xml")
+    told: dict[str, str] = {}
+    for page in [f"{path}?{number}" for path in sorted(paths) for number in numbers]:
+        for who in ("nobody", "bruno"):
+            text = village.visitors[who].get(page).text
+            if re.search(r"Apple M2|diorite|hostid=4\b", text):
+                told[page] = who
+    assert told == {}
+    assert "Apple M2" in village.visitors["dora"].get("/show_host_detail.php?hostid=4").text
 
 
 def test_stderr_of_a_hidden_computer_is_for_its_owner(village: Village) -> None:

@@ -60,7 +60,7 @@ def test_who_joins_agrees_to_the_terms_of_use(world: World) -> None:
     query = (
         "/create_account.php?email_addr=f@example.org&passwd_hash=" + "a" * 32 + "&user_name=F&consent_flag="
     )
-    assert "consent to the project" in world.get(query + "0").text
+    assert "<error_num>-242</error_num>" in world.get(query + "0").text
     assert "<authenticator>" in world.get(query + "1").text
 
 

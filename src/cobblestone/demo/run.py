@@ -125,7 +125,8 @@ def _server(project_folder: Path, url: str, log: Path) -> Generator[None, None, 
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment_without_proxies(),
+            # its volunteers join by their clients, which do not ask; who watches wants to see their computers
+            env={**environment_without_proxies(), "COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"},
             start_new_session=True,  # it is stopped last, after the clients
         )
     try:

@@ -75,6 +75,13 @@ class Team:
     credit: CreditStatement = CreditStatement()
 
 
+class ConsentKind(StrEnum):
+    """What people are asked to agree to."""
+
+    TERMS = "terms"  #: the project's terms of use
+    STATISTICS = "statistics"  #: that statistics sites get the account's name and credit
+
+
 class Scope(StrEnum):
     """What the holder of a token may do."""
 

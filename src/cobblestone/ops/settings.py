@@ -134,6 +134,15 @@ class AccountsSection(Section):
     )
     invitation_code: str = Field("", max_length=100, description="Code that newcomers must give.")
     min_password_length: int = Field(6, ge=6, le=100, description="Shortest password.")
+    consent_by_clients: bool = Field(
+        False,
+        description="Whether a program that makes an account must say that the terms of use were agreed to; old clients cannot.",
+    )
+    computers: Literal["asked", "hidden", "shown"] = Field(
+        "asked",
+        description="Whether others see the computers and tasks of new accounts: asked (who joins says so; hidden until"
+        " then), hidden or shown. Everybody can change it for their own account.",
+    )
     erase_after_days: float = Field(
         7,
         ge=0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -72,9 +74,9 @@ class AccountRpc:
     async def create_account(self, request: Request) -> Response:
         """``create_account.php``."""
         try:
-            user = await self._accounts.create(
-                parse_create_account(request.url.query), address=self._address(request)
-            )
+            wish = parse_create_account(request.url.query)
+            wish = replace(wish, source=f"create_account.php {wish.source}".strip())
+            user = await self._accounts.create(wish, address=self._address(request))
         except WebRpcFailure as failure:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
         return _xml(write_account_out(_key_for_password(user)))

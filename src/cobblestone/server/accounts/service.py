@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from functools import cache, partial
 
 import argon2
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.people import User
+from cobblestone.domain.people import ConsentKind, User
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import limit_key, minutes
-from cobblestone.store.people import users
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import consents, users
 from cobblestone.wire.account import (
     AccountCreation,
     WebRpcError,
@@ -45,6 +47,14 @@ class TooManyAttempts(WebRpcFailure):
         self.wait_minutes = wait_minutes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What somebody who joins said about being seen; None: nobody asked."""
+
+    show_computers: bool | None = None  #: to others, with the tasks
+    statistics: bool | None = None  #: whether statistics sites may get the account's name and credit
+
+
 class Accounts:
     """Creates and looks up accounts; used by the RPCs, the pages and the API."""
 
@@ -53,7 +63,14 @@ class Accounts:
         self._hasher = argon2.PasswordHasher()
         self._hashing = asyncio.Semaphore(MAX_HASHING)
 
-    async def create(self, wish: AccountCreation, *, address: str = "", by_operator: bool = False) -> User:
+    async def create(
+        self,
+        wish: AccountCreation,
+        *,
+        choices: Choices = Choices(),
+        address: str = "",
+        by_operator: bool = False,
+    ) -> User:
         """Create an account, or return the existing one if the password is right.
 
         ``address``: where the wish comes from, for the rate limit.  An operator may create accounts while the project is closed.
@@ -78,20 +95,37 @@ class Accounts:
             authenticator=secrets.token_hex(16),
             cross_project_id=secrets.token_hex(16),
             team_name=wish.team_name,
+            show_hosts=self._shows_computers(choices),
         )
         weak = partial(weak_authenticator, authenticator=new.authenticator, secret=secrets.token_hex(16))
+        now = self._ctx.clock()
+        said = {ConsentKind.TERMS: wish.consent_flag, ConsentKind.STATISTICS: choices.statistics}
+
+        def make(tx: Transaction) -> User:
+            user = users.create_user(tx, new, weak_authenticator_of=weak, now=now)
+            for kind, agreed in said.items():
+                if agreed is not None:
+                    consents.record(tx, user.id, kind, agreed, source=wish.source, now=now)
+            return user
+
         try:
-            return await self._ctx.store.awrite(
-                lambda tx: users.create_user(tx, new, weak_authenticator_of=weak, now=self._ctx.clock())
-            )
+            return await self._ctx.store.awrite(make)
         except Conflict:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
+    def _shows_computers(self, choices: Choices) -> bool:
+        match self._ctx.settings.accounts.computers:
+            case "shown":
+                return True
+            case "hidden":
+                return False
+            case "asked":
+                return choices.show_computers is True
+
     def _check_wanted(self, wish: AccountCreation, address: str) -> None:
-        if wish.consent_flag is False and "terms" in self._ctx.texts.present():
-            raise WebRpcFailure(
-                WebRpcError.GENERIC, "An account needs consent to the project's terms of use."
-            )
+        needed = wish.consent_flag is None and self._ctx.settings.accounts.consent_by_clients
+        if (wish.consent_flag is False or needed) and "terms" in self._ctx.texts.present():
+            raise WebRpcFailure(WebRpcError.CONSENT_REQUIRED)
         settings, creations, now = self._ctx.settings.accounts, self._ctx.limits.creations, self._ctx.clock()
         if settings.creation == "closed":
             raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)

@@ -71,6 +71,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
                 email_addr=email,
                 passwd_hash=passwd_hash(password, email),
                 user_name=body.name.strip(),
+                source="operator",
             ),
             by_operator=True,
         )

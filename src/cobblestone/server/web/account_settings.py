@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.people import Scope, User
+from cobblestone.domain.people import ConsentKind, Scope, User
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import TooManyAttempts
 from cobblestone.server.web.fields import (
@@ -22,7 +22,8 @@ from cobblestone.server.web.site import Site, Visit
 from cobblestone.service.languages import N_, NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError
-from cobblestone.store.people import account_changes, tokens
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import account_changes, consents, tokens
 from cobblestone.store.people.tokens import ApiToken
 
 TOKEN_DAYS = (30, 90, 365)
@@ -73,16 +74,15 @@ class AccountSettingsPages:
     async def profile(self, visit: Visit, user: User) -> Response:
         """Name, country, web page, language, and what others see."""
         if visit.request.method != "POST":
-            return visit.show("account.html", user=user, typed={}, problems={}, done=done_text(visit))
+            return await self._show_profile(visit, user, typed={}, problems={})
         form = await visit.form()
         problems = _profile_problems(form)
         if problems:
-            return visit.show(
-                "account.html", http_status=422, user=user, typed=form, problems=problems, done=""
-            )
-        language = form.get("language", "")
-        await visit.ctx.store.awrite(
-            lambda tx: account_changes.set_profile(
+            return await self._show_profile(visit, user, typed=form, problems=problems, status=422)
+        language, now = form.get("language", ""), visit.ctx.clock()
+
+        def change(tx: Transaction) -> None:
+            account_changes.set_profile(
                 tx,
                 user.id,
                 name=form["user_name"].strip(),
@@ -92,10 +92,33 @@ class AccountSettingsPages:
                 show_hosts="show_hosts" in form,
                 send_email="send_email" in form,
             )
-        )
+            agreed = "statistics" in form
+            consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account.php", now=now)
+
+        await visit.ctx.store.awrite(change)
         response = visit.go("account.php?done=saved")
         self._site.remember_language(response, language)
         return response
+
+    async def _show_profile(
+        self,
+        visit: Visit,
+        user: User,
+        *,
+        typed: Mapping[str, str],
+        problems: Mapping[str, str],
+        status: int = 200,
+    ) -> Response:
+        said = await visit.ctx.store.aread(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
+        return visit.show(
+            "account.html",
+            http_status=status,
+            user=user,
+            typed=typed,
+            problems=problems,
+            statistics=said,
+            done=done_text(visit),
+        )
 
     # -- security -----------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import UserId
-from cobblestone.domain.people import User
+from cobblestone.domain.people import ConsentKind, User
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.accounts.service import Accounts, TooManyAttempts
+from cobblestone.server.accounts.service import Accounts, Choices, TooManyAttempts
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.site import Site, Visit, own_page
@@ -23,7 +23,7 @@ from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import hosts, sessions, users
+from cobblestone.store.people import consents, hosts, sessions, users
 from cobblestone.wire.account import AccountCreation, WebRpcError, WebRpcFailure
 from cobblestone.wire.identity import external_cpid, passwd_hash
 
@@ -70,8 +70,9 @@ class AccountPages:
                         user_name=form["user_name"].strip(),
                         invite_code=form.get("invite_code", "").strip(),
                         consent_flag=form.get("consent") == "1" or None,
-                        source="web",
+                        source="join.php",
                     ),
+                    choices=Choices(show_computers="show_hosts" in form, statistics="statistics" in form),
                     address=visit.address,
                 )
             except WebRpcFailure as failure:
@@ -224,6 +225,7 @@ class AccountPages:
                 "hosts": hosts.hosts_of_user(db, user.id, limit=page_queries.PAGE_SIZE + 1),
                 "counts": page_queries.count_tasks(db, owner),
                 "tasks": page_queries.list_tasks(db, owner)[:8],
+                "asked": consents.latest(db, user.id, ConsentKind.STATISTICS) is not None,
             }
 
         found = await visit.ctx.store.aread(read)

@@ -33,7 +33,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import audit, failures, figures, interventions, page_queries
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.page_queries import TaskOwner
-from cobblestone.store.people import hosts
+from cobblestone.store.people import consents, hosts
 from cobblestone.store.work import batches
 
 SAMPLES_SECONDS = 86400.0
@@ -294,6 +294,7 @@ def _user(db: Database, number: int) -> dict[str, Any]:
     return {
         "user": interventions.user_or_missing(db, number),
         "hosts": hosts.hosts_of_user(db, UserId(number), limit=50),
+        "consents": consents.said_by(db, UserId(number)),
     }
 
 

@@ -23,6 +23,8 @@ _WORDS = (
     N_("unblock host"), N_("block user"), N_("unblock user"), N_("cancel batch"), N_("retry batch"), N_("cancel workunit"),
     N_("retry workunit"), N_("set role"), N_("delete user"), N_("reset password"), N_("send password reset"),
     N_("publish news"), N_("edit news"), N_("withdraw news"), N_("repair"),
+    # what people are asked to agree to
+    N_("terms"), N_("statistics"),
 )  # fmt: skip
 
 _CALLED = {"aborted": "cancelled"}  # what the family's name of a state is called by those who do it

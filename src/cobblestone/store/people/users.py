@@ -78,6 +78,7 @@ class NewUser:
     cross_project_id: str
     country: str = ""
     team_name: str = ""
+    show_hosts: bool = True  #: whether others see its computers and tasks
 
 
 def create_user(
@@ -92,7 +93,7 @@ def create_user(
         raise Conflict(f"There is already an account for {new.email_addr}.")
     user_id = tx.insert(
         "INSERT INTO user_account (name, email_addr, authenticator, weak_authenticator, passwd_hash, cross_project_id,"
-        " create_time, country, expavg_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " create_time, country, expavg_time, show_hosts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new.name,
             new.email_addr.lower(),
@@ -103,6 +104,7 @@ def create_user(
             now,
             new.country,
             now,
+            int(new.show_hosts),
         ),
     )
     tx.execute(
