@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits, Together, expected_working_set
-from cobblestone.policy.client.core.values import GpuExclusion
-from cobblestone.policy.client.device_round_robin import CPU, Outlook, QueueProject, simulate_devices
+from cobblestone.policy.client.core.values import CPU, GpuExclusion
+from cobblestone.policy.client.device_picks import QueueProject
+from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import (
     DeviceFetchPlan,

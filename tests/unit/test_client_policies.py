@@ -13,13 +13,15 @@ from cobblestone.policy.client import availability, backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.reasons import sentence
+from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.debts import (
     adjust_long_term,
     adjust_short_term,
     portions,
     update_cpu_efficiency,
 )
-from cobblestone.policy.client.device_round_robin import CPU, QueueProject, simulate_devices
+from cobblestone.policy.client.device_picks import QueueProject
+from cobblestone.policy.client.device_round_robin import simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.estimates import (

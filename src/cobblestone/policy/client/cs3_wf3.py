@@ -32,7 +32,7 @@ from cobblestone.policy.client.unmeetable_deadlines import GivingUp, can_be_in_t
 from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
 from cobblestone.policy.client.yields import WASTE_AVERSION, ProjectYield
-from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, all_in_time
+from cobblestone.policy.dispatch.deadline_check import BookedJob, all_in_time, too_many
 
 TINY = 1e-6
 #: Standard deviations of bad luck with off-times that the order of deadlines allows for.
@@ -349,16 +349,13 @@ class OwnPolicy(Published):
         ]
         if all_in_time([booked for _, booked in promised], ncpus=self.ncpus):
             return set()
-        committed = Workload([booked for job, booked in promised if job.done > 0.0], ncpus=self.ncpus)
-        found: set[int] = set()
-        for job, booked in sorted(promised, key=lambda each: each[1].deadline):
-            if job.done > 0.0:
-                continue
-            if committed.admits(booked):
-                committed.add(booked)
-            else:
-                found.add(job.serial)
-        return found
+        waiting = [(job.serial, booked) for job, booked in promised if job.done <= 0.0]
+        excess = too_many(
+            [booked for job, booked in promised if job.done > 0.0],
+            [booked for _, booked in waiting],
+            ncpus=self.ncpus,
+        )
+        return {serial for (serial, _), late in zip(waiting, excess, strict=True) if late}
 
     def _give_up(self, job: Job) -> bool:
         """Tell whether a job may be given up, and learn from it if so."""

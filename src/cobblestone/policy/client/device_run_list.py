@@ -16,17 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from typing import Generic, Protocol, TypeVar
 
 from cobblestone.policy.client.concurrency import Together
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.device_round_robin import Outlook, QueuedJob, QueueProject
+from cobblestone.policy.client.device_picks import QueuedJob, QueueProject
+from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.rec import Devices, picked_bump, priority
 
 #: Time slices to spare below which a job does not wait for the end of another's: run lists are made once a slice.
 CANNOT_WAIT = 1.5
 #: Seconds of estimated computing that make a running job nearly done.
 NEARLY_DONE = 300.0
+_NO_CPU = why("wait.cpus")
 
 
 class DeviceJob(QueuedJob, Protocol):
@@ -88,6 +91,8 @@ def make_device_run_list(
     rank = {id(job): i for i, job in enumerate(order)}
 
     def key(job: JobT) -> tuple[bool, bool, bool, bool, bool, float, int]:
+        if id(job) in plain:
+            return (True, True, True, True, True, -job.cpus, rank[id(job)])
         endangered = id(job) in late
         spare = (job.cutoff - now) * available - job.remaining
         cannot_wait = id(job) in preferred and -job.remaining < spare <= CANNOT_WAIT * slice_seconds
@@ -103,8 +108,12 @@ def make_device_run_list(
             rank[id(job)],
         )
 
+    # hundreds of jobs just wait for their project's turn
+    plain = {
+        id(job) for job in order if not (job.running or job.gpu or id(job) in late or id(job) in preferred)
+    }
     candidates = [job for job in order if job.always_runs]
-    candidates += sorted((job for job in order if not job.always_runs), key=key)
+    candidates += sorted([job for job in order if not job.always_runs], key=key)
     return _fit(candidates, Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked), devices)
 
 
@@ -135,6 +144,11 @@ def _preference(
     recs = [p.rec for p in projects]
     rec_sum = sum(recs) or 1.0
     share_sum = sum(p.share for p in projects)
+    total_peak = devices.peak
+
+    def turn(p: int) -> tuple[int, float, int]:
+        return -projects[p].group, -priority(recs[p], projects[p].share, share_sum, rec_sum), p
+
     for kind in (*(g.name for g in devices.gpus), ""):
         queues: dict[int, list[JobT]] = {}
         for job in jobs:
@@ -143,24 +157,18 @@ def _preference(
         for queue in queues.values():
             queue.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
             queue.reverse()
-        while queues:
-            best = max(
-                queues,
-                key=lambda p: (
-                    projects[p].group,
-                    priority(recs[p], projects[p].share, share_sum, rec_sum),
-                    -p,
-                ),
-            )
+        turns = [turn(p) for p in queues]
+        heapify(turns)
+        while turns:
+            best = turns[0][2]
             job = queues[best].pop()
-            if not queues[best]:
-                del queues[best]
             chosen.append(job)
-            recs[best] += picked_bump(
-                devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus),
-                total_peak=devices.peak,
-                rec_sum=rec_sum,
-            )
+            peak = devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
+            recs[best] += picked_bump(peak, total_peak=total_peak, rec_sum=rec_sum)
+            if queues[best]:
+                heapreplace(turns, turn(best))
+            else:
+                heappop(turns)
     return chosen
 
 
@@ -170,33 +178,28 @@ def _fit(candidates: Sequence[JobT], together: Together, devices: Devices) -> Ru
     The parts of CPUs that GPU jobs use are rounded down: they may come on top of all CPUs, up to one.
     """
     found: RunList[JobT] = RunList()
+    waiting = found.waiting
     cpus = gpu_cpus = 0.0
     too_wide: list[JobT] = []
     for job in candidates:
-        use = _cpus(job)
-        total = cpus + use + (gpu_cpus if job.gpu else math.floor(gpu_cpus + 1e-9))
-        if not job.always_runs and total > devices.ncpus + (1.0 if job.gpu else 1e-9):
-            found.waiting[id(job)] = why("wait.cpus")
-            if use > 1.0 and not job.gpu:
+        on_gpu, always = bool(job.gpu), job.always_runs
+        # a job that says that it needs no CPU, and has no GPU, is charged for one
+        use = 0.0 if always else job.cpus or (0.0 if on_gpu else 1.0)
+        total = cpus + use + (gpu_cpus if on_gpu else math.floor(gpu_cpus + 1e-9))
+        if not always and total > devices.ncpus + (1.0 if on_gpu else 1e-9):
+            waiting[id(job)] = _NO_CPU
+            if use > 1.0 and not on_gpu:
                 too_wide.append(job)
-            continue
-        if _take(found, together, job):
-            if job.gpu:
+        elif _take(found, together, job):
+            if on_gpu:
                 gpu_cpus += use
             else:
                 cpus += use
     for job in too_wide:
         # rather share the CPUs than leave one idle
         if cpus + gpu_cpus <= devices.ncpus - 1.0 + 1e-9 and _take(found, together, job):
-            cpus += _cpus(job)
+            cpus += job.cpus
     return found
-
-
-def _cpus(job: DeviceJob) -> float:
-    """Return the CPUs that a job is charged for; one that says that it needs none, and has no GPU, is charged for one."""
-    if job.always_runs:
-        return 0.0
-    return job.cpus or (0.0 if job.gpu else 1.0)
 
 
 def _take(found: RunList[JobT], together: Together, job: JobT) -> bool:

@@ -7,7 +7,7 @@ more swap space than they may, those quit that lose least by it; they come back 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cobblestone.policy.client.concurrency import expected_working_set
 from cobblestone.policy.client.core.reasons import why
@@ -40,12 +40,23 @@ class MemoryWatch:
 
     def expect(self, job: Job) -> None:
         """Set the working set that a job is expected to need."""
-        job.working_set = expected_working_set(
-            smoothed=job.measured,
-            largest_of_version=self._largest.get(version_key(self.state, job), 0.0) if self._largest else 0.0,
-            memory_bound=job.memory_bound,
-            strict=job.strict_memory_bound,
-        )
+        self.expect_all((job,))
+
+    def expect_all(self, jobs: Iterable[Job]) -> None:
+        """Set the working sets that jobs are expected to need."""
+        largest: dict[tuple[int, str, str], float] = {}
+        for job in jobs:
+            version = (job.project, job.app_name, job.version)
+            known = largest.get(version)
+            if known is None:
+                known = self._largest.get(version_key(self.state, job), 0.0) if self._largest else 0.0
+                largest[version] = known
+            job.working_set = expected_working_set(
+                smoothed=job.measured,
+                largest_of_version=known,
+                memory_bound=job.memory_bound,
+                strict=job.strict_memory_bound,
+            )
 
     def pressing(self) -> bool:
         """Tell whether the tasks have outgrown what they may use."""

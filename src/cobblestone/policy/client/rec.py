@@ -17,7 +17,9 @@ CREDIT_PER_FLOP = 200.0 / (SECONDS_PER_DAY * 1e9)
 GPU_EFFICIENCY = 0.2
 #: An accounting interval longer than this (seconds) is a sleep of the machine and is dropped.
 LONGEST_INTERVAL = 120.0
-NO_SHARE_PRIORITY = -1000.0
+NO_SHARE_RANK = 1000.0
+#: Days of the whole host's work that a project is charged for in advance when its jobs are picked for all devices.
+PICK_CHARGE = 1.0 / 24.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +98,21 @@ def priorities(recs: Sequence[float], shares: Sequence[float], eligible: Sequenc
     ]
 
 
+def priority_terms(share: float, share_sum: float) -> tuple[float, float]:
+    """Return what a project's part of all REC is to be multiplied with, and what then to be added, to get its rank: the
+    negative of its priority.
+    """
+    if share <= 0.0 or share_sum <= 0.0:
+        return 1.0, NO_SHARE_RANK
+    return share_sum / share, 0.0
+
+
 def priority(rec: float, share: float, share_sum: float, rec_sum: float) -> float:
     """Return one project's priority; those without a share come after all others."""
-    if share <= 0.0 or share_sum <= 0.0:
-        return NO_SHARE_PRIORITY - rec / rec_sum
-    return -(rec / rec_sum) * share_sum / share
+    weight, offset = priority_terms(share, share_sum)
+    return -(rec / rec_sum * weight + offset)
 
 
 def picked_bump(job_peak: float, *, total_peak: float, rec_sum: float) -> float:
     """Return how much REC a project is charged in advance when one of its jobs is picked: an hour's worth."""
-    return job_peak / total_peak * rec_sum / 24.0 if total_peak > 0 else 0.0
+    return job_peak / total_peak * rec_sum * PICK_CHARGE if total_peak > 0 else 0.0

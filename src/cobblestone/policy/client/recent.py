@@ -16,7 +16,8 @@ from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, Job, Phase
 from cobblestone.policy.client.core.values import WorkRequest
-from cobblestone.policy.client.device_round_robin import Outlook, QueueProject, simulate_devices
+from cobblestone.policy.client.device_picks import QueueProject
+from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
 from cobblestone.policy.client.device_run_list import RunList, make_device_run_list
 from cobblestone.policy.client.device_work_fetch import (
     MIN_BUFFER,
@@ -37,6 +38,7 @@ YOUNG_UPLOAD = 300.0
 GIVEN_UP_A_DAY = 10
 DAY = 86400.0
 TINY = 1e-6
+_WAITS = why("wait.turn")
 
 
 @dataclass(slots=True)
@@ -163,16 +165,16 @@ class Recent:
     def arrived(self, job: Job) -> None:
         """Estimate a job that has come."""
         job.cutoff = job.report_deadline - self.low
-        job.remaining = self._estimate(job)
+        job.remaining = job.raw * self._correction_of(job)
         self.watch.expect(job)
 
-    def _estimate(self, job: Job) -> float:
-        """Return the estimated seconds of the whole job."""
+    def _correction_of(self, job: Job) -> float:
+        """Return what the project's estimate of a job is to be multiplied with."""
         if self.choice.job_completion == 1:
-            return job.raw
+            return 1.0
         history = self.memory.versions.get(version_key(self.state, job))
         known = None if history is None else history.correction
-        return job.raw * (self.correction(job.project) if known is None else known)
+        return self.correction(job.project) if known is None else known
 
     def ended(self, job: Job, elapsed: float) -> None:
         """Learn from a job."""
@@ -227,9 +229,17 @@ class Recent:
 
     def refresh(self) -> None:
         """Bring remaining times up to date."""
+        corrections: dict[tuple[int, str, str], float] = {}
         for job in self.state.jobs:
+            version = (job.project, job.app_name, job.version)
+            correction = corrections.get(version)
+            if correction is None:
+                correction = corrections[version] = self._correction_of(job)
+            if not job.done and not job.fraction_done:
+                job.remaining = job.raw * correction
+                continue
             job.remaining = remaining_elapsed(
-                estimate=self._estimate(job),
+                estimate=job.raw * correction,
                 elapsed=job.done,
                 fraction_done=job.fraction_done,
                 elapsed_at_fraction=job.fraction_at,
@@ -317,8 +327,7 @@ class Recent:
         if state.ncpus == 0:
             runnable = [job for job in runnable if job.always_runs]
         runnable = self.watch.without_swap_hogs(runnable)
-        for job in runnable:
-            self.watch.expect(job)
+        self.watch.expect_all(runnable)
         late = {i for i, job in enumerate(runnable) if job.edf}
         self.run_list = make_device_run_list(
             runnable,
@@ -331,9 +340,10 @@ class Recent:
             available=self.available(),
             blocked=quitting,
         )
+        instances, waiting = self.run_list.instances, self.run_list.waiting
         for job in runnable:
-            if id(job) not in self.run_list.instances:
-                job.why = (self.run_list.waiting.get(id(job), why("wait.turn")),)
+            if id(job) not in instances:
+                job.why = (waiting.get(id(job), _WAITS),)
         return self.run_list.jobs
 
     def reason(self, job: Job) -> Why:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
+from heapq import heapreplace
 from typing import NamedTuple
 
 
@@ -62,12 +63,53 @@ class Workload:
 
 def all_in_time(jobs: Iterable[BookedJob], *, ncpus: int) -> bool:
     """Tell whether all jobs are in time if they are run by earliest deadline first."""
-    booked = [0.0] * ncpus
+    booked = [0.0] * ncpus  # a heap: when each processor is free
     for deadline, remaining in sorted(jobs):
-        first = booked.index(min(booked)) if ncpus > 1 else 0
-        booked[first] += remaining
-        if booked[first] > deadline:
+        end = booked[0] + remaining
+        if end > deadline:
             return False
+        heapreplace(booked, end)
+    return True
+
+
+def too_many(begun: Iterable[BookedJob], others: Iterable[BookedJob], *, ncpus: int) -> list[bool]:
+    """Tell of each of ``others``, taken by deadline, whether it is one too many beside ``begun`` and those before it.
+
+    The answers are those of :meth:`Workload.admits`.  A job changes nothing for those with earlier deadlines, so only the
+    jobs that have begun and have later ones are looked at again.
+    """
+    begun = sorted(begun, key=_job_deadline)
+    allowed = [
+        late if late >= 0.0 else job.deadline
+        for job, late in zip(begun, _finish_times(begun, ncpus), strict=True)
+    ]
+    candidates = list(others)
+    found = [False] * len(candidates)
+    booked = [0.0] * ncpus  # a heap: when each processor is free
+    passed = 0
+    for number in sorted(range(len(candidates)), key=lambda i: candidates[i].deadline):
+        deadline, remaining = candidates[number]
+        while passed < len(begun) and begun[passed].deadline <= deadline:
+            heapreplace(booked, booked[0] + begun[passed].remaining)
+            passed += 1
+        end = booked[0] + remaining
+        if end <= deadline:
+            trial = booked.copy()
+            heapreplace(trial, end)
+            if _stay_in_time(trial, begun[passed:], allowed[passed:]):
+                booked = trial
+                continue
+        found[number] = True
+    return found
+
+
+def _stay_in_time(booked: list[float], jobs: Iterable[BookedJob], allowed: Iterable[float]) -> bool:
+    booked = booked.copy()
+    for job, latest in zip(jobs, allowed, strict=True):
+        end = booked[0] + job.remaining
+        if end > latest:
+            return False
+        heapreplace(booked, end)
     return True
 
 

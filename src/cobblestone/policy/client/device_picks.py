@@ -1,0 +1,335 @@
+"""Which jobs run together in the round-robin simulation of today's clients, kept up to date from step to step.
+
+The model: as long as a device type has room, the project of the highest group and priority gets the next of its jobs, which
+lowers its priority; GPUs come before CPUs.
+
+A step changes little, and choosing dozens of jobs anew in each of thousands of steps is what such a simulation would cost.  CPU
+jobs of a project run in the order of its queue, so what runs are the beginnings of the queues, and each project's picks come at
+rising *ranks*.  Hence a choice is the right one if no job of it ranks after one that is not in it, and a few exchanges mend it.
+Only where apps are limited, and for GPUs, of which there are few, all is chosen anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
+
+from cobblestone.policy.client.concurrency import LimitedJob, ProjectLimits, Together
+from cobblestone.policy.client.core.values import CPU
+from cobblestone.policy.client.rec import PICK_CHARGE, Devices, priority_terms
+
+
+class QueuedJob(LimitedJob, Protocol):
+    """What the simulation looks at in a (nearly) runnable job."""
+
+    @property
+    def cutoff(self) -> float: ...  #: computation deadline
+    @property
+    def remaining(self) -> float: ...  #: estimated elapsed seconds left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueProject:
+    """What the simulation looks at in a project."""
+
+    share: float
+    rec: float
+    limits: ProjectLimits = ProjectLimits()
+    group: int = 0  #: projects of a higher group come first
+
+
+class Rundown:
+    """The jobs that run, each with the progress at which it ends; CPU and GPU jobs progress at a speed each."""
+
+    __slots__ = ("_end_of", "_ends", "_kind", "_left", "_progress", "_speeds")
+
+    def __init__(self, jobs: Sequence[QueuedJob], cpu_speed: float, gpu_speed: float) -> None:
+        self._left = [job.remaining for job in jobs]
+        self._kind = [1 if job.gpu else 0 for job in jobs]
+        self._end_of: list[float | None] = [None] * len(jobs)  #: None: it does not run
+        #: heaps of ends and jobs; those that were stopped stay in
+        self._ends: list[list[tuple[float, int]]] = [[] for _ in range(2 if any(self._kind) else 1)]
+        self._progress = [0.0, 0.0]
+        self._speeds = (cpu_speed, gpu_speed)
+
+    def start(self, job: int) -> None:
+        """Let a job run."""
+        kind = self._kind[job]
+        self._end_of[job] = end = self._progress[kind] + self._left[job]
+        heappush(self._ends[kind], (end, job))
+
+    def stop(self, job: int) -> None:
+        """Let a job wait."""
+        end = self._end_of[job]
+        if end is not None:
+            self._left[job] = end - self._progress[self._kind[job]]
+            self._end_of[job] = None
+
+    def next_end(self) -> tuple[float, int] | None:
+        """Return in how many seconds the next job ends, and which."""
+        end_of, found = self._end_of, None
+        for kind, ends in enumerate(self._ends):
+            while ends and end_of[ends[0][1]] != ends[0][0]:
+                heappop(ends)
+            if ends:
+                end, job = ends[0]
+                delay = (end - self._progress[kind]) / self._speeds[kind]
+                if found is None or (delay, job) < found:
+                    found = (delay, job) if delay > 0.0 else (0.0, job)
+        return found
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the jobs run."""
+        progress, speeds = self._progress, self._speeds
+        progress[0] += seconds * speeds[0]
+        progress[1] += seconds * speeds[1]
+
+    def finish(self, job: int) -> None:
+        """Take a job away that has come to its end."""
+        end = self._end_of[job]
+        if end is not None:
+            self._progress[self._kind[job]] = end  # without the rounding of its steps
+            self._end_of[job] = None
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """What was chosen one by one."""
+
+    jobs: list[int] = field(default_factory=list[int])
+    cpus: float = 0.0
+    gpus: dict[str, float] = field(default_factory=dict[str, float])
+    by_project: dict[tuple[int, str], float] = field(default_factory=dict[tuple[int, str], float])
+    peaks: list[float] = field(default_factory=list[float])
+    counts: list[int] = field(default_factory=list[int])
+
+
+class Picks:
+    """The jobs that run together; they are started and stopped in ``rundown``."""
+
+    def __init__(
+        self, jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, rundown: Rundown
+    ) -> None:
+        self._jobs, self._projects, self._devices, self._rundown = jobs, projects, devices, rundown
+        self._limits = [p.limits for p in projects]
+        share_sum = sum(p.share for p in projects)
+        terms = [priority_terms(p.share, share_sum) for p in projects]
+        #: per project, the rank of a job is weight * (part of all REC + charge) + offset
+        self._weights, self._offsets = [each[0] for each in terms], [each[1] for each in terms]
+        self._cpus = [job.cpus for job in jobs]
+        self._equally_wide = len({job.cpus for job in jobs if not job.gpu}) == 1
+        self.counts = {g.name: len(g.usable) for g in devices.gpus} | {CPU: devices.ncpus}
+        self.used = dict.fromkeys(self.counts, 0.0)  #: instances in use, by device type
+        self._least = {
+            g.name: min((job.gpus for job in jobs if job.gpu == g.name), default=1.0) for g in devices.gpus
+        }
+        peak = devices.peak
+        self._scale = PICK_CHARGE / peak if peak > 0 else 0.0  #: what a pick adds to the standing, per FLOP/s
+        self._unit = devices.cpu_flops * self._scale  #: ... per CPU
+        self._chosen = _Chosen(peaks=[0.0] * len(projects), counts=[0] * len(projects))
+        self._queue_up()
+        self._choose_again = bool(self._queues)
+        self._order_matters = any(len(queues) > 1 for queues in self._queues.values())
+        self._running: list[list[int]] = [[] for _ in projects]  #: CPU jobs, in queue order
+        self._charges = [0.0] * len(projects)  #: CPUs that they use
+        #: the charges with which a project's first waiting and its last running job are ranked
+        self._firsts = [math.inf] * len(projects)
+        self._lasts = [-math.inf] * len(projects)
+        for p in range(len(projects)):
+            self._charge(p, 0.0)
+        self.contested = len({job.project for job in jobs}) > 1  #: it matters what the projects have had
+        self._changed = True  #: something has begun or ended, and nothing has taken its place
+
+    def _queue_up(self) -> None:
+        """Make the queues: those of which jobs are chosen one by one, and those of CPU jobs that are not."""
+        kinds = [g.name for g in self._devices.gpus]
+        limited = any(any(limits.app_max_concurrent.values()) for limits in self._limits)
+        if limited:
+            kinds.append(CPU)
+        self._queues: dict[str, dict[int, list[int]]] = {kind: {} for kind in kinds}
+        self._pending: list[list[int]] = [[] for _ in self._projects]  #: the next at the end
+        for position, job in enumerate(self._jobs):
+            if job.gpu in self._queues:
+                self._queues[job.gpu].setdefault(job.project, []).append(position)
+            elif not job.gpu:
+                self._pending[job.project].append(position)
+        for queue in self._pending:
+            queue.reverse()
+        self._queues = {kind: queues for kind, queues in self._queues.items() if queues}
+        by_group: dict[int, list[int]] = {}
+        for p, project in enumerate(self._projects):
+            if self._pending[p]:
+                by_group.setdefault(project.group, []).append(p)
+        self._groups = [by_group[group] for group in sorted(by_group, reverse=True)]
+        self._group_of = {p: number for number, group in enumerate(self._groups) for p in group}
+        #: per group, the jobs that wait and the CPUs in use
+        self._waiting = [sum([len(self._pending[p]) for p in group]) for group in self._groups]
+        self._used = [0.0] * len(self._groups)
+
+    def settle(self, recs: Sequence[float]) -> None:
+        """Let the right jobs run, given the projects' recent credit."""
+        scale = 1.0 / (sum(recs) or 1.0)
+        if self._choose_again:
+            self._choose_again = self._order_matters
+            self._choose([rec * scale for rec in recs])
+            self._make_room()
+        elif not (self.contested or self._changed):
+            return
+        self._changed = False
+        used = self._chosen.cpus
+        for number in range(len(self._groups)):
+            used += self._settle_group(number, recs, scale, self._devices.ncpus - used)
+        self.used[CPU] = used
+
+    def used_by(self, project: int, kind: str) -> float:
+        """Return how many instances of a device type a project uses."""
+        return self._chosen.by_project.get((project, kind), 0.0) if kind else self._charges[project]
+
+    def recs_after(self, recs: Sequence[float], seconds: float, half_life: float) -> list[float]:
+        """Return the projects' recent credit after so many seconds of what runs now."""
+        fade = 0.5 ** (seconds / half_life)
+        gain = (1.0 - fade) * 200.0 / 1e9
+        flops, rows = self._devices.cpu_flops, zip(recs, self._chosen.peaks, self._charges, strict=True)
+        return [rec * fade + gain * (peak + flops * charge) for rec, peak, charge in rows]
+
+    def finish(self, position: int) -> None:
+        """Take a job away that has come to its end."""
+        job = self._jobs[position]
+        self._rundown.finish(position)
+        if job.gpu in self._queues:
+            self._queues[job.gpu][job.project].remove(position)
+            self._chosen.jobs.remove(position)
+            self._choose_again = True
+        else:
+            self._replace(job.project, position)
+
+    # -- beginnings of queues -----------------------------------------------------------------------------------------
+
+    def _replace(self, p: int, position: int) -> None:
+        """Let a project's next job take the place of one that has ended where all are as wide: mostly that is the right one."""
+        running, pending = self._running[p], self._pending[p]
+        running.remove(position)
+        if self._equally_wide and len(pending) > 1:
+            position = pending.pop()
+            running.append(position)
+            self._rundown.start(position)
+            self._waiting[self._group_of[p]] -= 1
+        else:
+            self._charge(p, -self._cpus[position])
+
+    def _charge(self, p: int, cpus: float) -> None:
+        """Charge a project for more or fewer CPUs than before."""
+        self._changed = True
+        running, limit = self._running[p], self._limits[p].max_concurrent
+        if cpus:
+            self._used[self._group_of[p]] += cpus
+        self._charges[p] = charge = self._charges[p] + cpus if running else 0.0
+        may_start = self._pending[p] and (not limit or len(running) + self._chosen.counts[p] < limit)
+        others = self._chosen.peaks[p] * self._scale
+        self._firsts[p] = charge * self._unit + others if may_start else math.inf
+        self._lasts[p] = (charge - self._cpus[running[-1]]) * self._unit + others if running else -math.inf
+
+    def _settle_group(self, number: int, recs: Sequence[float], scale: float, room: float) -> float:
+        """Let the right CPU jobs of a group of projects run on ``room`` CPUs; returns the CPUs that they use."""
+        group, used = self._groups[number], self._used[number]
+        if used < room and not self._waiting[number]:
+            return used
+        weights, offsets, first, last = self._weights, self._offsets, self._firsts, self._lasts
+        firsts = [(recs[p] * scale + first[p]) * weights[p] + offsets[p] for p in group]
+        lasts = [(recs[p] * scale + last[p]) * weights[p] + offsets[p] for p in group]
+        while True:
+            first_rank, last_rank = min(firsts), max(lasts)
+            if used < room and first_rank < math.inf:
+                i = firsts.index(first_rank)
+                p = group[i]
+                self._start(p)
+            elif last_rank > -math.inf:
+                i = len(lasts) - 1 - lasts[::-1].index(last_rank)
+                p = group[i]
+                least = used - self._cpus[self._running[p][-1]]
+                if least < room and (first_rank, firsts.index(first_rank)) >= (last_rank, i):
+                    return used
+                self._stop(p)
+            else:
+                return used
+            used = self._used[number]
+            firsts[i] = (recs[p] * scale + first[p]) * weights[p] + offsets[p]
+            lasts[i] = (recs[p] * scale + last[p]) * weights[p] + offsets[p]
+
+    def _make_room(self) -> None:
+        """Look anew at the CPU jobs beside those that were chosen one by one."""
+        for p in self._group_of:
+            limit = self._limits[p].max_concurrent
+            while limit and self._running[p] and len(self._running[p]) + self._chosen.counts[p] > limit:
+                self._stop(p)
+            self._charge(p, 0.0)
+
+    def _start(self, p: int) -> None:
+        position = self._pending[p].pop()
+        self._running[p].append(position)
+        self._rundown.start(position)
+        self._waiting[self._group_of[p]] -= 1
+        self._charge(p, self._cpus[position])
+
+    def _stop(self, p: int) -> None:
+        position = self._running[p].pop()
+        self._pending[p].append(position)
+        self._rundown.stop(position)
+        self._waiting[self._group_of[p]] += 1
+        self._charge(p, -self._cpus[position])
+
+    # -- one by one ---------------------------------------------------------------------------------------------------
+
+    def _choose(self, standing: Sequence[float]) -> None:
+        """Choose one by one what cannot be mended."""
+        before = set(self._chosen.jobs)
+        together = Together(self._limits, self._devices)
+        chosen = _Chosen(peaks=[0.0] * len(self._projects), counts=[0] * len(self._projects))
+        if CPU in self._queues:
+            self._charges = [0.0] * len(self._projects)
+        for kind in self._queues:
+            self._choose_kind(kind, standing, together, chosen)
+        for gpu in self._devices.gpus:
+            self.used[gpu.name] = together.instances_full(gpu.name, self._least[gpu.name])
+        self._chosen = chosen
+        for position in before.difference(chosen.jobs):
+            self._rundown.stop(position)
+        for position in chosen.jobs:
+            if position not in before:
+                self._rundown.start(position)
+
+    def _choose_kind(self, kind: str, standing: Sequence[float], together: Together, chosen: _Chosen) -> None:
+        charges = self._charges
+
+        def rank(p: int) -> tuple[int, float, int]:
+            x = standing[p] + chosen.peaks[p] * self._scale + (0.0 if kind else charges[p] * self._unit)
+            return -self._projects[p].group, x * self._weights[p] + self._offsets[p], p
+
+        pending = {p: iter(queue) for p, queue in self._queues[kind].items() if queue}
+        most = self.counts[kind]
+        while pending and (chosen.gpus.get(kind, 0.0) if kind else chosen.cpus) < most:
+            best = min(pending, key=rank)
+            position = next(pending[best], None)
+            if position is None:
+                del pending[best]
+                continue
+            job = self._jobs[position]
+            refusal = together.refusal(job)
+            if refusal is not None:
+                if refusal != "app":  # another app of the project may still have room
+                    del pending[best]
+                continue
+            together.add(job)
+            chosen.jobs.append(position)
+            chosen.cpus += job.cpus
+            chosen.counts[best] += 1
+            if kind:
+                key = (best, kind)
+                chosen.by_project[key] = chosen.by_project.get(key, 0.0) + job.gpus
+                chosen.gpus[kind] = chosen.gpus.get(kind, 0.0) + job.gpus
+                chosen.peaks[best] += self._devices.job_peak(cpus=job.cpus, gpu=kind, gpus=job.gpus)
+            else:
+                charges[best] += job.cpus

@@ -1,0 +1,38 @@
+"""Which jobs are too many is found at once as it would be found by asking for one after the other."""
+
+from __future__ import annotations
+
+import random
+
+from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload, too_many
+
+
+def one_by_one(begun: list[BookedJob], others: list[BookedJob], ncpus: int) -> list[bool]:
+    workload = Workload(begun, ncpus=ncpus)
+    found = [False] * len(others)
+    for i in sorted(range(len(others)), key=lambda i: others[i].deadline):
+        if workload.admits(others[i]):
+            workload.add(others[i])
+        else:
+            found[i] = True
+    return found
+
+
+def draw(r: random.Random, longest: float, grid: bool) -> BookedJob:
+    deadline, size = r.uniform(0.0, longest), r.uniform(1.0, 30.0)
+    return BookedJob(round(deadline, -1), round(size, -1)) if grid else BookedJob(deadline, size)
+
+
+def test_both_ways_find_the_same_jobs() -> None:
+    r = random.Random(1)
+    refused = 0
+    for _ in range(2000):
+        ncpus = r.choice((1, 2, 4, 16))
+        longest = 100.0 * r.choice((1.0, 5.0, 20.0)) / ncpus
+        grid = r.random() < 0.5  # many equal deadlines and times
+        begun = [draw(r, longest, grid) for _ in range(r.randint(0, 2 * ncpus))]
+        others = [draw(r, longest, grid) for _ in range(r.randint(0, 40))]
+        expected = one_by_one(begun, others, ncpus)
+        assert too_many(begun, others, ncpus=ncpus) == expected
+        refused += sum(expected)
+    assert refused > 1000
