@@ -22,6 +22,7 @@ from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.accounts.account_daemon import AppCreditFollower
 from cobblestone.server.app import create_app
+from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alert_daemon import Watcher
@@ -57,8 +58,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     people = populate(world, random.Random(7))
     ids = run_for_a_while(world)
     world.now += 120
-    while world.run(AppCreditFollower(world.ctx).step()):
-        pass
+    for daemon in (AppCreditFollower(world.ctx), HistoryKeeper(world.ctx)):
+        while world.run(daemon.step()):
+            pass
     world.ctx.started = world.now - 86400
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")

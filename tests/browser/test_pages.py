@@ -13,6 +13,8 @@ PUBLIC = {
     "apps": "apps.php",
     "user": "show_user.php?userid={bruno}",
     "team": "team_display.php?teamid=1",
+    "history": "credit_history.php?userid={bruno}",
+    "history-team": "credit_history.php?teamid=1",
     "teams": "teams.php?words=sun",
     "app": "app.php?appid=1",
     "top-total": "top_users.php?by=total&appid=1",

@@ -19,8 +19,9 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner, ledger_marks
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import Order, TaskOwner, task_state
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.page_queries import TaskOwner, task_state
+from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import rows as work
 
@@ -364,7 +365,7 @@ def cost(world: World) -> dict[str, int]:
         for order in Order:
             for app_id in (None, 1):
                 reads[f"top {kind} {order} {app_id}"] = lambda db, kind=kind, order=order, app_id=app_id: (
-                    page_queries.top(db, kind, order, page=0, app_id=app_id)
+                    ranking.top(db, kind, order, page=0, app_id=app_id)
                 )
     for owner in (CreditOwner("user", 1), CreditOwner("host", 1), CreditOwner("team", 1)):
         reads[f"credit of {owner}"] = lambda db, owner=owner: ledger_marks(db, owner, since=0.0)

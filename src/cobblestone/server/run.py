@@ -28,6 +28,7 @@ from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
+from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
@@ -49,6 +50,7 @@ STATISTICS_SWEEP_SECONDS = 3600.0
 SCALE_SWEEP_SECONDS = 600.0
 ACCOUNT_SWEEP_SECONDS = 600.0
 TOP_LIST_SWEEP_SECONDS = 30.0
+HISTORY_SWEEP_SECONDS = 30.0
 WATCH_SECONDS = 15.0
 STAGED_SECONDS = 86400.0
 """What lies in the staging folder for so long belongs to no process any more."""
@@ -113,6 +115,7 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("mailer", Mailer(ctx, ctx.settings.mail, ctx.folder.root), SWEEP_SECONDS),
             ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
             ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
+            ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
         ):
             yield Daemon(
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds

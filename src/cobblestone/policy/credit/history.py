@@ -79,7 +79,7 @@ def credit_history(
     for mark in marks:
         while day < min(day_of(mark.time), today):
             close_day()
-        average = _with_mark(average, mark)
+        average = with_mark(average, mark)
         granted += mark.granted
         n_results += mark.n_results
     while day <= today:
@@ -88,7 +88,8 @@ def credit_history(
     return [CreditDay(day=number, granted=0.0, n_results=0, average=0.0) for number in empty] + found
 
 
-def _with_mark(average: RecentAverage, mark: LedgerMark) -> RecentAverage:
+def with_mark(average: RecentAverage, mark: LedgerMark) -> RecentAverage:
+    """Take an entry into an average, as it was when it was granted."""
     if mark.granted_time is None:
         return update_average(average, credit=mark.granted, work_start=mark.work_start, now=mark.time)
     return correct_average(average, credit=mark.granted, granted_time=mark.granted_time, now=mark.time)

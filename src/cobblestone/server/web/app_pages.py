@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
+from cobblestone.server.web.app_progress import progress
 from cobblestone.server.web.site import Site, Visit
 from cobblestone.server.web.status import CachedRead, ProjectStatus
 from cobblestone.service.languages import gettext as _
@@ -17,8 +18,10 @@ from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import Order, Outcomes
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.page_queries import Outcomes
+from cobblestone.store.operation.ranking import Order
+from cobblestone.store.work import app_days
 
 BEST = 5
 MAX_REMEMBERED = 100
@@ -60,11 +63,12 @@ class AppPages:
 
         def read(db: Database) -> dict[str, Any]:
             app = apps.app_by_id(db, app_id)
-            best = page_queries.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
+            best = ranking.top(db, Owner.USER, Order.TOTAL, page=0, app_id=app_id)[:BEST]
             return {
                 "app": app,
                 "versions": [item for item in page_queries.versions_in_use(db) if item.app_id == app_id],
                 "best": best,
+                "days": app_days.app_days(db, app_id),
                 "users": page_queries.users_by_id(db, [item.id for item in best]),
             }
 
@@ -78,6 +82,7 @@ class AppPages:
             figures=next((item for item in counts.apps if item.app_id == app_id), None),
             outcomes=await self._outcomes_of(app_id),
             newest=page_queries.NEWEST_TASKS,
+            progress=progress(found.pop("days"), now=visit.ctx.clock()),
             **found,
         )
 

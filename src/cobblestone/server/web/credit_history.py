@@ -56,6 +56,10 @@ def write_csv(days: Sequence[CreditDay]) -> bytes:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("day", "credit", "tasks", "recent_average"))
     for item in days:
-        date = datetime.fromtimestamp(item.day * SECONDS_PER_DAY, UTC).strftime("%Y-%m-%d")
-        lines.writerow((date, f"{item.granted:.6f}", item.n_results, f"{item.average:.6f}"))
+        lines.writerow((date_of(item.day), f"{item.granted:.6f}", item.n_results, f"{item.average:.6f}"))
     return text.getvalue().encode()
+
+
+def date_of(day: int) -> str:
+    """Return a day (days since 1970, UTC) as 2026-11-22."""
+    return datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).strftime("%Y-%m-%d")

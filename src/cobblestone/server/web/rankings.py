@@ -18,8 +18,8 @@ from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import Order, Ranked
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.ranking import Order, Ranked
 from cobblestone.store.people import hosts, teams
 
 
@@ -97,7 +97,7 @@ class RankingPages:
             found_apps = apps.apps_in_use(db)
             if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
                 raise not_found(_("app %(id)d") % {"id": wish.app_id})
-            ranked = page_queries.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
+            ranked = ranking.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
             shown = ranked[: page_queries.PAGE_SIZE]
             return {
                 "apps": found_apps,

@@ -21,7 +21,7 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.credit_history import CreditOwner
-from cobblestone.store.operation.page_queries import MAX_PAGE
+from cobblestone.store.operation.ranking import MAX_PAGE
 from cobblestone.store.people import sessions
 from cobblestone.wire.project_pages import scheduler_link_tags
 

@@ -31,6 +31,7 @@ DAEMONS = {
     "mailer": N_("Sends mails"),
     "accounts": N_("Deletes accounts whose owners asked for it"),
     "top_lists": N_("Adds up credit by app"),
+    "history": N_("Keeps credit and work by day"),
 }
 
 

@@ -18,8 +18,8 @@ from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries
-from cobblestone.store.operation.page_queries import Order
+from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import account_changes, teams, users
 from cobblestone.wire.xml_writer import printable
 
@@ -53,7 +53,7 @@ class TeamPages:
         def read(db: Database) -> list[teams.TeamRow]:
             if words:
                 return teams.find_teams(db, words)
-            best = page_queries.top(db, Owner.TEAM, Order.RECENT, page=0)
+            best = ranking.top(db, Owner.TEAM, Order.RECENT, page=0)
             return teams.rows_of(db, [item.id for item in best[: page_queries.PAGE_SIZE]])
 
         return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from cobblestone.domain.ids import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.people import User
@@ -20,14 +19,13 @@ from cobblestone.policy.lifecycle import states
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.operation.ranking import MAX_PAGE, PAGE_SIZE, SHOWN
 from cobblestone.store.people import hosts
 from cobblestone.store.people import users as people
 from cobblestone.store.work import lifecycle, steps
 from cobblestone.store.work.rows import RESULTS
 from cobblestone.store.work.steps import matching
 
-PAGE_SIZE = 25
-MAX_PAGE = 400
 MAX_ID = 2**62
 NEWEST_TASKS = 20_000
 """Lists and counts of one user's or host's tasks look at the newest so many."""
@@ -190,53 +188,6 @@ def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
 # -- people and computers ------------------------------------------------------
 
 
-class Order(StrEnum):
-    """What a top list is sorted by."""
-
-    RECENT = "recent"
-    TOTAL = "total"
-
-    @property
-    def column(self) -> str:
-        """The column of a table with credit."""
-        return "expavg_credit" if self is Order.RECENT else "total_credit"
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One row of a top list: whose, and the credit that it is listed with (of all apps or of one)."""
-
-    id: int
-    credit: CreditStatement
-
-
-_TOP_TABLES: Mapping[Owner, tuple[str, str]] = {
-    Owner.USER: ("user_account", "erased_time IS NULL"),
-    Owner.HOST: ("host", "merged_into IS NULL AND removed_time IS NULL"),
-    Owner.TEAM: ("team", "1 = 1"),
-}
-
-
-def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
-    """Return a page (from 0) of a top list, with one row more when there is a next page."""
-    table, condition = _TOP_TABLES[owner]
-    bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
-    if app_id is None:
-        rows = db.query(
-            f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE {condition}"
-            f" ORDER BY {order.column} DESC LIMIT ? OFFSET ?",
-            bounds,
-        )
-    else:
-        rows = db.query(
-            f"SELECT c.owner_id, c.total_credit, c.expavg_credit, c.expavg_time FROM app_credit c JOIN {table} t"
-            f" ON t.id = c.owner_id WHERE c.owner = ? AND c.app_id = ? AND {condition}"
-            f" ORDER BY c.{order.column} DESC LIMIT ? OFFSET ?",
-            (owner, app_id, *bounds),
-        )
-    return [Ranked(row[0], CreditStatement(row[1], RecentAverage(row[2], row[3]))) for row in rows]
-
-
 def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
     """Return several users; missing ones are left out."""
     found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
@@ -353,19 +304,21 @@ def project_counts(db: Database, *, now: float) -> ProjectCounts:
         results_to_delete=count("result", steps.DELETABLE),
         oldest_transition=lifecycle.next_transition_time(db),
         users=count("user_account"),
-        users_recent=count("user_account", "expavg_credit >= ?", RECENT_CREDIT),
+        users_recent=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit >= ?", RECENT_CREDIT),
         users_active=int(
             db.value(
                 "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
                 (day_ago,),
             )
         ),
-        users_credited=count("user_account", "expavg_credit > 0"),  # decay never reaches 0
+        users_credited=count(
+            "user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"
+        ),  # decay never reaches 0
         users_new=_count_since(db, "user_account", day_ago),
         hosts=count("host"),
-        hosts_recent=count("host", "expavg_credit >= ?", RECENT_CREDIT),
+        hosts_recent=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit >= ?", RECENT_CREDIT),
         hosts_active=count("host", "merged_into IS NULL AND rpc_time > ?", day_ago),
-        hosts_credited=count("host", "expavg_credit > 0"),
+        hosts_credited=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit > 0"),
         hosts_new=_count_since(db, "host", day_ago),
         credit_per_day=sum(
             decayed(RecentAverage(value, time), now)

@@ -67,6 +67,10 @@ def _average(name: str) -> tuple[sa.Column[Any], ...]:
     return (_int(f"{name}_n"), _real(f"{name}_avg"), _real(f"{name}_var"), _real(f"{name}_q"))
 
 
+# Whoever stands in top lists and has a rank there.
+_SHOWN_USERS = sa.text("erased_time IS NULL")
+_SHOWN_HOSTS = sa.text("merged_into IS NULL AND removed_time IS NULL")
+
 meta = _table("meta", sa.Column("key", sa.Text, primary_key=True), _text("value"))
 
 user = _table(
@@ -98,9 +102,12 @@ user = _table(
     _maybe_real("erased_time"),
     *_credit(),
     _maybe_real("email_verified_time"),  # when somebody opened a link that was sent to the address
+    _int("team_messages", 1),  # messages of the team's founder
     sa.Index("user_by_team", "team_id"),
-    sa.Index("user_by_credit", "expavg_credit"),
-    sa.Index("user_by_total", "total_credit"),
+    sa.Index(
+        "user_by_credit", "expavg_credit", "id", sqlite_where=_SHOWN_USERS, postgresql_where=_SHOWN_USERS
+    ),
+    sa.Index("user_by_total", "total_credit", "id", sqlite_where=_SHOWN_USERS, postgresql_where=_SHOWN_USERS),
     sa.Index(
         "user_to_erase",
         "erase_time",
@@ -121,8 +128,8 @@ team = _table(
     _text("country"),
     _int("joinable", 1),
     *_credit(),
-    sa.Index("team_by_credit", "expavg_credit"),
-    sa.Index("team_by_total", "total_credit"),
+    sa.Index("team_by_credit", "expavg_credit", "id"),
+    sa.Index("team_by_total", "total_credit", "id"),
 )
 
 host = _table(
@@ -146,8 +153,10 @@ host = _table(
     _maybe_int("merged_into"),
     *_credit(),
     sa.Index("host_by_cpid", "user_id", "host_cpid"),
-    sa.Index("host_by_credit", "expavg_credit"),
-    sa.Index("host_by_total", "total_credit"),
+    sa.Index(
+        "host_by_credit", "expavg_credit", "id", sqlite_where=_SHOWN_HOSTS, postgresql_where=_SHOWN_HOSTS
+    ),
+    sa.Index("host_by_total", "total_credit", "id", sqlite_where=_SHOWN_HOSTS, postgresql_where=_SHOWN_HOSTS),
 )
 
 app = _table(
@@ -179,6 +188,7 @@ app = _table(
     _text("dispatch", "{}"),
     _text("command", "[]"),  # the scientist's command line with placeholders, as JSON; [] for native programs
     _real("create_time"),
+    _int("show_outputs"),  # volunteers see the answers that their computers found
 )
 
 app_version = _table(
@@ -642,4 +652,95 @@ code_sign_key = _table(
     _real("create_time"),
     _int("is_current"),
     _text("successor_signature"),  # the current key, signed with this older one
+)
+
+
+def _whose() -> tuple[sa.Column[Any], ...]:
+    """Return key columns that name a user, host or team."""
+    return (
+        sa.Column("owner", sa.Text, primary_key=True),  # user, host or team
+        sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    )
+
+
+# Credit since the first day, summed from the ledger by a daemon: days, of which old ones become weeks and spans of four weeks.
+credit_day = _table(
+    "credit_day",
+    *_whose(),
+    sa.Column("day", INTEGER, primary_key=True, autoincrement=False),  # the first one, days since 1970 (UTC)
+    _int("n_days", 1),
+    _real("granted"),
+    _int("n_results"),
+    _real("total"),  # of all entries until then
+    _int("total_results"),
+    _real("expavg_credit"),
+    _real("expavg_time"),
+    sa.Index("credit_day_by_age", "n_days", "day"),
+)
+
+# What an app's jobs did on each day; kept for ever.
+app_day = _table(
+    "app_day",
+    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("day", INTEGER, primary_key=True, autoincrement=False),
+    _int("n_success"),  # jobs done …
+    _int("n_error"),  # … and given up
+    _int("n_unsent"),  # tasks, when somebody last looked on that day
+    _int("n_in_progress"),
+    _int("n_results"),  # credited
+    _real("granted"),
+    _int("n_hosts"),  # that were credited
+)
+
+# The last day on which a computer was credited for an app, so that the computers of a day are counted once.
+app_host_day = _table(
+    "app_host_day",
+    sa.Column("app_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("last_day"),
+)
+
+# When users and teams had their first result (0) and reached round amounts of credit.
+milestone = _table(
+    "milestone",
+    *_whose(),
+    sa.Column("credit", INTEGER, primary_key=True, autoincrement=False),
+    _real("time"),
+)
+
+badge = _table(
+    "badge",
+    _id(),
+    _text("kind"),  # total, recent or rank
+    _real("level"),  # credit, credit a day, or the best so many percent
+    sa.UniqueConstraint("kind", "level"),
+)
+
+badge_owner = _table(
+    "badge_owner",
+    *_whose(),
+    sa.Column("badge_id", INTEGER, primary_key=True, autoincrement=False),
+    _real("create_time"),
+)
+
+# What volunteers say of themselves.
+profile = _table(
+    "profile",
+    sa.Column("user_id", INTEGER, primary_key=True, autoincrement=False),
+    _text("text"),
+    sa.Column("picture", sa.LargeBinary),  # made by us from what was sent
+    _int("searchable"),  # by search engines
+    _real("time"),
+)
+
+# What founders tell their teams.
+team_message = _table(
+    "team_message",
+    _id(),
+    _int("team_id"),
+    _int("user_id"),
+    _text("title"),
+    _text("text"),
+    _real("time"),
+    sa.Index("team_message_by_team", "team_id", "id"),
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
 from cobblestone.domain.states import BatchState
 from cobblestone.domain.work import result_name
+from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.lifecycle import effects as fx
 from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
@@ -26,7 +27,7 @@ from cobblestone.policy.lifecycle.states import (
 from cobblestone.policy.validation.canonical import ValidationDecision
 from cobblestone.store.engine.database import Database, Parameters, Row, Transaction
 from cobblestone.store.engine.process_group import SHARDS, Shards
-from cobblestone.store.work import files
+from cobblestone.store.work import app_days, files
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, Step, step, take
 
@@ -348,8 +349,17 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
     tx.lock("batch", by_batch)
     for batch_id, members in by_batch.items():
         _count_in_batch(tx, batch_id, members, now=now)
+    _count_by_app(tx, fresh, now=now)
     if fresh:
         tx.wake("transitioner", "results")
+
+
+def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float) -> None:
+    failed = Counter(view.workunit.app_id for view in ended if view.workunit.error_mask)
+    total = Counter(view.workunit.app_id for view in ended)
+    app_days.count_jobs(
+        tx, {app_id: (n - failed[app_id], failed[app_id]) for app_id, n in total.items()}, day=day_of(now)
+    )
 
 
 def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitView], *, now: float) -> None:

@@ -1,0 +1,216 @@
+"""Credit by day since the first one, of users, hosts, teams and apps: summed from the ledger, a piece at a time.
+
+As with credit by app, the place that was reached moves in the same transaction as the sums: no entry is counted twice or left
+out.  A project that did not keep days before gets all of them from its ledger, which is never cut.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from cobblestone.domain.statistics import RecentAverage
+from cobblestone.policy.credit import periods
+from cobblestone.policy.credit.history import LedgerMark, day_of
+from cobblestone.policy.credit.periods import CreditPeriod, Reached
+from cobblestone.store.credit.app_credit import CHUNK, SETTLED_SECONDS, Owner
+from cobblestone.store.credit.credit_history import CreditOwner
+from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+_MARK = "credit_day_entry"
+_CREATED = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
+_HAS_MILESTONES = (Owner.USER, Owner.TEAM)
+_PERIODS = RowMapper(
+    CreditPeriod, {"recent": RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"})}
+)
+_STORED_PERIOD = _PERIODS.writer()
+_SAVED_PERIOD = (
+    f"{_STORED_PERIOD.insert('credit_day', 'owner', 'owner_id')} ON CONFLICT (owner, owner_id, day) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _STORED_PERIOD.names if name != "day")
+)
+
+_Key = tuple[Owner, int]
+
+
+def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
+    """Take in the next entries of the ledger; how many."""
+    mark = int(tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
+    entries = tx.query(
+        "SELECT c.id, c.time, c.user_id, c.host_id, c.team_id, c.granted, c.work_start, c.kind,"
+        " COALESCE(r.app_id, v.app_id), CASE WHEN c.kind = 'correction' THEN (SELECT min(g.time) FROM credit_entry g"
+        " WHERE g.result_id = c.result_id AND g.kind = 'grant') END"
+        " FROM (SELECT * FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?) c"
+        " LEFT JOIN result r ON r.id = c.result_id LEFT JOIN app_version v ON v.id = c.app_version_id ORDER BY c.id",
+        (mark, now - SETTLED_SECONDS, limit),
+    )
+    if not entries:
+        return 0
+    credits_ = [entry for entry in entries if entry[7] != "merge"]  # which grants nothing
+    _follow_owners(tx, credits_)
+    _follow_apps(tx, credits_)
+    tx.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (_MARK, str(entries[-1][0])),
+    )
+    return len(entries)
+
+
+def _follow_owners(tx: Transaction, entries: Sequence[Row]) -> None:
+    marks: dict[_Key, list[LedgerMark]] = defaultdict(list)
+    for _, time, user_id, host_id, team_id, granted, work_start, kind, _, granted_time in entries:
+        entry = LedgerMark(
+            time=time,
+            granted=granted,
+            work_start=work_start,
+            n_results=int(kind == "grant"),
+            granted_time=granted_time,
+        )
+        for owner, owner_id in ((Owner.USER, user_id), (Owner.HOST, host_id), (Owner.TEAM, team_id)):
+            if owner_id is not None:
+                marks[owner, owner_id].append(entry)
+    last = _last_periods(tx, marks)
+    created = _creation_times(tx, [key for key in marks if key not in last])
+    for key, of_owner in marks.items():
+        changed, reached = periods.continued(
+            last.get(key), of_owner, created=created.get(key, of_owner[0].time)
+        )
+        _save(tx, key, changed)
+        if key[0] in _HAS_MILESTONES:
+            _save_milestones(tx, key, reached)
+
+
+def _last_periods(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, CreditPeriod]:
+    found: dict[_Key, CreditPeriod] = {}
+    for key in keys:
+        row = tx.one(
+            f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1",
+            key,
+        )
+        if row is not None:
+            found[key] = _PERIODS.load(row)
+    return found
+
+
+def _creation_times(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, float]:
+    found: dict[_Key, float] = {}
+    for owner, owner_id in keys:
+        created = tx.value(f"SELECT create_time FROM {_CREATED[owner]} WHERE id = ?", (owner_id,))
+        if created is not None:
+            found[owner, owner_id] = float(created)
+    return found
+
+
+def _save(tx: Transaction, key: _Key, changed: Iterable[CreditPeriod]) -> None:
+    tx.execute_many(_SAVED_PERIOD, [(*_STORED_PERIOD.values(period), *key) for period in changed])
+
+
+def _save_milestones(tx: Transaction, key: _Key, reached: Iterable[Reached]) -> None:
+    tx.execute_many(
+        "INSERT INTO milestone (owner, owner_id, credit, time) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (owner, owner_id, credit) DO NOTHING",
+        [(*key, item.credit, item.time) for item in reached],
+    )
+
+
+def thin(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
+    """Join some days that are old to weeks, and weeks that are very old to spans of four; how many rows were looked at."""
+    today = day_of(now)
+    for n_days, shorter, age in (
+        (periods.WEEK, 1, periods.DAYS_KEPT),
+        (periods.FOUR_WEEKS, periods.WEEK, periods.WEEKS_KEPT),
+    ):
+        before = periods.first_day(today - age, n_days)
+        keys = tx.query(
+            "SELECT owner, owner_id, day FROM credit_day WHERE n_days = ? AND day < ? ORDER BY n_days, day LIMIT ?",
+            (shorter, before, limit),
+        )
+        spans = {(owner, owner_id, periods.first_day(day, n_days)): None for owner, owner_id, day in keys}
+        for owner, owner_id, first in spans:
+            _thin_span(tx, (Owner(owner), owner_id), first, n_days)
+        if keys:
+            return len(keys)
+    return 0
+
+
+def _thin_span(tx: Transaction, key: _Key, first: int, n_days: int) -> None:
+    where = "owner = ? AND owner_id = ? AND day >= ? AND day < ?"
+    values = (*key, first, first + n_days)
+    rows = tx.query(f"SELECT {_PERIODS.columns} FROM credit_day WHERE {where} ORDER BY day", values)
+    tx.execute(f"DELETE FROM credit_day WHERE {where}", values)
+    _save(tx, key, periods.thinned([_PERIODS.load(row) for row in rows], n_days=n_days))
+
+
+def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
+    """Return an owner's credit since the first day, in order; of a computer also that of records that became part of it."""
+    ids = [owner.id]
+    if owner.kind == "host":
+        merged = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (owner.id,))
+        ids += [row[0] for row in merged]
+    return periods.together(
+        [
+            _PERIODS.load(row)
+            for row in db.query(
+                f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day",
+                (owner.kind, id_),
+            )
+        ]
+        for id_ in ids
+    )
+
+
+def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
+    """Return what an owner reached, in the order of time."""
+    rows = db.query(
+        "SELECT credit, time FROM milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit",
+        (owner, owner_id),
+    )
+    return [Reached(credit=row[0], time=row[1]) for row in rows]
+
+
+# -- apps ----------------------------------------------------------------------
+
+
+def _follow_apps(tx: Transaction, entries: Sequence[Row]) -> None:
+    credit: dict[tuple[int, int], float] = defaultdict(float)
+    n_results: dict[tuple[int, int], int] = defaultdict(int)
+    seen: dict[tuple[int, int], set[int]] = defaultdict(set)  # by app and day
+    for _, time, _, host_id, _, granted, _, kind, app_id, _ in entries:
+        if app_id is None:  # anonymous platform, purged
+            continue
+        key = app_id, day_of(time)
+        credit[key] += granted
+        if kind == "grant":
+            n_results[key] += 1
+            seen[key].add(host_id)
+    n_hosts = _hosts_new_on_day(tx, seen)
+    tx.execute_many(
+        "INSERT INTO app_day (app_id, day, n_results, granted, n_hosts) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (app_id, day) DO UPDATE SET n_results = app_day.n_results + excluded.n_results,"
+        " granted = app_day.granted + excluded.granted, n_hosts = app_day.n_hosts + excluded.n_hosts",
+        [(*key, n_results[key], credit[key], n_hosts.get(key, 0)) for key in sorted(credit)],
+    )
+
+
+def _hosts_new_on_day(
+    tx: Transaction, seen: Mapping[tuple[int, int], set[int]]
+) -> dict[tuple[int, int], int]:
+    """Count computers that had not been credited for an app on a day before, and note that they were."""
+    found: dict[tuple[int, int], int] = {}
+    for app_id, day in sorted(seen):
+        hosts = sorted(seen[app_id, day])
+        known = dict(
+            tx.query_in(
+                "SELECT host_id, last_day FROM app_host_day WHERE app_id = ? AND host_id IN (??)",
+                hosts,
+                (app_id,),
+            )
+        )
+        fresh = [host for host in hosts if known.get(host, -1) < day]
+        tx.execute_many(
+            "INSERT INTO app_host_day (app_id, host_id, last_day) VALUES (?, ?, ?)"
+            " ON CONFLICT (app_id, host_id) DO UPDATE SET last_day = excluded.last_day",
+            [(app_id, host, day) for host in fresh],
+        )
+        found[app_id, day] = len(fresh)
+    return found
