@@ -23,11 +23,17 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, max=100, help="Bands into which the spectrum is split.")] = 12,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Less bootstrap, for a quick look.")] = False,
+    own_client: Annotated[
+        bool,
+        typer.Option(
+            "--own-client", help="One volunteer has cobblestone's own client; both where BOINC's is missing."
+        ),
+    ] = False,
 ) -> None:
-    """Run a project, two unmodified BOINC clients and a real example on this machine, to the end."""
+    """Run a project, two volunteers' clients and a real example on this machine, to the end."""
     from cobblestone.demo.run import run_demo  # an HTTP client, and more
 
-    run_demo(folder, jobs=jobs, keep=keep, quick=quick)
+    run_demo(folder, jobs=jobs, keep=keep, quick=quick, own_client=own_client)
 
 
 def examples(

@@ -127,7 +127,10 @@ class Client:
         self.started = clock()
         self.stopping = asyncio.Event()
         self._pending: deque[Event] = deque()
-        self._draining = self._closing = False
+        self._draining = False
+        self._may_act = (
+            False  # not before everything is prepared, nor when jobs are told to end: instructions wait
+        )
         self._alarm: asyncio.TimerHandle | None = None
         self._held_back: list[Instruction] = []
         self._background: set[asyncio.Task[Any]] = set()
@@ -156,6 +159,8 @@ class Client:
             await self._stop(watcher)
 
     async def _prepare(self) -> None:
+        for content in self.state.contents.values():
+            content.project.scheduler_rpc_in_progress = False  # that was another process
         await self.conditions.start()
         for sentence_ in self.conditions.sandbox_report():
             self.journal.say(sentence_)
@@ -176,8 +181,8 @@ class Client:
         self.jobs.no_processes()
         self._tell_core_of_everything()
         for content in self.state.contents.values():
-            content.project.scheduler_rpc_in_progress = False
             self.jobs.fetch_missing(content)
+        self._may_act = True
         self.apply_conditions()
         self.drain()
         for instruction in self.decisions.core.instructions_in_force():
@@ -216,7 +221,7 @@ class Client:
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
         self.journal.say("Stopping: jobs save their work")
-        self._closing = True  # from here on events are taken, and nothing new is begun
+        self._may_act = False
         if self._alarm is not None:
             self._alarm.cancel()
         await self.transfers.close()
@@ -276,7 +281,7 @@ class Client:
                     f"Internal error: the core refused {[type(e).__name__ for e in events]}: {error}",
                     priority=3,
                 )
-        if self.save() and not self._closing:
+        if self.save() and self._may_act:
             instructions, self._held_back = self._held_back, []
             for instruction in instructions:
                 self._carry_out(instruction)

@@ -1,4 +1,4 @@
-"""``cobblestone demo``: a project, two volunteers with Debian's client, and the sunspot example to its end."""
+"""``cobblestone demo``: a project, two volunteers, and the sunspot example to its end."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rich.table import Table
 import cobblestone
 from cobblestone.demo.display import Display, Volunteer
 from cobblestone.demo.examples import examples_folder
+from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.environment import environment_without_proxies
@@ -37,13 +38,21 @@ VOLUNTEERS = ("Alice", "Bob")
 @dataclass(slots=True)
 class _Member:
     name: str
-    client: StockClient
+    client: StockClient | OwnClient
 
 
 def run_demo(
-    folder: Path, *, jobs: int = 12, keep: bool = False, quick: bool = False, console: Console | None = None
+    folder: Path,
+    *,
+    jobs: int = 12,
+    keep: bool = False,
+    quick: bool = False,
+    own_client: bool = False,
+    console: Console | None = None,
 ) -> None:
     """Run the demonstration in ``folder``, which is made anew.
+
+    With ``own_client`` the last volunteer has cobblestone's own client, and all have it where BOINC's is not installed.
 
     Raises:
         ConfigError: something that it needs is missing; the text says how to get it.
@@ -51,10 +60,10 @@ def run_demo(
     """
     console = console or Console()
     missing = missing_programs()
-    if missing:
+    if missing and not own_client:
         raise ConfigError(
             f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
-            " apt-get install boinc-client (make demo does that for you when it may)."
+            " apt-get install boinc-client (make demo does that for you when it may). Without it: --own-client."
         )
     example = examples_folder() / APP
     begin = time.monotonic()
@@ -72,8 +81,14 @@ def run_demo(
         project = stack.enter_context(cobblestone.connect(project_folder))
         console.print(f"[bold]2[/]  It runs at {url}. Adding the program and {jobs} inputs …")
         batch = _submit(project, project_folder, example, folder / "inputs", jobs=jobs, quick=quick)
-        console.print("[bold]3[/]  Attaching two unmodified BOINC clients of two volunteers …")
-        members = [stack.enter_context(_member(name, url, folder / name.lower())) for name in VOLUNTEERS]
+        kinds = _kinds(own_client=own_client, stock_client=not missing)
+        console.print("[bold]3[/]  Attaching the clients of two volunteers …")
+        members = [
+            stack.enter_context(_member(name, url, kind(folder / name.lower(), ncpus=1)))
+            for name, kind in zip(VOLUNTEERS, kinds, strict=True)
+        ]
+        for each in members:
+            console.print(f"   {each.name}: {each.client.kind}")
         _follow(console, batch, members, url, jobs)
         _report(console, project_folder, members, url)
         console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
@@ -81,6 +96,13 @@ def run_demo(
             console.print("It keeps running. Stop it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
                 signal.pause()
+
+
+def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
+    """What each volunteer runs."""
+    if not own_client:
+        return (StockClient, StockClient)
+    return (StockClient if stock_client else OwnClient, OwnClient)
 
 
 def _prepare(folder: Path) -> None:
@@ -200,7 +222,7 @@ def _submit(
 
 
 @contextlib.contextmanager
-def _member(name: str, url: str, folder: Path) -> Generator[_Member, None, None]:
+def _member(name: str, url: str, client: StockClient | OwnClient) -> Generator[_Member, None, None]:
     """A volunteer with an account and a running client."""
     email = f"{name.lower()}@example.org"
     password_hash = hashlib.md5(f"demonstration{email}".encode(), usedforsecurity=False).hexdigest()
@@ -213,7 +235,6 @@ def _member(name: str, url: str, folder: Path) -> Generator[_Member, None, None]
     authenticator = rest.partition("</authenticator>")[0].strip()
     if len(authenticator) != 32:
         raise CobblestoneError(f"The account of {name} could not be made: {reply}")
-    client = StockClient(folder, ncpus=1)
     try:
         client.start()
         client.attach(url, authenticator)
@@ -247,7 +268,7 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
         raise CobblestoneError(f"{status.n_error} of {jobs} jobs failed; see the project's pages.")
 
 
-def _tasks(client: StockClient) -> list[ClientTask]:
+def _tasks(client: StockClient | OwnClient) -> list[ClientTask]:
     """The client's tasks; none when it is too busy to answer."""
     with contextlib.suppress(ClientError):
         return client.tasks()

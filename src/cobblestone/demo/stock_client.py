@@ -59,6 +59,14 @@ _PREFERENCES = """<global_preferences>
 """
 
 
+def write_wishes(folder: Path, *, ncpus: int, buffer_days: float = 0.01) -> None:
+    """Write the settings and preferences of a client that computes at once, whatever else goes on."""
+    (folder / "cc_config.xml").write_text(_CC_CONFIG.format(ncpus=ncpus), encoding="ascii")
+    (folder / "global_prefs_override.xml").write_text(
+        _PREFERENCES.format(buffer_days=buffer_days), encoding="ascii"
+    )
+
+
 class ClientError(CobblestoneError):
     """The client did not do what it was asked to do."""
 
@@ -92,6 +100,8 @@ def free_port() -> int:
 class StockClient:
     """One client process in one data directory."""
 
+    kind = "Debian's unmodified BOINC client"
+
     def __init__(
         self, folder: Path, *, ncpus: int = 1, buffer_days: float = 0.01, arguments: Sequence[str] = ()
     ) -> None:
@@ -110,10 +120,7 @@ class StockClient:
         self.arguments = tuple(arguments)
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cc_config.xml").write_text(_CC_CONFIG.format(ncpus=ncpus), encoding="ascii")
-        (folder / "global_prefs_override.xml").write_text(
-            _PREFERENCES.format(buffer_days=buffer_days), encoding="ascii"
-        )
+        write_wishes(folder, ncpus=ncpus, buffer_days=buffer_days)
 
     # ------------------------------------------------------------------ life
 

@@ -1,0 +1,135 @@
+"""Run cobblestone's own client in a folder of its own, and control it through its JSON interface."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cobblestone.client.access import ACCESS_FILE
+from cobblestone.client.remote import ask, local_address
+from cobblestone.demo.stock_client import ClientError, ClientTask, free_port, write_wishes
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.ops.environment import environment_without_proxies
+
+START_SECONDS = 60.0
+STOP_SECONDS = 75.0
+
+
+class OwnClient:
+    """One client process in one data directory; what `StockClient` can do as far as the demonstration needs it."""
+
+    kind = "cobblestone's own client"
+
+    def __init__(self, folder: Path, *, ncpus: int = 1) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        write_wishes(folder, ncpus=ncpus)
+
+    def start(self) -> None:
+        """Start the client and wait until it answers.
+
+        Raises:
+            ClientError: it does not come up.
+        """
+        (self.folder / ACCESS_FILE).unlink(missing_ok=True)
+        with (self.folder / "client.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "cobblestone", "client", "run", str(self.folder)),
+                    *("--gui-port", str(free_port())),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment_without_proxies(),
+                start_new_session=True,  # Ctrl-C in a terminal must not reach it before we have asked it to stop
+            )
+        self.wait_for(self._answers, seconds=START_SECONDS, what="start")
+
+    def _answers(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise ClientError(f"The client ended at once:\n{self.log()[-2000:]}")
+        with contextlib.suppress(CobblestoneError):
+            self._ask("status")
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Have the jobs save their work, and the client end; it takes everything that it started with it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def attach(self, url: str, authenticator: str) -> None:
+        """Attach to a project."""
+        self._ask("attach", url=url, key=authenticator)
+
+    def update(self, url: str) -> None:
+        """Ask for a contact soon."""
+        with contextlib.suppress(CobblestoneError):
+            self._ask("update", project=url)
+
+    def tasks(self) -> list[ClientTask]:
+        """All tasks, as the demonstration shows them.
+
+        Raises:
+            ClientError: the client does not answer.
+        """
+        try:
+            rows = self._ask("tasks")
+        except CobblestoneError as error:
+            raise ClientError(str(error)) from error
+        return [
+            ClientTask(
+                name=row["name"],
+                state=row["state"],
+                scheduler_state="",
+                active_task_state="EXECUTING" if row["state"] == "running" else "",
+                fraction_done=row["fraction_done"],
+                cpu_time=row["cpu_time"],
+                checkpoint_cpu_time=0.0,
+                suspended=row["suspended"],
+            )
+            for row in rows
+        ]
+
+    def project_status(self) -> dict[str, str]:
+        """Credit at the first project, by the family's names."""
+        (row, *_) = self._ask("projects")
+        return {
+            f"{whose}_{wire}": str(row[f"{whose}_{ours}"])
+            for whose in ("user", "host")
+            for wire, ours in (("total_credit", "credit"), ("expavg_credit", "average"))
+        }
+
+    def log(self) -> str:
+        """Everything that the client has written."""
+        return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
+
+    def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Poll until ``condition`` holds.
+
+        Raises:
+            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.25)
+        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
+
+    def _ask(self, command: str, **given: Any) -> Any:
+        return ask(local_address(self.folder), command, **given)
