@@ -80,7 +80,8 @@ class World:
         self.now = START
         self._stack = ExitStack()
         root.mkdir(parents=True, exist_ok=True)
-        accounts = {"computers": "shown", **settings.pop("accounts", {})}  # clients do not say whether
+        # Who joins by a client in a test shows computers, and gets no mail: what tests look at is their own doing.
+        accounts = {"computers": "shown", "confirmed_email": "off", **settings.pop("accounts", {})}
         values = {"project": {"url": URL}, "database": {"url": database}, "accounts": accounts, **settings}
         (root / "cobblestone.toml").write_text(settings_template(**values))
         folder = ProjectFolder(root)

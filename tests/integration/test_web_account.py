@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import email as email_parser
 import hashlib
 import re
 from collections.abc import Callable
-from email.message import Message
 from typing import Any
 
 import pytest
 import segno
 from lxml import html
+from tests.helpers.post import link_in, post_office
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
@@ -30,21 +29,6 @@ def send(visitor: Visitor, page: str, action: str, **fields: str) -> Any:
     (form,) = tree.xpath(f"//main//form[.//input[@name='action' and @value='{action}']]")
     hidden = {field.get("name"): field.get("value") for field in form.xpath(".//input[@type='hidden']")}
     return visitor.post("/" + form.get("action"), **{**hidden, **fields})
-
-
-def post_office(world: World) -> list[Message]:
-    """Send what waits; all mails in the outbox, oldest first."""
-    while world.run(Mailer(world.ctx, world.ctx.settings.mail, world.ctx.folder.root).step()):
-        pass
-    folder = outbox(world.ctx.folder.root)
-    return [email_parser.message_from_bytes(path.read_bytes()) for path in sorted(folder.glob("*.eml"))]
-
-
-def link_in(message: Message) -> str:
-    text = message.get_payload(decode=True).decode()  # type: ignore[union-attr]  # one part, text
-    found = re.search(r"http://127\.0\.0\.1:8080(/\S+)", text)
-    assert found, text
-    return found[1]
 
 
 def can_log_in(world: World, address: str, password: str) -> bool:

@@ -138,6 +138,11 @@ class AccountsSection(Section):
         False,
         description="Whether a program that makes an account must say that the terms of use were agreed to; old clients cannot.",
     )
+    confirmed_email: Literal["off", "asked", "required"] = Field(
+        "asked",
+        description="Confirmed e-mail addresses: asked (newcomers get a mail with a link), required (without it nobody founds"
+        " or joins a team) or off (no mail to newcomers).",
+    )
     computers: Literal["asked", "hidden", "shown"] = Field(
         "asked",
         description="Whether others see the computers and tasks of new accounts: asked (who joins says so; hidden until"

@@ -16,18 +16,18 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
+from cobblestone.server.accounts.account_mails import AccountMails, Letter
 from cobblestone.server.accounts.service import Accounts, refuse_after
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import limit_key
-from cobblestone.service.languages import chosen, ngettext, use_language
-from cobblestone.service.languages import gettext as _
 from cobblestone.service.one_time_password import DIGITS, STEP_SECONDS, matching_step
-from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import account_changes, mails, one_time_codes, users
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import account_changes, one_time_codes, users
 from cobblestone.store.people.one_time_codes import Purpose
 from cobblestone.wire.identity import passwd_hash, weak_authenticator
 
 RESET_SECONDS = 2 * 3600.0
+LOG_IN_SECONDS = 15 * 60.0
 CHANGE_SECONDS = 24 * 3600.0
 RECOVERY_CODES = 10
 TOTP_BYTES = 20
@@ -48,6 +48,7 @@ class AccountSecurity:
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
         self._ctx = ctx
         self._accounts = accounts
+        self._mails = AccountMails(ctx)
         key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor", "sha256")
         self._seal = Fernet(base64.urlsafe_b64encode(key))
         self._setup_key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor.setup", "sha256")
@@ -76,7 +77,7 @@ class AccountSecurity:
 
         def change(tx: Transaction) -> User:
             account_changes.set_password(tx, user.id, stored)
-            self._tell(tx, user, _PASSWORD_CHANGED)
+            self._mails.send(tx, user, Letter.PASSWORD_CHANGED)
             return _again(tx, user)
 
         return await self._ctx.store.awrite(change)
@@ -87,9 +88,7 @@ class AccountSecurity:
         Raises:
             TooManyAttempts: too many mails were asked for.
         """
-        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.mails_wait(key, email_addr, now=now))
-        limits.mailed(key, email_addr, now=now)
+        self._count_mail(email_addr, address)
 
         def ask(tx: Transaction) -> None:
             found = users.user_by_email(tx, email_addr)
@@ -105,26 +104,19 @@ class AccountSecurity:
         one_time_codes.add_codes(
             tx, user.id, Purpose.RESET_PASSWORD, [code], now=now, expire_time=now + RESET_SECONDS
         )
-        kind = _RESET_BY_OPERATOR if by_operator else _RESET
-        self._tell(tx, user, kind, url=self._ctx.url(f"password_new.php?code={code}"))
+        kind = Letter.RESET_BY_OPERATOR if by_operator else Letter.RESET
+        self._mails.send(tx, user, kind, url=self._ctx.url(f"password_new.php?code={code}"))
 
     async def reset_is_good(self, code: str) -> bool:
         """Whether a link for a new password may still be used."""
         now = self._ctx.clock()
-        found = await self._ctx.store.aread(
-            lambda db: one_time_codes.find_code(db, Purpose.RESET_PASSWORD, code, now=now)
-        )
+        found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
         return found is not None
 
     async def reset_password(self, code: str, password: str) -> User | None:
         """Use a link for a new password; None: it is not good any more."""
         now = self._ctx.clock()
-
-        def owner(tx: Transaction) -> User | None:
-            found = one_time_codes.find_code(tx, Purpose.RESET_PASSWORD, code, now=now)
-            return None if found is None else users.user_by_id(tx, found.user_id)
-
-        user = await self._ctx.store.awrite(owner)
+        user = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
         if user is None:
             return None
         stored = await self._accounts.hash(passwd_hash(password, user.email_addr))
@@ -133,7 +125,8 @@ class AccountSecurity:
             if one_time_codes.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
                 return None  # somebody was quicker
             account_changes.set_password(tx, user.id, stored)
-            self._tell(tx, user, _PASSWORD_CHANGED)
+            account_changes.set_email_verified(tx, user.id, now=now)
+            self._mails.send(tx, user, Letter.PASSWORD_CHANGED)
             return _again(tx, user)
 
         return await self._ctx.store.awrite(change)
@@ -154,10 +147,49 @@ class AccountSecurity:
 
         def renew(tx: Transaction) -> User:
             account_changes.set_keys(tx, user.id, authenticator=strong, weak_authenticator=weak)
-            self._tell(tx, user, _KEYS_CHANGED)
+            self._mails.send(tx, user, Letter.KEYS_CHANGED)
             return _again(tx, user)
 
         return await self._ctx.store.awrite(renew)
+
+    # -- log-in by mail -----------------------------------------------------------------------------
+
+    async def ask_for_log_in_link(self, email_addr: str, *, address: str) -> None:
+        """Send a link that logs in once, if there is such an account; nobody learns whether there is.
+
+        Raises:
+            TooManyAttempts: too many mails were asked for.
+        """
+        self._count_mail(email_addr, address)
+        now, code = self._ctx.clock(), secrets.token_urlsafe(32)
+
+        def ask(tx: Transaction) -> None:
+            found = users.user_by_email(tx, email_addr)
+            if found is None:
+                return
+            user, end = found[0], now + LOG_IN_SECONDS
+            one_time_codes.add_codes(tx, user.id, Purpose.LOG_IN, [code], now=now, expire_time=end)
+            self._mails.send(tx, user, Letter.LOG_IN, url=self._ctx.url(f"login_link.php?code={code}"))
+
+        await self._ctx.store.awrite(ask)
+
+    async def log_in_link_owner(self, code: str) -> User | None:
+        """Whose link it is; None: it is not good any more.  The link stays good."""
+        now = self._ctx.clock()
+        return await self._ctx.store.aread(lambda db: _owner(db, Purpose.LOG_IN, code, now=now))
+
+    async def use_log_in_link(self, code: str) -> User | None:
+        """Use a link that logs in; None: it is not good any more.  The address it was sent to is confirmed by that."""
+        now = self._ctx.clock()
+
+        def use(tx: Transaction) -> User | None:
+            taken = one_time_codes.use_code(tx, Purpose.LOG_IN, code, now=now)
+            if taken is None:
+                return None
+            account_changes.set_email_verified(tx, taken.user_id, now=now)
+            return users.user_by_id(tx, taken.user_id)
+
+        return await self._ctx.store.awrite(use)
 
     # -- address ------------------------------------------------------------------------------------
 
@@ -169,9 +201,8 @@ class AccountSecurity:
         Raises:
             TooManyAttempts: too many mails were asked for.
         """
-        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        refuse_after(limits.mails_wait(key, user.email_addr, now=now))
-        limits.mailed(key, user.email_addr, now=now)
+        self._count_mail(user.email_addr, address)
+        now = self._ctx.clock()
         code = secrets.token_urlsafe(32)
         stored = await self._accounts.hash(passwd_hash(password, email_addr))
 
@@ -187,9 +218,37 @@ class AccountSecurity:
             )
             if users.user_by_email(tx, email_addr) is None:  # else: nobody learns that it is taken
                 url = self._ctx.url(f"email_new.php?code={code}")
-                self._tell(tx, user, _NEW_ADDRESS, recipient=email_addr, url=url)
+                self._mails.send(tx, user, Letter.NEW_ADDRESS, recipient=email_addr, url=url)
 
         await self._ctx.store.awrite(ask)
+
+    async def ask_for_confirmation(self, user: User, *, address: str) -> None:
+        """Send a link that confirms the account's address.
+
+        Raises:
+            TooManyAttempts: too many mails were asked for.
+        """
+        self._count_mail(user.email_addr, address)
+        now = self._ctx.clock()
+        await self._ctx.store.awrite(lambda tx: self._mails.send_confirmation(tx, user, now=now))
+
+    async def confirmation_is_good(self, code: str) -> bool:
+        """Whether a link that confirms an address may still be used."""
+        now = self._ctx.clock()
+        found = await self._ctx.store.aread(lambda db: _owner(db, Purpose.CONFIRM_EMAIL, code, now=now))
+        return found is not None
+
+    async def confirm_address(self, code: str) -> bool:
+        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        now = self._ctx.clock()
+
+        def use(tx: Transaction) -> bool:
+            taken = one_time_codes.use_code(tx, Purpose.CONFIRM_EMAIL, code, now=now)
+            if taken is not None:
+                account_changes.set_email_verified(tx, taken.user_id, now=now)
+            return taken is not None
+
+        return await self._ctx.store.awrite(use)
 
     async def use_new_address(self, user: User, code: str) -> User | None:
         """Use the link that was sent to a new address; None: it is not good any more, or not this user's.
@@ -205,8 +264,8 @@ class AccountSecurity:
                 return None
             one_time_codes.use_code(tx, Purpose.CHANGE_EMAIL, code, now=now)
             email_addr, _space, stored = found.payload.partition(" ")
-            account_changes.set_email(tx, user.id, email_addr=email_addr, passwd_hash=stored)
-            self._tell(tx, user, _ADDRESS_CHANGED)  # to the old address
+            account_changes.set_email(tx, user.id, email_addr=email_addr, passwd_hash=stored, now=now)
+            self._mails.send(tx, user, Letter.ADDRESS_CHANGED)  # to the old address
             return _again(tx, user)
 
         return await self._ctx.store.awrite(change)
@@ -239,7 +298,7 @@ class AccountSecurity:
             account_changes.set_second_factor(tx, user.id, sealed, step=step)
             one_time_codes.add_codes(tx, user.id, Purpose.RECOVERY, [_bare(code) for code in codes], now=now)
             account_changes.end_sessions(tx, user.id)
-            self._tell(tx, user, _FACTOR_ON)
+            self._mails.send(tx, user, Letter.FACTOR_ON)
             return _again(tx, user)
 
         return await self._ctx.store.awrite(turn_on), codes
@@ -251,7 +310,7 @@ class AccountSecurity:
             account_changes.set_second_factor(tx, user.id, "", step=0)
             one_time_codes.drop_codes(tx, user.id, Purpose.RECOVERY)
             account_changes.end_sessions(tx, user.id)
-            self._tell(tx, user, _FACTOR_OFF)
+            self._mails.send(tx, user, Letter.FACTOR_OFF)
             return _again(tx, user)
 
         return await self._ctx.store.awrite(turn_off)
@@ -275,7 +334,7 @@ class AccountSecurity:
                 if code is None or code.user_id != user.id:
                     return False
                 one_time_codes.use_code(tx, Purpose.RECOVERY, bare, now=now)
-                self._tell(tx, user, _RECOVERY_USED)
+                self._mails.send(tx, user, Letter.RECOVERY_USED)
                 return True
             step = matching_step(self._open(found.totp_secret), bare, now=now, last_step=found.totp_step)
             return step is not None and account_changes.use_step(tx, user.id, step)
@@ -299,6 +358,12 @@ class AccountSecurity:
                 "A second factor cannot be read: keys/secret is not the project's own."
             ) from error
 
+    def _count_mail(self, email_addr: str, address: str) -> None:
+        """Count a mail that somebody at ``address`` causes.  Raises TooManyAttempts."""
+        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        refuse_after(limits.mails_wait(key, email_addr, now=now))
+        limits.mailed(key, email_addr, now=now)
+
     # -- the end ------------------------------------------------------------------------------------
 
     async def ask_to_erase(self, user: User) -> float:
@@ -308,7 +373,7 @@ class AccountSecurity:
 
         def mark(tx: Transaction) -> None:
             account_changes.ask_to_erase(tx, user.id, when)
-            self._tell(tx, user, _ERASE_ASKED, days=days)
+            self._mails.send(tx, user, Letter.ERASE_ASKED, days=days)
 
         await self._ctx.store.awrite(mark)
         return when
@@ -317,95 +382,10 @@ class AccountSecurity:
         """Take the wish to delete an account back."""
         await self._ctx.store.awrite(lambda tx: account_changes.ask_to_erase(tx, user.id, None))
 
-    # -- mails --------------------------------------------------------------------------------------
 
-    def _tell(
-        self, tx: Transaction, user: User, kind: str, *, recipient: str = "", url: str = "", days: float = 0
-    ) -> None:
-        with use_language(chosen(user.language)):
-            subject, text = _mail(kind, url=url, days=days)
-            project = self._ctx.settings.project
-            body = (
-                _("Hello %(name)s,") % {"name": user.name} + f"\n\n{text}\n\n{project.name}\n{project.url}\n"
-            )
-            mails.post(
-                tx,
-                recipient=recipient or user.email_addr,
-                subject=f"{project.name}: {subject}",
-                body=body,
-                now=self._ctx.clock(),
-            )
-
-
-(
-    _PASSWORD_CHANGED, _RESET, _RESET_BY_OPERATOR, _KEYS_CHANGED, _NEW_ADDRESS, _ADDRESS_CHANGED, _FACTOR_ON,
-    _FACTOR_OFF, _RECOVERY_USED, _ERASE_ASKED,
-) = (
-    "password", "reset", "reset_by_operator", "keys", "new_address", "address", "factor_on",
-    "factor_off", "recovery", "erase",
-)  # fmt: skip
-
-
-def _mail(kind: str, *, url: str, days: float) -> tuple[str, str]:
-    """Subject and text of a mail."""
-    not_you = _("If this was not you, set a new password at once: somebody else can get into your account.")
-    match kind:
-        case "password":
-            return _("new password"), _(
-                "Your account has a new password, and all sessions were ended."
-            ) + "\n" + not_you
-        case "reset":
-            return _("set a new password"), "\n\n".join(
-                (
-                    _(
-                        "Somebody asked for a new password for your account. This address leads to it, once, within two hours:"
-                    ),
-                    url,
-                    _("If this was not you, do nothing: your password stays as it is."),
-                )
-            )
-        case "reset_by_operator":
-            text = _(
-                "Those who run the project send you this address: it leads to a new password, once, within two hours."
-            )
-            return _("set a new password"), "\n\n".join(
-                (text, url, _("If you did not ask them for it, do nothing: your password stays as it is."))
-            )
-        case "keys":
-            text = _("Your account has new keys. Computers that used the old ones must be attached again.")
-            return _("new account keys"), f"{text}\n{not_you}"
-        case "new_address":
-            return _("confirm your address"), "\n\n".join(
-                (
-                    _(
-                        "This address shall become that of your account. To confirm it, log in and open, within a day:"
-                    ),
-                    url,
-                    _("If this was not you, do nothing."),
-                )
-            )
-        case "address":
-            text = _("Your account has another e-mail address now; this is the last mail to this one.")
-            return _("new e-mail address"), f"{text}\n{not_you}"
-        case "factor_on":
-            return _("second factor on"), _(
-                "From now on your account asks for a one-time password at log-in. Keep the recovery codes in a safe place."
-            )
-        case "factor_off":
-            return _("second factor off"), _(
-                "Your account does not ask for a one-time password any more."
-            ) + "\n" + not_you
-        case "recovery":
-            return _("recovery code used"), _(
-                "Somebody logged in to your account with a recovery code."
-            ) + "\n" + not_you
-        case _:
-            text = ngettext(
-                "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
-                "Your account will be deleted in %(days)d days. Until then you can log in and cancel that.",
-                round(days),
-            ) % {"days": round(days)}
-            return _("your account will be deleted"), f"{text}\n{not_you}"
+def _owner(db: Database, purpose: Purpose, code: str, *, now: float) -> User | None:
+    found = one_time_codes.find_code(db, purpose, code, now=now)
+    return None if found is None else users.user_by_id(db, found.user_id)
 
 
 def _again(tx: Transaction, user: User) -> User:

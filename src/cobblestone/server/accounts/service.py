@@ -11,6 +11,7 @@ import argon2
 
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
+from cobblestone.server.accounts.account_mails import AccountMails
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import limit_key, minutes
 from cobblestone.store.engine.database import Transaction
@@ -60,6 +61,7 @@ class Accounts:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
+        self._mails = AccountMails(ctx)
         self._hasher = argon2.PasswordHasher()
         self._hashing = asyncio.Semaphore(MAX_HASHING)
 
@@ -87,6 +89,7 @@ class Accounts:
                 if failure.error is not WebRpcError.BAD_PASSWD:
                     raise
                 raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
+        settings, now = self._ctx.settings.accounts, self._ctx.clock()
         new = users.NewUser(
             name=wish.user_name,
             email_addr=wish.email_addr,
@@ -94,24 +97,35 @@ class Accounts:
             passwd_hash=await self.hash(wish.passwd_hash),
             authenticator=secrets.token_hex(16),
             cross_project_id=secrets.token_hex(16),
-            team_name=wish.team_name,
+            team_name="" if settings.confirmed_email == "required" else wish.team_name,
             show_hosts=self._shows_computers(choices),
         )
         weak = partial(weak_authenticator, authenticator=new.authenticator, secret=secrets.token_hex(16))
-        now = self._ctx.clock()
         said = {ConsentKind.TERMS: wish.consent_flag, ConsentKind.STATISTICS: choices.statistics}
+
+        mailed = not by_operator and settings.confirmed_email != "off" and self._may_mail(wish, address)
 
         def make(tx: Transaction) -> User:
             user = users.create_user(tx, new, weak_authenticator_of=weak, now=now)
             for kind, agreed in said.items():
                 if agreed is not None:
                     consents.record(tx, user.id, kind, agreed, source=wish.source, now=now)
+            if mailed:
+                self._mails.send_confirmation(tx, user, now=now)
             return user
 
         try:
             return await self._ctx.store.awrite(make)
         except Conflict:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
+
+    def _may_mail(self, wish: AccountCreation, address: str) -> bool:
+        """Count a mail to the new address; False: too many were caused from there, so this one must be asked for later."""
+        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        if limits.mails_wait(key, wish.email_addr, now=now) > 0:
+            return False
+        limits.mailed(key, wish.email_addr, now=now)
+        return True
 
     def _shows_computers(self, choices: Choices) -> bool:
         match self._ctx.settings.accounts.computers:

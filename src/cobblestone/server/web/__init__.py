@@ -16,6 +16,7 @@ from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
+from cobblestone.server.web.mail_links import MailLinkPages
 from cobblestone.server.web.operator import OperatorPages
 from cobblestone.server.web.operator_news import NewsDesk
 from cobblestone.server.web.preferences import PreferencePages
@@ -37,6 +38,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *ProjectTextPages(site).routes(),
         *AppPages(site, status).routes(),
         *AccountPages(site, accounts, security).routes(),
+        *MailLinkPages(site, security).routes(),
         *AccountSettingsPages(site, security).routes(),
         *PreferencePages(site).routes(),
         *ComputerPages(site).routes(),

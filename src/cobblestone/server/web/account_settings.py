@@ -37,6 +37,7 @@ DONE: Mapping[str, str] = {
     "email_sent": N_(
         "A mail with a link is on its way to the new address. The address changes when you open that link."
     ),
+    "confirm_sent": N_("A mail with a link is on its way. Your address is confirmed when you open it."),
     "sessions": N_("All other sessions were ended."),
     "keys": N_("The account has new keys. Attach your computers again."),
     "factor_off": N_("The second factor is off."),
@@ -130,6 +131,14 @@ class AccountSettingsPages:
         problems = await self._security_problems(visit, user, form)
         if problems:
             return await self._show_security(visit, user, problems=problems, status=422)
+        try:
+            return await self._do(visit, user, form)
+        except TooManyAttempts as error:
+            field = "confirm" if form.get("action") == "confirm" else "email_addr"
+            return await self._show_security(visit, user, problems={field: too_many(error)}, status=422)
+
+    async def _do(self, visit: Visit, user: User, form: Mapping[str, str]) -> Response:
+        """Carry out what a form of the page asks for.  Raises TooManyAttempts."""
         match form.get("action"):
             case "password":
                 changed = await self._security.change_password(user, form["new_passwd"])
@@ -138,6 +147,9 @@ class AccountSettingsPages:
                 email = form["email_addr"].strip().lower()
                 await self._security.ask_for_new_address(user, email, form["passwd"], address=visit.address)
                 return visit.go("security.php?done=email_sent")
+            case "confirm":
+                await self._security.ask_for_confirmation(user, address=visit.address)
+                return visit.go("security.php?done=confirm_sent")
             case "sessions":
                 return self._again_in(visit, await self._security.log_out_everywhere(user), "sessions")
             case "keys":
@@ -176,7 +188,7 @@ class AccountSettingsPages:
             problem = address_problem(form.get("email_addr", ""))
             if problem:
                 problems["email_addr"] = problem
-        if problems or action == "sessions":
+        if problems or action in ("sessions", "confirm"):
             return problems
         try:
             if not await self._security.password_is_right(

@@ -78,7 +78,7 @@ class AccountPages:
             except WebRpcFailure as failure:
                 problems = _problem_of(failure)
             else:
-                return self._let_in(visit, user, "home.php")
+                return self._site.let_in(visit, user, "home.php")
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
     async def log_in(self, visit: Visit) -> Response:
@@ -103,20 +103,8 @@ class AccountPages:
                 "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
             )
         else:
-            return self._let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
+            return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
-
-    def _let_in(self, visit: Visit, user: User, page: str) -> Response:
-        """Go on with a session, or to the second factor."""
-        if user.second_factor:
-            response = visit.go_on("login_code.php", next=page)
-            self._site.sessions.start_pending(response, user)
-            return response
-        if user.erase_time is not None:
-            page = "delete_account.php"
-        response = visit.go(page)
-        self._site.sessions.start(response, user)
-        return response
 
     async def log_in_code(self, visit: Visit) -> Response:
         """The form for the second factor."""

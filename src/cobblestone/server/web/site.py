@@ -32,6 +32,8 @@ _NOT_FOR_ROBOTS = (
     "home.php",
     "language.php",
     "login.php",
+    "login_link.php",
+    "login_mail.php",
     "ops",
     "results.php",
     "result.php",
@@ -100,6 +102,16 @@ class Site(pages.Site[User, "Visit"]):
         """Begin a visit."""
         return Visit(self, request)
 
+    def let_in(self, visit: Visit, user: User, page: str) -> Response:
+        """Go on to a page with a session, or to the second factor; who wants the account deleted is asked about that first."""
+        if user.second_factor:
+            response = visit.go_on("login_code.php", next=page)
+            self.sessions.start_pending(response, user)
+            return response
+        response = visit.go(page if user.erase_time is None else "delete_account.php")
+        self.sessions.start(response, user)
+        return response
+
     async def credit_plot(self, owner: CreditOwner, *, created: float) -> CreditPlot | None:
         """Return the drawing of an owner's credit; None when there is nothing to show."""
         now = self.ctx.clock()
@@ -124,3 +136,15 @@ class Visit(pages.Visit[User]):
     def ctx(self) -> ServerContext:
         """The project."""
         return self.site.ctx
+
+    def need_confirmed_address(self, user: User) -> None:
+        """Refuse what the project keeps for people whose e-mail address is confirmed.  Raises PageError."""
+        if self.ctx.settings.accounts.confirmed_email == "required" and not user.email_verified:
+            raise PageError(
+                403,
+                _("Confirm your address first"),
+                _(
+                    "This project wants to know that mails reach you: open the link that it has sent to you. On the page"
+                    " Security of your account you can have another one sent."
+                ),
+            )

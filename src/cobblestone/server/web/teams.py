@@ -92,6 +92,7 @@ class TeamPages:
 
     async def create(self, visit: Visit, user: User) -> Response:
         """The form for a new team."""
+        visit.need_confirmed_address(user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=None)
         form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
@@ -162,6 +163,7 @@ class TeamPages:
     async def join(self, visit: Visit, user: User) -> Response:
         """Join a team."""
         await visit.form()
+        visit.need_confirmed_address(user)
         team_id = TeamId(visit.needed_number("teamid"))
         try:
             await visit.ctx.store.awrite(lambda tx: teams.join(tx, user.id, team_id))

@@ -50,8 +50,9 @@ def set_profile(
 
 
 def end_sessions(tx: Transaction, user_id: UserId) -> None:
-    """Log the user out everywhere."""
+    """Log the user out everywhere; a link that logs in is not good any more either."""
     tx.execute("UPDATE user_account SET session_epoch = session_epoch + 1 WHERE id = ?", (user_id,))
+    one_time_codes.drop_codes(tx, user_id, Purpose.LOG_IN)
 
 
 def set_password(tx: Transaction, user_id: UserId, passwd_hash: str) -> None:
@@ -70,8 +71,16 @@ def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authe
     end_sessions(tx, user_id)
 
 
-def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash: str) -> None:
-    """Store a new address with the password hash that belongs to it; all sessions end.
+def set_email_verified(tx: Transaction, user_id: UserId, *, now: float) -> None:
+    """Note that somebody opened a link that was sent to the account's address."""
+    tx.execute(
+        "UPDATE user_account SET email_verified_time = ? WHERE id = ? AND email_verified_time IS NULL",
+        (now, user_id),
+    )
+
+
+def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash: str, now: float) -> None:
+    """Store a new, confirmed address with the password hash that belongs to it; all sessions end.
 
     Raises:
         Conflict: another account has the address.
@@ -80,11 +89,13 @@ def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash:
     if other is not None and other != user_id:
         raise Conflict(f"There is already an account for {email_addr}.")
     tx.execute(
-        "UPDATE user_account SET email_addr = ?, passwd_hash = ? WHERE id = ?",
-        (email_addr, passwd_hash, user_id),
+        "UPDATE user_account SET email_addr = ?, passwd_hash = ?, email_verified_time = ? WHERE id = ?",
+        (email_addr, passwd_hash, now, user_id),
     )
     end_sessions(tx, user_id)
-    one_time_codes.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
+    one_time_codes.drop_codes(
+        tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL, Purpose.CONFIRM_EMAIL
+    )
 
 
 def set_second_factor(tx: Transaction, user_id: UserId, sealed: str, *, step: int) -> None:
@@ -139,7 +150,7 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     tx.execute(
         "UPDATE user_account SET name = ?, email_addr = ?, authenticator = ?, weak_authenticator = ?, passwd_hash = '',"
         " cross_project_id = '', country = '', url = '', venue = '', global_prefs = '', project_prefs = '', language = '',"
-        " show_hosts = 0, send_email = 0, totp_secret = '', erased_time = ? WHERE id = ?",
+        " show_hosts = 0, send_email = 0, totp_secret = '', email_verified_time = NULL, erased_time = ? WHERE id = ?",
         (ERASED_NAME, f"erased-{user_id}", key, f"{user_id}_{key}", now, user_id),
     )
     end_sessions(tx, user_id)

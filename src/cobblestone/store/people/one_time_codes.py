@@ -1,4 +1,5 @@
-"""Codes that work once: links to a new password or address, and codes in place of the second factor.
+"""Codes that work once: links that log in, confirm an address, or lead to a new password or address, and codes in place of the
+second factor.
 
 Only their SHA-256 is stored.  A code has at least 80 random bits and is looked at under a rate limit, so no slow hash is needed.
 """
@@ -18,6 +19,8 @@ class Purpose(StrEnum):
     """What a code is good for."""
 
     RESET_PASSWORD = "reset_password"  # noqa: S105  # a name, not a password
+    LOG_IN = "log_in"
+    CONFIRM_EMAIL = "confirm_email"  #: that mails to the account's address arrive
     CHANGE_EMAIL = "change_email"
     RECOVERY = "recovery"  #: in place of the second factor
 

@@ -24,7 +24,13 @@ CREDIT = RowMapper(
 )
 """Total and recent average of whatever has them."""
 _USERS = RowMapper(
-    User, {"credit": CREDIT, "second_factor": "totp_secret <> ''", "erased": "erased_time IS NOT NULL"}
+    User,
+    {
+        "credit": CREDIT,
+        "second_factor": "totp_secret <> ''",
+        "erased": "erased_time IS NOT NULL",
+        "email_verified": "email_verified_time IS NOT NULL",
+    },
 )
 _TEAMS = RowMapper(Team, {"credit": CREDIT, "founder_id": "COALESCE(founder_id, 0)"})
 

@@ -1,0 +1,142 @@
+"""Mails about what guards an account: links that work once, and news of changes, in the language of the account."""
+
+from __future__ import annotations
+
+import secrets
+from enum import Enum, auto
+
+from cobblestone.domain.people import User
+from cobblestone.server.core.context import ServerContext
+from cobblestone.service.languages import chosen, ngettext, use_language
+from cobblestone.service.languages import gettext as _
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import mails, one_time_codes
+from cobblestone.store.people.one_time_codes import Purpose
+
+CONFIRM_SECONDS = 7 * 86400.0
+
+
+class Letter(Enum):
+    """What a mail is about."""
+
+    PASSWORD_CHANGED = auto()
+    RESET = auto()
+    RESET_BY_OPERATOR = auto()
+    LOG_IN = auto()
+    KEYS_CHANGED = auto()
+    CONFIRM = auto()
+    NEW_ADDRESS = auto()
+    ADDRESS_CHANGED = auto()
+    FACTOR_ON = auto()
+    FACTOR_OFF = auto()
+    RECOVERY_USED = auto()
+    ERASE_ASKED = auto()
+
+
+class AccountMails:
+    """Writes them; each is stored in the transaction of its cause."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    def send(
+        self,
+        tx: Transaction,
+        user: User,
+        letter: Letter,
+        *,
+        recipient: str = "",
+        url: str = "",
+        days: float = 0,
+    ) -> None:
+        """Put a mail into the queue.  ``recipient``: if it is not the account's own address."""
+        with use_language(chosen(user.language)):
+            subject, text = _content(letter, url=url, days=days)
+            project = self._ctx.settings.project
+            # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
+            greeting = _("Hello,") if letter is Letter.CONFIRM else _("Hello %(name)s,") % {"name": user.name}
+            mails.post(
+                tx,
+                recipient=recipient or user.email_addr,
+                subject=f"{project.name}: {subject}",
+                body=f"{greeting}\n\n{text}\n\n{project.name}\n{project.url}\n",
+                now=self._ctx.clock(),
+            )
+
+    def send_confirmation(self, tx: Transaction, user: User, *, now: float) -> None:
+        """Send a link that confirms the account's address; those before it are not good any more."""
+        code, end = secrets.token_urlsafe(32), now + CONFIRM_SECONDS
+        one_time_codes.add_codes(tx, user.id, Purpose.CONFIRM_EMAIL, [code], now=now, expire_time=end)
+        self.send(tx, user, Letter.CONFIRM, url=self._ctx.url(f"email_confirm.php?code={code}"))
+
+
+def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
+    """Subject and text of a mail."""
+    not_you = _("If this was not you, set a new password at once: somebody else can get into your account.")
+    match letter:
+        case Letter.PASSWORD_CHANGED:
+            return _("new password"), _(
+                "Your account has a new password, and all sessions were ended."
+            ) + "\n" + not_you
+        case Letter.RESET:
+            return _("set a new password"), "\n\n".join(
+                (
+                    _(
+                        "Somebody asked for a new password for your account. This address leads to it, once, within two hours:"
+                    ),
+                    url,
+                    _("If this was not you, do nothing: your password stays as it is."),
+                )
+            )
+        case Letter.RESET_BY_OPERATOR:
+            text = _(
+                "Those who run the project send you this address: it leads to a new password, once, within two hours."
+            )
+            return _("set a new password"), "\n\n".join(
+                (text, url, _("If you did not ask them for it, do nothing: your password stays as it is."))
+            )
+        case Letter.KEYS_CHANGED:
+            text = _("Your account has new keys. Computers that used the old ones must be attached again.")
+            return _("new account keys"), f"{text}\n{not_you}"
+        case Letter.NEW_ADDRESS:
+            return _("confirm your address"), "\n\n".join(
+                (
+                    _(
+                        "This address shall become that of your account. To confirm it, log in and open, within a day:"
+                    ),
+                    url,
+                    _("If this was not you, do nothing."),
+                )
+            )
+        case Letter.ADDRESS_CHANGED:
+            text = _("Your account has another e-mail address now; this is the last mail to this one.")
+            return _("new e-mail address"), f"{text}\n{not_you}"
+        case Letter.FACTOR_ON:
+            return _("second factor on"), _(
+                "From now on your account asks for a one-time password at log-in. Keep the recovery codes in a safe place."
+            )
+        case Letter.FACTOR_OFF:
+            return _("second factor off"), _(
+                "Your account does not ask for a one-time password any more."
+            ) + "\n" + not_you
+        case Letter.RECOVERY_USED:
+            return _("recovery code used"), _(
+                "Somebody logged in to your account with a recovery code."
+            ) + "\n" + not_you
+        case Letter.LOG_IN:
+            text = _("This address logs you in, once, within fifteen minutes:")
+            return _("log in"), "\n\n".join(
+                (text, url, _("If this was not you, do nothing: without this mail nobody gets in."))
+            )
+        case Letter.CONFIRM:
+            text = _(
+                "Somebody, most likely you, has an account with this e-mail address. To confirm it, open within a week:"
+            )
+            return _("confirm your address"), "\n\n".join((text, url, _("If this was not you, do nothing.")))
+        case Letter.ERASE_ASKED:
+            text = ngettext(
+                "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
+                "Your account will be deleted in %(days)d days. Until then you can log in and cancel that.",
+                round(days),
+            ) % {"days": round(days)}
+            return _("your account will be deleted"), f"{text}\n{not_you}"
