@@ -22,6 +22,7 @@ class WorkunitView:
 
     workunit: Workunit
     results: tuple[Result, ...] = ()
+    keeps_answer: bool = False  #: its batch wants the canonical outputs until it is retired
 
 
 # ------------------------------------------------------------------------------ effects of the transitioner

@@ -20,6 +20,7 @@ Known differences, each because the original loses work or leaves a workunit unf
   too.
 * Inactive results are dropped like unsent ones; results that are still unsent when the answer is known are
   dropped.
+* The outputs of the canonical result are released only when the batch is retired, if there is one.
 * A report is too late as soon as the canonical output is *released* for deletion, not when it is gone.
 """
 
@@ -370,7 +371,9 @@ def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settle
     if settled and workunit.file_delete_state is FileDeleteState.INIT:
         draft.add(DeleteInputs(), "inputs_released", "the answer is assimilated and every result is over")
     for result in draft.view.results:
-        if result.file_delete_state is FileDeleteState.INIT and _outputs_needless(result, workunit, settled):
+        if result.file_delete_state is FileDeleteState.INIT and _outputs_needless(
+            result, draft.view, settled=settled
+        ):
             draft.add(
                 DeleteOutputs(result_id=result.id),
                 "outputs_released",
@@ -380,15 +383,16 @@ def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settle
     return None
 
 
-def _outputs_needless(result: Result, workunit: Workunit, settled: bool) -> bool:
+def _outputs_needless(result: Result, view: WorkunitView, *, settled: bool) -> bool:
     if not is_over(result):
         return False
     match result.outcome:
         case Outcome.CLIENT_ERROR | Outcome.VALIDATE_ERROR:
             return True
         case Outcome.SUCCESS:
-            canonical = result.id == workunit.canonical_result_id
-            return settled if canonical else result.validate_state is not ValidateState.INIT
+            if result.id == view.workunit.canonical_result_id:
+                return settled and not view.keeps_answer
+            return result.validate_state is not ValidateState.INIT
         case Outcome.NO_REPLY | Outcome.CLIENT_DETACHED:
             return settled
         case Outcome.COULDNT_SEND | Outcome.DIDNT_NEED | Outcome.INIT:

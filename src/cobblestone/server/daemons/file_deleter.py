@@ -10,12 +10,13 @@ import structlog
 
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.work import archive, files, lifecycle, uploads
+from cobblestone.store.work import archive, batches, files, lifecycle, uploads
 from cobblestone.store.work.uploads import partial_folder
 
 log = structlog.get_logger(__name__)
 
 BATCH = 200
+RELEASE_BATCH = 1000
 PARTIAL_UPLOAD_SECONDS = 30 * 86400.0
 
 
@@ -30,9 +31,14 @@ class FileDeleter:
     async def step(self) -> int:
         """Handle up to a batch; how many things went."""
         ctx = self._ctx
+        n = 0
+        if await ctx.store.aread(batches.answers_to_release):
+            n = await ctx.store.awrite(
+                lambda tx: batches.release_answers(tx, now=ctx.clock(), limit=RELEASE_BATCH)
+            )
         gone = await ctx.store.aread(partial(lifecycle.files_to_delete, limit=BATCH))
-        n = len(gone.workunits) + len(gone.results)
-        if n:
+        n += len(gone.workunits) + len(gone.results)
+        if gone.workunits or gone.results:
             names = await ctx.store.awrite(partial(self._transact, gone=gone))
             await asyncio.to_thread(_unlink_outputs, ctx, names)
         before = ctx.clock() - ctx.settings.files.unused_file_grace

@@ -7,6 +7,7 @@ stands in the database and moves in the same transaction: no entry is counted tw
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,32 +44,29 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
     """Take in the next entries of the ledger; how many."""
     mark = int(tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
     entries = tx.query(
-        "SELECT c.id, c.time, c.user_id, COALESCE(h.merged_into, c.host_id), c.team_id,"
-        " c.granted, c.work_start, c.kind, r.app_id, v.app_id"
-        " FROM (SELECT * FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?) c"
-        " LEFT JOIN result r ON r.id = c.result_id LEFT JOIN app_version v ON v.id = c.app_version_id"
-        " LEFT JOIN host h ON h.id = c.host_id ORDER BY c.id",
+        "SELECT id, time, user_id, host_id, team_id, granted, work_start, kind, result_id, app_version_id"
+        " FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
         (mark, now - SETTLED_SECONDS, limit),
     )
     if not entries:
         return 0
+    # By their ids, for a join may be planned as a walk through all results.
+    app_of_result = _by_id(tx, "SELECT id, app_id FROM result WHERE id IN (??)", (row[8] for row in entries))
+    app_of_version = _by_id(
+        tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (row[9] for row in entries)
+    )
+    survivors = _by_id(
+        tx,
+        "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)",
+        (row[3] for row in entries),
+    )
     shares: dict[tuple[str, int, int], list[tuple[float, float, float, bool]]] = defaultdict(list)
-    for (
-        _,
-        time,
-        user_id,
-        host_id,
-        team_id,
-        granted,
-        work_start,
-        kind,
-        app_of_result,
-        app_of_version,
-    ) in entries:
-        app_id = app_of_result or app_of_version
+    for _, time, user_id, host_id, team_id, granted, work_start, kind, result_id, version_id in entries:
+        app_id = app_of_result.get(result_id) or app_of_version.get(version_id)
         if app_id is None:  # anonymous platform, purged
             continue
-        for owner, owner_id in ((Owner.USER, user_id), (Owner.HOST, host_id), (Owner.TEAM, team_id)):
+        owner_host = survivors.get(host_id, host_id)
+        for owner, owner_id in ((Owner.USER, user_id), (Owner.HOST, owner_host), (Owner.TEAM, team_id)):
             if owner_id is not None:
                 shares[owner, app_id, owner_id].append((time, granted, work_start, kind == "grant"))
     for key, changes in shares.items():
@@ -78,6 +76,11 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
         (_MARK, str(entries[-1][0])),
     )
     return len(entries)
+
+
+def _by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
+    """Return the second column of a query by the first, for some ids."""
+    return dict(tx.query_in(sql, sorted({id_ for id_ in ids if id_ is not None})))
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:

@@ -18,6 +18,7 @@ from cobblestone.store.work.steps import (
     IS_IN_PROGRESS,
     IS_UNSENT,
     OPEN_BATCH,
+    TO_ARCHIVE,
     TO_ASSIMILATE,
     matching,
 )
@@ -246,6 +247,14 @@ batch = _table(
     _int("priority"),
     _real("fair_weight", 1),  # share of its submitter, divided by the batches that he had running
     _real("turn"),  # place in the queue of its last job
+    _int("released_seq"),  # of a retired batch: up to where answers were released; -1: all
+    _int("archived"),  # of a retired batch: none of its jobs is left here
+    sa.Index(
+        "batch_to_archive",
+        "id",
+        sqlite_where=sa.text(TO_ARCHIVE),
+        postgresql_where=sa.text(TO_ARCHIVE),
+    ),
     sa.Index(
         "batch_unfinished",
         "token_id",
@@ -322,7 +331,8 @@ workunit = _table(
         postgresql_where=sa.text(DELETABLE),
     ),
     sa.Index(
-        "wu_purge",
+        "wu_archive",
+        "batch_id",
         "completed_time",
         sqlite_where=sa.text(matching(FileDeleteState.DONE)),
         postgresql_where=sa.text(matching(FileDeleteState.DONE)),

@@ -15,8 +15,9 @@ from cobblestone.domain.states import BatchState, FileDeleteState
 from cobblestone.policy.lifecycle.purge import why_not_purge
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
-from cobblestone.store.work.steps import matching
+from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
+_BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
 _TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
@@ -32,23 +33,28 @@ def purge(store: Store, path: Path, *, now: float, min_age: float, limit: int) -
 
 
 def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]:
-    """Return workunits that the rule lets go."""
-    candidates = db.query(
-        "SELECT w.id, b.state FROM workunit w LEFT JOIN batch b ON b.id = w.batch_id"
-        f" WHERE w.{matching(FileDeleteState.DONE)} AND w.completed_time < ?"
-        f" AND (b.id IS NULL OR b.{matching(BatchState.RETIRED)})"
-        " ORDER BY w.completed_time LIMIT ?",
-        (now - min_age, limit),
-    )
-    state_of: dict[int, BatchState | None] = {
-        row[0]: None if row[1] is None else BatchState(row[1]) for row in candidates
-    }
-    return [
-        view.workunit.id
-        for view in lifecycle.views(db, list(state_of))
-        if why_not_purge(view, now=now, min_age_seconds=min_age, batch_state=state_of[view.workunit.id])
-        is None
-    ]
+    """Return workunits that the rule lets go: of no batch, then of each retired one.
+
+    Batch by batch, for a batch that nobody has retired may have millions, which are not even looked at.
+    """
+    batches: list[int | None] = [None, *(row[0] for row in db.query(_BATCHES_TO_ARCHIVE))]
+    ready: list[int] = []
+    for batch_id in batches:
+        condition, key = ("batch_id IS NULL", ()) if batch_id is None else ("batch_id = ?", (batch_id,))
+        candidates = db.query(
+            f"SELECT id FROM workunit WHERE {condition} AND {matching(FileDeleteState.DONE)} AND completed_time < ?"
+            " ORDER BY completed_time LIMIT ?",
+            (*key, now - min_age, limit - len(ready)),
+        )
+        state = None if batch_id is None else BatchState.RETIRED
+        ready += (
+            view.workunit.id
+            for view in lifecycle.views(db, [row[0] for row in candidates])
+            if why_not_purge(view, now=now, min_age_seconds=min_age, batch_state=state) is None
+        )
+        if len(ready) >= limit:
+            break
+    return ready
 
 
 def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
@@ -90,15 +96,22 @@ def _append(path: Path, tables: dict[str, tuple[list[str], list[tuple[Any, ...]]
 
 
 def _remove(tx: Transaction, ids: Sequence[int]) -> int:
-    for id_ in ids:
-        tx.execute(
-            "DELETE FROM result_text WHERE result_id IN (SELECT id FROM result WHERE workunit_id = ?)", (id_,)
+    # Row by row, for a subquery may be planned as a walk through a whole table.
+    results = tx.query_in("SELECT id FROM result WHERE workunit_id IN (??)", ids)
+    tx.execute_many("DELETE FROM result_text WHERE result_id = ?", results)
+    tx.execute_many("DELETE FROM upload WHERE result_id = ?", results)
+    tx.execute_many("DELETE FROM result WHERE id = ?", results)
+    batches = {
+        row[0]
+        for row in tx.query_in(
+            "SELECT DISTINCT batch_id FROM workunit WHERE batch_id IS NOT NULL AND id IN (??)", ids
         )
-        tx.execute(
-            "DELETE FROM upload WHERE result_id IN (SELECT id FROM result WHERE workunit_id = ?)", (id_,)
-        )
-        tx.execute("DELETE FROM result WHERE workunit_id = ?", (id_,))
-        tx.execute("DELETE FROM workunit WHERE id = ?", (id_,))
+    }
+    tx.execute_many("DELETE FROM workunit WHERE id = ?", [(id_,) for id_ in ids])
+    tx.execute_many(
+        "UPDATE batch SET archived = 1 WHERE id = ? AND NOT EXISTS (SELECT 1 FROM workunit WHERE batch_id = ?)",
+        [(batch_id, batch_id) for batch_id in sorted(batches)],
+    )
     return len(ids)
 
 

@@ -22,7 +22,15 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import files
 from cobblestone.store.work.rows import decode_outputs
-from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_UNSENT, OPEN_BATCH, matching, step, take
+from cobblestone.store.work.steps import (
+    IS_IN_PROGRESS,
+    IS_UNSENT,
+    OPEN_BATCH,
+    TO_ARCHIVE,
+    matching,
+    step,
+    take,
+)
 
 MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
@@ -30,6 +38,9 @@ CANCEL_CHUNK = 1000
 
 _encode = msgspec.json.Encoder().encode
 _UNFINISHED = f"{matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
+_TO_RELEASE = (
+    f"SELECT id, released_seq FROM batch WHERE {TO_ARCHIVE} AND released_seq >= 0 ORDER BY id LIMIT 1"
+)
 _NOT_NEEDED = step(Cause.NOT_NEEDED, RESULT_TRANSITIONS)
 _JOBS_COMPLETE, _JOBS_FINISHED, _STOPPED, _OUTPUTS_RELEASED = (
     step(cause, BATCH_TRANSITIONS)
@@ -428,3 +439,28 @@ def retire_batch(tx: Transaction, batch_id: int) -> Batch:
         take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])
     tx.wake("file_deleter", "results")
     return batch_by_id(tx, batch_id)
+
+
+def answers_to_release(db: Database) -> bool:
+    """Return whether `release_answers` has something to do."""
+    return db.one(_TO_RELEASE) is not None
+
+
+def release_answers(tx: Transaction, *, now: float, limit: int) -> int:
+    """Let the transitioner look at jobs of a retired batch, whose outputs nobody wants any more; return how many.
+
+    A batch may have a million of them, so it goes on from where it was when it is called again.
+    """
+    batch = tx.one(_TO_RELEASE)
+    if batch is None:
+        return 0
+    rows = tx.query(
+        "SELECT id, completed_seq FROM workunit WHERE batch_id = ? AND completed_seq > ? ORDER BY completed_seq LIMIT ?",
+        (*batch, limit),
+    )
+    tx.lock("workunit", [row[0] for row in rows])
+    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", [(now, row[0]) for row in rows])
+    last = rows[-1][1] if len(rows) == limit else -1
+    tx.execute("UPDATE batch SET released_seq = ? WHERE id = ?", (last, batch[0]))
+    tx.wake("transitioner")
+    return len(rows) or 1

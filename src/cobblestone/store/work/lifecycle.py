@@ -84,8 +84,19 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
     db.lock("workunit", ids)
     found = workunits(db, ids)
     results = results_of_workunits(db, ids)
+    in_batches = {each.batch_id for each in found.values() if each.batch_id is not None}
+    keeping = {
+        row[0]
+        for row in db.query_in(
+            f"SELECT id FROM batch WHERE state <> {BatchState.RETIRED} AND id IN (??)", sorted(in_batches)
+        )
+    }
     return [
-        WorkunitView(workunit=found[id_], results=tuple(results[id_]))
+        WorkunitView(
+            workunit=found[id_],
+            results=tuple(results[id_]),
+            keeps_answer=found[id_].batch_id in keeping,
+        )
         for id_ in map(WorkunitId, ids)
         if id_ in found
     ]

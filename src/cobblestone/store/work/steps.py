@@ -93,6 +93,7 @@ IS_IN_PROGRESS = matching(IN_PROGRESS)
 TO_ASSIMILATE = matching(AssimilateState.READY)
 DELETABLE = matching(FileDeleteState.READY)
 OPEN_BATCH = matching(BatchState.INIT, BatchState.IN_PROGRESS)
+TO_ARCHIVE = f"{matching(BatchState.RETIRED)} AND archived = 0"
 """Conditions on results, workunits and batches.  Indexes have some of them, and are used where the text is the same."""
 
 
