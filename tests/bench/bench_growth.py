@@ -222,7 +222,7 @@ def counted_postgresql(server: PostgresServer, database: str) -> Generator[Work,
         work.add(query, calls=calls, units=float(blocks))
 
 
-def measure(folder: Path, *, n: int, n_hosts: int, server: PostgresServer | None) -> Work:
+def measure(folder: Path, *, n: int, n_hosts: int, server: PostgresServer | None = None) -> Work:
     """Play the day over ``n`` finished results."""
     database = "" if server is None else server.empty_database()
     name = urlsplit(database).path.removeprefix("/")
@@ -231,7 +231,7 @@ def measure(folder: Path, *, n: int, n_hosts: int, server: PostgresServer | None
     )
     with open_project(folder) as ctx:
         begin = time.perf_counter()
-        ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=n_hosts, n_users=1000))
+        ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=n_hosts, n_users=n_hosts // 5))
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)

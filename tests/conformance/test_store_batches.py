@@ -9,7 +9,7 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.states import BatchState, WorkunitError
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.work import batches, files, job_failures, lifecycle
+from cobblestone.store.work import archive, batches, files, job_failures, lifecycle
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.batches import NewJob
 
@@ -301,3 +301,51 @@ def test_an_unknown_batch_is_not_found(store: Store):
     for operation in (batches.batch_by_id, batches.retire_batch, batches.abort_batch):
         with pytest.raises(NotFound, match="no batch 9"):
             store.write(lambda tx, operation=operation: operation(tx, 9))
+
+
+def test_answers_of_a_retired_batch_are_released_a_piece_at_a_time(store: Store):
+    app, kept = add_app(store), 0
+    for retire in (False, True):
+        batch = open_batch(store, app)
+        add_jobs(store, batch, app, [NewJob() for _ in range(5)])
+        close(store, batch.id)
+        ids = [row[0] for row in rows(store, "SELECT id FROM workunit WHERE batch_id = ?", batch.id)]
+        finish_jobs(store, *ids)
+        store.write(lambda tx: tx.execute("UPDATE workunit SET transition_time = NULL"))
+        if retire:
+            store.write(lambda tx, id_=batch.id: batches.retire_batch(tx, id_))
+        else:
+            kept = batch.id
+    assert store.read(batches.answers_to_release)
+    released = [store.write(lambda tx: batches.release_answers(tx, now=NOW + 1, limit=2)) for _ in range(4)]
+    assert released == [2, 2, 1, 0]
+    assert not store.read(batches.answers_to_release)
+    due = rows(store, "SELECT batch_id, COUNT(*) FROM workunit WHERE transition_time = ? GROUP BY 1", NOW + 1)
+    assert due == [(kept + 1, 5)], "those of the batch that nobody retired wait"
+
+
+def test_only_retired_batches_are_searched_for_jobs_to_archive(store: Store, tmp_path: Path):
+    app, path = add_app(store), tmp_path / "archive.db"
+    for retire in (False, True):
+        batch = open_batch(store, app)
+        add_jobs(store, batch, app, [NewJob() for _ in range(3)])
+        close(store, batch.id)
+        ids = [row[0] for row in rows(store, "SELECT id FROM workunit WHERE batch_id = ?", batch.id)]
+        finish_jobs(store, *ids)
+        if retire:
+            store.write(lambda tx, id_=batch.id: batches.retire_batch(tx, id_))
+    store.write(lambda tx: tx.execute("UPDATE workunit SET file_delete_state = 2"))
+
+    def purge(limit: int) -> int:
+        return archive.purge(store, path, now=NOW + 100, min_age=50, limit=limit)
+
+    assert purge(2) == 2
+    assert rows(store, "SELECT archived FROM batch ORDER BY id") == [(0,), (0,)], "one job is left"
+    assert purge(2) == 1
+    assert purge(2) == 0
+    assert rows(store, "SELECT archived FROM batch ORDER BY id") == [(0,), (1,)]
+    assert rows(store, "SELECT DISTINCT batch_id FROM workunit") == [(1,)]
+
+
+def rows(store: Store, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    return store.read(lambda db: [tuple(row) for row in db.query(sql, parameters)])

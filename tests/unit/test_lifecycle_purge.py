@@ -77,3 +77,8 @@ def test_rows_stay_for_their_minimal_age():
     assert code(FINISHED, min_age_seconds=11.0) == "too_young"
     assert code(FINISHED, min_age_seconds=5.0, last_change=NOW - 5) is None
     assert code(FINISHED, min_age_seconds=5.0, last_change=NOW - 4) == "too_young"
+
+
+def test_rows_stay_while_the_answer_is_still_there():
+    kept = (with_files(valid(0), FileDeleteState.INIT), *FINISHED.results[1:])
+    assert code(replace(FINISHED, results=kept), batch_state=BatchState.RETIRED) == "outputs_exist"

@@ -13,6 +13,7 @@ from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.states import awaits_validation, is_over
 
 _BUSY = (FileDeleteState.READY, FileDeleteState.ERROR)
+_NOT_GONE = (*_BUSY, FileDeleteState.INIT)
 
 
 def why_not_purge(
@@ -39,7 +40,8 @@ def why_not_purge(
     for result in results:
         if not is_over(result) or awaits_validation(result):
             return reason("result_open", "{result} is not over and validated", result=result.name)
-        if result.file_delete_state in _BUSY:
+        answer = result.id == workunit.canonical_result_id
+        if result.file_delete_state in (_NOT_GONE if answer else _BUSY):
             return reason("outputs_exist", "the outputs of {result} are not deleted yet", result=result.name)
     if workunit.file_delete_state is not FileDeleteState.DONE:
         return reason("inputs_exist", "the input files are not deleted yet")

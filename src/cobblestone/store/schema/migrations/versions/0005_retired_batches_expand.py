@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cobblestone.store.maintenance.statements import run
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 TABLES = """
 ALTER TABLE batch ADD COLUMN released_seq INTEGER DEFAULT 0 NOT NULL;
