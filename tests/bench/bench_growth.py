@@ -120,10 +120,15 @@ def fill(tx: Transaction, *, n: int, n_hosts: int, n_users: int) -> None:
         f" 'benchmark', 1, 1, {long_ago} FROM n"
     )
     tx.execute(f"INSERT INTO result_text (result_id) {many} SELECT {base} + i FROM n")
-    tx.execute(
-        "INSERT INTO meta (key, value) SELECT 'app_credit_entry', CAST(max(id) AS TEXT) FROM credit_entry WHERE 1 = 1"
-        " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    )
+    last = tx.value("SELECT max(id) FROM credit_entry")
+    for mark in (
+        "app_credit_entry",
+        "credit_day_entry",
+    ):  # sums that follow the ledger have taken all of that in
+        tx.execute(
+            "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (mark, str(last)),
+        )
 
 
 # -- the day ----------------------------------------------------------------------------------------------------
@@ -222,7 +227,7 @@ def counted_postgresql(server: PostgresServer, database: str) -> Generator[Work,
         work.add(query, calls=calls, units=float(blocks))
 
 
-def measure(folder: Path, *, n: int, n_hosts: int, server: PostgresServer | None = None) -> Work:
+def measure(folder: Path, *, n: int, server: PostgresServer | None = None) -> Work:
     """Play the day over ``n`` finished results."""
     database = "" if server is None else server.empty_database()
     name = urlsplit(database).path.removeprefix("/")
@@ -231,7 +236,7 @@ def measure(folder: Path, *, n: int, n_hosts: int, server: PostgresServer | None
     )
     with open_project(folder) as ctx:
         begin = time.perf_counter()
-        ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=n_hosts, n_users=n_hosts // 5))
+        ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=5000, n_users=1000))
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)
@@ -273,10 +278,7 @@ def main() -> None:
                 settings={"shared_buffers": "1GB", "shared_preload_libraries": "pg_stat_statements"}
             )
             stack.callback(server.close)
-        few, many = (
-            measure(folder / str(n), n=n, n_hosts=5000, server=server)
-            for n in (arguments.few, arguments.many)
-        )
+        few, many = (measure(folder / str(n), n=n, server=server) for n in (arguments.few, arguments.many))
     found = grown(few, many, little=LITTLE[arguments.database])
     unit = "steps" if arguments.database == "sqlite" else "buffers"
     print(f"{len(many.calls)} statements, {len(found)} of which grew ({unit} a call):")

@@ -347,5 +347,5 @@ def test_only_retired_batches_are_searched_for_jobs_to_archive(store: Store, tmp
     assert rows(store, "SELECT DISTINCT batch_id FROM workunit") == [(1,)]
 
 
-def rows(store: Store, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+def rows(store: Store, sql: str, *parameters: object) -> list[tuple[int, ...]]:
     return store.read(lambda db: [tuple(row) for row in db.query(sql, parameters)])

@@ -7,19 +7,17 @@ stands in the database and moves in the same transaction: no entry is counted tw
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.ids import AppId
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.policy.credit.rac import corrected, credited, idle_decayed, joined
+from cobblestone.store.credit.follower import CHUNK, FollowedEntry, by_id, move_mark, next_entries
 from cobblestone.store.engine.database import Database, Transaction
 
 _MARK = "app_credit_entry"
-SETTLED_SECONDS = 60.0
-"""Younger entries wait: on some databases an entry can become visible after one with a greater number."""
-CHUNK = 2000
 
 
 class Owner(StrEnum):
@@ -42,45 +40,30 @@ class AppCredit:
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
     """Take in the next entries of the ledger; how many."""
-    mark = int(tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
-    entries = tx.query(
-        "SELECT id, time, user_id, host_id, team_id, granted, work_start, kind, result_id, app_version_id"
-        " FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
-        (mark, now - SETTLED_SECONDS, limit),
-    )
+    entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
-    # By their ids, for a join may be planned as a walk through all results.
-    app_of_result = _by_id(tx, "SELECT id, app_id FROM result WHERE id IN (??)", (row[8] for row in entries))
-    app_of_version = _by_id(
-        tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (row[9] for row in entries)
-    )
-    survivors = _by_id(
+    survivors = by_id(
         tx,
         "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)",
-        (row[3] for row in entries),
+        (entry.host_id for entry in entries),
     )
-    shares: dict[tuple[str, int, int], list[tuple[float, float, float, bool]]] = defaultdict(list)
-    for _, time, user_id, host_id, team_id, granted, work_start, kind, result_id, version_id in entries:
-        app_id = app_of_result.get(result_id) or app_of_version.get(version_id)
-        if app_id is None:  # anonymous platform, purged
+    shares: dict[tuple[str, int, int], list[FollowedEntry]] = defaultdict(list)
+    for entry in entries:
+        if entry.app_id is None:
             continue
-        owner_host = survivors.get(host_id, host_id)
-        for owner, owner_id in ((Owner.USER, user_id), (Owner.HOST, owner_host), (Owner.TEAM, team_id)):
+        host_id = survivors.get(entry.host_id, entry.host_id)
+        for owner, owner_id in (
+            (Owner.USER, entry.user_id),
+            (Owner.HOST, host_id),
+            (Owner.TEAM, entry.team_id),
+        ):
             if owner_id is not None:
-                shares[owner, app_id, owner_id].append((time, granted, work_start, kind == "grant"))
-    for key, changes in shares.items():
-        _add(tx, key, changes)
-    tx.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (_MARK, str(entries[-1][0])),
-    )
+                shares[owner, entry.app_id, owner_id].append(entry)
+    for key, of_owner in shares.items():
+        _add(tx, key, of_owner)
+    move_mark(tx, _MARK, entries[-1])
     return len(entries)
-
-
-def _by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
-    """Return the second column of a query by the first, for some ids."""
-    return dict(tx.query_in(sql, sorted({id_ for id_ in ids if id_ is not None})))
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
@@ -92,17 +75,17 @@ def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> Non
     tx.execute("DELETE FROM app_credit WHERE owner = ? AND owner_id = ?", (Owner.HOST, earlier))
 
 
-def _add(tx: Transaction, key: tuple[str, int, int], changes: list[tuple[float, float, float, bool]]) -> None:
+def _add(tx: Transaction, key: tuple[str, int, int], entries: Sequence[FollowedEntry]) -> None:
     # The average begins at 0 when the first work began, as that of a host does at its first contact: the rule for a first
     # sample would take the minutes of one short task for a whole day.
-    first = RecentAverage(0.0, min((start or time for time, _, start, _ in changes), default=0.0))
+    first = RecentAverage(0.0, min((entry.work_start or entry.time for entry in entries), default=0.0))
     n_results, statement = _statement(tx, key, first)
-    for time, granted, work_start, is_grant in changes:
-        if granted >= 0:
-            statement = credited(statement, credit=granted, work_start=work_start, now=time)
+    for entry in entries:
+        if entry.granted >= 0:
+            statement = credited(statement, credit=entry.granted, work_start=entry.work_start, now=entry.time)
         else:
-            statement = corrected(statement, credit=granted, granted_time=time, now=time)
-        n_results += is_grant
+            statement = corrected(statement, credit=entry.granted, granted_time=entry.time, now=entry.time)
+        n_results += entry.kind == "grant"
     _save(tx, key, n_results, statement)
 
 

@@ -13,9 +13,10 @@ from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit import periods
 from cobblestone.policy.credit.history import LedgerMark, day_of
 from cobblestone.policy.credit.periods import CreditPeriod, Reached
-from cobblestone.store.credit.app_credit import CHUNK, SETTLED_SECONDS, Owner
+from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.credit.follower import CHUNK, FollowedEntry, move_mark, next_entries
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 _MARK = "credit_day_entry"
@@ -35,38 +36,38 @@ _Key = tuple[Owner, int]
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
     """Take in the next entries of the ledger; how many."""
-    mark = int(tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
-    entries = tx.query(
-        "SELECT c.id, c.time, c.user_id, c.host_id, c.team_id, c.granted, c.work_start, c.kind,"
-        " COALESCE(r.app_id, v.app_id), CASE WHEN c.kind = 'correction' THEN (SELECT min(g.time) FROM credit_entry g"
-        " WHERE g.result_id = c.result_id AND g.kind = 'grant') END"
-        " FROM (SELECT * FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?) c"
-        " LEFT JOIN result r ON r.id = c.result_id LEFT JOIN app_version v ON v.id = c.app_version_id ORDER BY c.id",
-        (mark, now - SETTLED_SECONDS, limit),
-    )
+    entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
-    credits_ = [entry for entry in entries if entry[7] != "merge"]  # which grants nothing
+    credits_ = [entry for entry in entries if entry.kind != "merge"]  # which grants nothing
     _follow_owners(tx, credits_)
     _follow_apps(tx, credits_)
-    tx.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (_MARK, str(entries[-1][0])),
-    )
+    move_mark(tx, _MARK, entries[-1])
     return len(entries)
 
 
-def _follow_owners(tx: Transaction, entries: Sequence[Row]) -> None:
-    marks: dict[_Key, list[LedgerMark]] = defaultdict(list)
-    for _, time, user_id, host_id, team_id, granted, work_start, kind, _, granted_time in entries:
-        entry = LedgerMark(
-            time=time,
-            granted=granted,
-            work_start=work_start,
-            n_results=int(kind == "grant"),
-            granted_time=granted_time,
+def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
+    corrected = sorted({entry.result_id for entry in entries if entry.kind == "correction"})
+    granted_times = dict(
+        tx.query_in(
+            "SELECT result_id, min(time) FROM credit_entry WHERE kind = 'grant' AND result_id IN (??) GROUP BY result_id",
+            corrected,
         )
-        for owner, owner_id in ((Owner.USER, user_id), (Owner.HOST, host_id), (Owner.TEAM, team_id)):
+    )
+    marks: dict[_Key, list[LedgerMark]] = defaultdict(list)
+    for each in entries:
+        entry = LedgerMark(
+            time=each.time,
+            granted=each.granted,
+            work_start=each.work_start,
+            n_results=int(each.kind == "grant"),
+            granted_time=granted_times.get(each.result_id) if each.kind == "correction" else None,
+        )
+        for owner, owner_id in (
+            (Owner.USER, each.user_id),
+            (Owner.HOST, each.host_id),
+            (Owner.TEAM, each.team_id),
+        ):
             if owner_id is not None:
                 marks[owner, owner_id].append(entry)
     last = _last_periods(tx, marks)
@@ -171,18 +172,18 @@ def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
 # -- apps ----------------------------------------------------------------------
 
 
-def _follow_apps(tx: Transaction, entries: Sequence[Row]) -> None:
+def _follow_apps(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
     credit: dict[tuple[int, int], float] = defaultdict(float)
     n_results: dict[tuple[int, int], int] = defaultdict(int)
     seen: dict[tuple[int, int], set[int]] = defaultdict(set)  # by app and day
-    for _, time, _, host_id, _, granted, _, kind, app_id, _ in entries:
-        if app_id is None:  # anonymous platform, purged
+    for entry in entries:
+        if entry.app_id is None:
             continue
-        key = app_id, day_of(time)
-        credit[key] += granted
-        if kind == "grant":
+        key = entry.app_id, day_of(entry.time)
+        credit[key] += entry.granted
+        if entry.kind == "grant":
             n_results[key] += 1
-            seen[key].add(host_id)
+            seen[key].add(entry.host_id)
     n_hosts = _hosts_new_on_day(tx, seen)
     tx.execute_many(
         "INSERT INTO app_day (app_id, day, n_results, granted, n_hosts) VALUES (?, ?, ?, ?, ?)"

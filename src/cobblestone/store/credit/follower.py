@@ -1,0 +1,73 @@
+"""Reading on in the ledger: for sums that follow it a piece at a time.
+
+Whoever follows keeps the place that it has reached in the database and moves it in the transaction that keeps the sums: no entry
+is counted twice or left out, whatever is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cobblestone.domain.values import value
+from cobblestone.store.engine.database import Transaction
+
+SETTLED_SECONDS = 60.0
+"""Younger entries wait: on some databases an entry can become visible after one with a greater number."""
+CHUNK = 2000
+
+
+@value(kw_only=True)
+class FollowedEntry:
+    """An entry of the ledger with the app that it is for.  Times in Unix seconds."""
+
+    id: int
+    time: float
+    user_id: int
+    host_id: int
+    team_id: int | None
+    granted: float
+    work_start: float
+    kind: str
+    result_id: int
+    app_id: int | None  #: None: of an anonymous version, and the result was purged
+
+
+def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
+    """Return the next entries behind the place that is called ``mark``, oldest first."""
+    reached = int(tx.value("SELECT value FROM meta WHERE key = ?", (mark,)) or 0)
+    rows = tx.query(
+        "SELECT id, time, user_id, host_id, team_id, granted, work_start, kind, result_id, app_version_id"
+        " FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
+        (reached, now - SETTLED_SECONDS, limit),
+    )
+    # By their ids, for a join may be planned as a walk through all results.
+    of_result = by_id(tx, "SELECT id, app_id FROM result WHERE id IN (??)", (row[8] for row in rows))
+    of_version = by_id(tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (row[9] for row in rows))
+    return [
+        FollowedEntry(
+            id=row[0],
+            time=row[1],
+            user_id=row[2],
+            host_id=row[3],
+            team_id=row[4],
+            granted=row[5],
+            work_start=row[6],
+            kind=row[7],
+            result_id=row[8],
+            app_id=of_result.get(row[8]) or of_version.get(row[9]),
+        )
+        for row in rows
+    ]
+
+
+def by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
+    """Return the second column of a query by the first, for some ids."""
+    return dict(tx.query_in(sql, sorted({id_ for id_ in ids if id_ is not None})))
+
+
+def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
+    """Note that everything up to ``last`` was taken in."""
+    tx.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (mark, str(last.id)),
+    )
