@@ -41,13 +41,13 @@ def extract() -> Catalog:
 
 
 def read(code: str) -> Catalog:
-    """A catalogue as it is."""
+    """Return a catalogue as it is."""
     path = LOCALES / f"{code}.po"
     return read_po(io.BytesIO(path.read_bytes()), locale=code) if path.exists() else Catalog(locale=code)
 
 
 def updated(code: str) -> Catalog:
-    """A catalogue with exactly the texts that there are now."""
+    """Return a catalogue with exactly the texts that there are now."""
     old = read(code)
     new = Catalog(
         locale=code,
@@ -71,7 +71,7 @@ def updated(code: str) -> Catalog:
 
 
 def text_of(catalogue: Catalog) -> bytes:
-    """A catalogue as a file."""
+    """Return a catalogue as a file."""
     buffer = io.BytesIO()
     write_po(buffer, catalogue, width=118, sort_output=True, include_lineno=False)
     return buffer.getvalue()

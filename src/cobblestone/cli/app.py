@@ -74,7 +74,7 @@ def _version_lines(added: Version) -> list[str]:
 
 
 def unsigned_lines(added: Version) -> list[str]:
-    """What to do about a version without signatures."""
+    """Return what to do about a version without signatures."""
     if added.signed:
         return ["It is signed and ready to be sent."]
     return [

@@ -29,7 +29,7 @@ RolloutOption = Annotated[
 
 
 def given(*groups: object) -> dict[str, Any]:
-    """The options that were given, by the names of their fields."""
+    """Return the options that were given, by the names of their fields."""
     return {
         each.name: value
         for group in groups
@@ -175,7 +175,7 @@ class LimitOptions:
     ] = None
 
     def body(self) -> LimitsBody:
-        """What the options say, as the API takes it; raises ConfigError."""
+        """Return what the options say, as the API takes it; raises ConfigError."""
         from cobblestone.api_schema.apps import LimitsBody
         from cobblestone.sdk.app_definition import parse_seconds, parse_size
 
@@ -240,7 +240,7 @@ class CreditOptions:
     ] = None
 
     def body(self) -> CreditBody:
-        """What the options say, as the API takes it."""
+        """Return what the options say, as the API takes it."""
         from cobblestone.api_schema.apps import CreditBody
 
         return CreditBody(
@@ -340,7 +340,7 @@ class DispatchOptions:
     ] = None
 
     def changes(self) -> AppChanges:
-        """What shall be different, as the API takes it; raises ConfigError."""
+        """Return what shall be different, as the API takes it; raises ConfigError."""
         from cobblestone.api_schema.apps import AppChanges, DispatchBody, LimitsBody
         from cobblestone.sdk.app_definition import parse_size
 
@@ -374,7 +374,7 @@ def spec(
     limits: LimitOptions,
     credit: CreditOptions,
 ) -> AppSpec:
-    """A new app; raises ConfigError."""
+    """Return a new app; raises ConfigError."""
     from cobblestone.sdk.app_definition import AppSpec, parse_size
 
     members = given(program, form, checks)
@@ -406,7 +406,7 @@ def changes(
     deprecated: bool | None,
     functions: ProjectFunctions,
 ) -> AppChanges:
-    """What of an app shall be different; raises ConfigError."""
+    """Return what of an app shall be different; raises ConfigError."""
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody, RulesBody
 
     if checks.function_files and not (checks.compare or checks.assimilate or credit.credit_function):

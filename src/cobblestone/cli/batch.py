@@ -25,7 +25,7 @@ def register(root: typer.Typer) -> None:
 
 
 def status_lines(status: BatchStatus) -> list[str]:
-    """A batch's state for people; the first line names it."""
+    """Return a batch's state for people; the first line names it."""
     open_ = status.njobs - status.n_success - status.n_error
     return [
         f"Batch {status.id} ({status.name}, app {status.app}): {status.state}, {status.fraction_done:.0%}",

@@ -66,7 +66,7 @@ class Asked:
         return [{"host": name, **row} if several else row for name, rows in answers.items() for row in rows]
 
     def one(self, command: str, **given: Any) -> Any:
-        """The answer of a single client.  Raises ConfigError when several are meant."""
+        """Return the answer of a single client.  Raises ConfigError when several are meant."""
         if self.host and len(self.host) > 1:
             raise ConfigError("This is for one computer at a time: give one --host.")
         return next(iter(self.each(command, **given).values()))
@@ -118,7 +118,7 @@ def run(
 
 
 def status(asked: Asked = Asked()) -> None:
-    """What the client does, in short."""
+    """Print what the client does, in short."""
     answers = asked.each("status")
     lines: list[str] = []
     for name, found in answers.items():
@@ -207,7 +207,7 @@ def log(
     asked: Asked = Asked(),
     last: Annotated[int, typer.Option("--last", "-n", min=1, help="So many lines.")] = 50,
 ) -> None:
-    """The event log."""
+    """Print the event log."""
     rows = asked.rows("log", last=last)
     lines = [f"{when(row['time'])} [{row['project'] or '---'}] {row['body']}" for row in rows]
     asked.out.show(rows, lines=lines, essential=[row["body"] for row in rows])
@@ -256,7 +256,7 @@ def why(
 
 
 def prefs(asked: Asked = Asked()) -> None:
-    """The preferences in force, and where each comes from."""
+    """Print the preferences in force, and where each comes from."""
     found = asked.one("prefs")
     asked.out.show(
         found, lines=[f"{name:<32} {value}" for name, value in found.items()], essential=list(found)

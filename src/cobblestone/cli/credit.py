@@ -232,7 +232,7 @@ def compare(
 
 
 def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
-    """What systems pay, and what cheating brings under them."""
+    """Print what systems pay, and what cheating brings under them."""
     shown.say(
         "Level: credit / what the unit pays for the true operations.  Spreads (standard deviation / mean): of results,\n"
         "of results if estimates were exact, of hosts.  Own builds and newcomers / all.  Results until it has settled."

@@ -55,7 +55,7 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
 
 
 def output(json: bool, quiet: bool) -> Output:
-    """The printer that the options mean."""
+    """Return the printer that the options mean."""
     return Output(json=json, quiet=quiet)
 
 
@@ -88,7 +88,7 @@ class Commands(typer.Typer):
 
 
 def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the fields of its groups of options as parameters of its own, as Typer wants to see them."""
+    """Return the function with the fields of its groups of options as parameters of its own, as Typer wants to see them."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {}  # classes, which have no common type
     parameters: list[inspect.Parameter] = []
@@ -117,7 +117,7 @@ def _option(name: str, kind: Any, default: object) -> inspect.Parameter:
 
 
 def local_folder(project: str | None) -> Path:
-    """The folder of a project on this machine.
+    """Return the folder of a project on this machine.
 
     Raises:
         ConfigError: there is none, or an address was given.

@@ -98,14 +98,14 @@ def _cell(value: object) -> str:
 
 
 def when(seconds: float | None) -> str:
-    """A time for people, in the machine's own zone."""
+    """Return a time for people, in the machine's own zone."""
     if seconds is None:
         return "-"
     return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def size(nbytes: float) -> str:
-    """A size for people."""
+    """Return a size for people."""
     value = float(nbytes)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if value < 1000 or unit == "TB":

@@ -83,7 +83,7 @@ def create(
 
 
 def _public_key(file: Path | None) -> str:
-    """The text of a public key; empty without a file.  Raises ConfigError."""
+    """Return the text of a public key; empty without a file.  Raises ConfigError."""
     from cobblestone.domain.errors import ConfigError
 
     try:
@@ -93,7 +93,7 @@ def _public_key(file: Path | None) -> str:
 
 
 def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
-    """What was made, and what comes next."""
+    """Return what was made, and what comes next."""
     if created.has_private_key:
         key = (
             "The private code signing key lies in keys/ inside. For a public project keep it on another machine: see"

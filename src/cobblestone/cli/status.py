@@ -49,7 +49,7 @@ def status(
 
 
 def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
-    """The state for people."""
+    """Return the state for people."""
     counts = found.counts
     state = f"running since {when(found.started)}" if running and found.started else "not running"
     lines = [
@@ -79,7 +79,7 @@ def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
 
 
 def _process_lines(found: ProjectStatus) -> list[str]:
-    """The processes, where they are several; those that were told to stop are of no interest."""
+    """Return the processes, where they are several; those that were told to stop are of no interest."""
     processes = [each for each in found.processes if not each.ended]
     if len(processes) < 2:
         return []

@@ -49,7 +49,7 @@ class TargetOptions:
     ] = None
 
     def body(self) -> dict[str, int]:
-        """What the options say, as the API takes it."""
+        """Return what the options say, as the API takes it."""
         given = {"host": self.for_host, "user": self.for_user, "team": self.for_team}
         return {kind: number for kind, number in given.items() if number is not None}
 
@@ -120,7 +120,7 @@ def submit(
 
 
 def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
-    """What was submitted, and what comes next."""
+    """Return what was submitted, and what comes next."""
     if running:
         following = f"Answers: cobblestone batch results {status.id} --wait --to DIR"
     else:
@@ -142,7 +142,7 @@ def _arguments(given: list[str]) -> dict[str, object]:
 
 
 def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -> Iterable[object]:
-    """What to submit; mistakes are found before anything is sent."""
+    """Return what to submit; mistakes are found before anything is sent."""
     from cobblestone.domain.errors import JobError
     from cobblestone.sdk.job_files import read_jobs
     from cobblestone.sdk.jobs import Job

@@ -22,7 +22,7 @@ class Access(msgspec.Struct, kw_only=True):
 
 
 def read_access(folder: Path) -> Access:
-    """What the client of a data directory wrote.
+    """Return what the client of a data directory wrote.
 
     Raises:
         ConfigError: no client has run there, or the file belongs to somebody else.

@@ -36,14 +36,14 @@ class Arguments:
         self._values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text.  Raises ConfigError when it is missing or something else."""
+        """Return a text.  Raises ConfigError when it is missing or something else."""
         value = self._values.get(name, default)
         if not isinstance(value, str) or len(value) > 4096:
             raise ConfigError(f"{name} is missing, or is no text.")
         return value
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """A number from 0.  Raises ConfigError for anything else."""
+        """Return a number from 0.  Raises ConfigError for anything else."""
         value = self._values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             raise ConfigError(f"{name} is no number from 0.")
@@ -107,7 +107,7 @@ async def tasks(client: Client, given: Arguments) -> object:
 def task_as_data(
     client: Client, content: ProjectContent, job: JobRecord, phase: Phase | None
 ) -> dict[str, Any]:
-    """A job as plain data."""
+    """Return a job as plain data."""
     workunit, version, task = content.workunits.get(job.result.wu_name), content.version_of(job), job.task
     app = content.apps.get(workunit.app_name) if workunit else None
     fraction = 1.0 if job.completed_time else task.fraction_done
@@ -185,13 +185,13 @@ async def projects(client: Client, given: Arguments) -> object:
 
 
 async def log(client: Client, given: Arguments) -> object:
-    """The event log behind a number."""
+    """Return the event log behind a number."""
     found = client.journal.since(int(given.number("after")))
     return found[-int(given.number("last", 2000)) :]
 
 
 async def notices(client: Client, given: Arguments) -> object:
-    """What the user should know."""
+    """Return what the user should know."""
     return list(client.journal.notices)
 
 
@@ -260,7 +260,7 @@ async def why(client: Client, given: Arguments) -> object:
 
 
 async def prefs(client: Client, given: Arguments) -> object:
-    """The preferences in force, and where they come from."""
+    """Return the preferences in force, and where they come from."""
     return client.conditions.preferences_as_data()
 
 

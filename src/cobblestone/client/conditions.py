@@ -117,7 +117,7 @@ class Conditions:
         self._decide()
 
     def sandbox_report(self) -> list[str]:
-        """What holds jobs back, in sentences."""
+        """Return what holds jobs back, in sentences."""
         return [each.text() for each in self.sandbox.report]
 
     def job_environment(self) -> dict[str, str]:
@@ -200,7 +200,7 @@ class Conditions:
         ]
 
     def facts(self) -> HostFacts:
-        """What projects and jobs are told."""
+        """Return what projects and jobs are told."""
         alternatives = () if self._in_force.config.no_alt_platform else self._in_force.config.alt_platforms
         return HostFacts(
             host=self._host,
@@ -217,7 +217,7 @@ class Conditions:
         return replace(self._state.notes.time_stats, now=self._clock(), client_start_time=self._started)
 
     def venue(self) -> str:
-        """The place whose preferences hold."""
+        """Return the place whose preferences hold."""
         return next((c.project.host.venue for c in self._state.contents.values() if c.project.host.venue), "")
 
     async def look(self, runner: Runner) -> None:
@@ -268,7 +268,7 @@ class Conditions:
         self._told.preferences = None
 
     def modes_changed(self) -> None:
-        """A mode was set by the volunteer."""
+        """Note that a mode was set by the volunteer."""
         self._told.devices = None
 
     def open_network(self, seconds: float) -> None:
@@ -296,7 +296,7 @@ class Conditions:
             return ""
 
     def scheduling(self) -> SchedulingPreferences:
-        """What policies look at."""
+        """Return what policies look at."""
         wishes, config = self._in_force.preferences, self._in_force.config
         return SchedulingPreferences(
             buffer_min=wishes.work_buf_min_days * DAY,
@@ -311,7 +311,7 @@ class Conditions:
         )
 
     def devices(self) -> HostDevices:
-        """What computes here."""
+        """Return what computes here."""
         config, off = self._in_force.config, self._state.notes.suspended_gpus
         gpus = () if config.no_gpus else self._coprocs
         return HostDevices(
@@ -354,7 +354,7 @@ class Conditions:
         self._allowance = decide_allowance(self._in_force.preferences, self._in_force.config, self._situation)
 
     def permission(self) -> Permission:
-        """What is allowed now."""
+        """Return what is allowed now."""
         return to_core(self._allowance)
 
     def sentences(self) -> list[str]:
@@ -366,16 +366,16 @@ class Conditions:
         ]
 
     def preferences_as_data(self) -> dict[str, object]:
-        """The preferences in force, by the family's names."""
+        """Return the preferences in force, by the family's names."""
         wishes = self._in_force.preferences
         return {name: getattr(wishes, name) for name in wishes.__dataclass_fields__}
 
     def app_config(self, url: str) -> AppConfig:
-        """The volunteer's settings for one project."""
+        """Return the volunteer's settings for one project."""
         return self._app_configs.get(url, _NO_APP_CONFIG)
 
     def describe_project(self, content: ProjectContent) -> ProjectDescription:
-        """A project as the volunteer has attached and limited it."""
+        """Return a project as the volunteer has attached and limited it."""
         project = content.project
         kinds = (CPU, *(coproc.type for coproc in self._coprocs))
         limits = self.app_config(project.master_url)
@@ -404,7 +404,7 @@ class Conditions:
         )
 
     def changes(self) -> Changed:
-        """What the core has not been told yet."""
+        """Return what the core has not been told yet."""
         self._decide()
         told, changed = self._told, Changed()
         changed.projects, told.projects = told.projects, False

@@ -90,14 +90,14 @@ class Contacts:
         return content
 
     def find(self, url: str) -> ProjectContent | None:
-        """The project with that address; http and https are the same place."""
+        """Return the project with that address; http and https are the same place."""
         with contextlib.suppress(RemoteProtocolError):
             wanted = canonical_master_url(url).partition("://")[2]
             return next((c for u, c in self._state.contents.items() if u.partition("://")[2] == wanted), None)
         return None
 
     def get(self, url: str) -> ProjectContent:
-        """The project with that address.  Raises NotFound."""
+        """Return the project with that address.  Raises NotFound."""
         found = self.find(url)
         if found is None:
             raise NotFound("No such project")

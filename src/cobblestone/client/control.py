@@ -56,7 +56,7 @@ class Control:
     # -- projects -----------------------------------------------------------------------------------------
 
     def project(self, url: str) -> ProjectContent:
-        """The project with that address.  Raises NotFound."""
+        """Return the project with that address.  Raises NotFound."""
         return self._client.contacts.get(url)
 
     def change_project(self, url: str, **flags: bool) -> None:
@@ -146,7 +146,7 @@ class Control:
     # -- jobs and files -----------------------------------------------------------------------------------
 
     def job(self, url: str, name: str) -> tuple[ProjectContent, JobRecord]:
-        """A job.  Raises NotFound."""
+        """Return a job.  Raises NotFound."""
         content = self.project(url)
         job = content.jobs.get(name)
         if job is None:
@@ -154,7 +154,7 @@ class Control:
         return content, job
 
     def find_job(self, name: str) -> tuple[ProjectContent, JobRecord]:
-        """A job by its name alone.  Raises NotFound."""
+        """Return a job by its name alone.  Raises NotFound."""
         for content in self._client.state.contents.values():
             if name in content.jobs:
                 return content, content.jobs[name]
@@ -235,7 +235,7 @@ class Control:
         self._client.stopping.set()
 
     def _open_network(self) -> None:
-        """What a person asks for may use the network for some minutes, even if it is suspended."""
+        """Let what a person asks for use the network for some minutes, even if it is suspended."""
         self._client.conditions.open_network(NETWORK_OPEN_SECONDS)
         self._client.apply_conditions()
 

@@ -191,7 +191,7 @@ class Client:
         self.transfers.poll()
 
     def _tell_core_of_everything(self) -> None:
-        """Processes are gone; all else is as the core remembers it, or is told anew."""
+        """Go on after a restart: processes are gone; all else is as the core remembers it, or is told anew."""
         now = self.clock()
         core = self.decisions.core
         events: list[Event] = [HostOn(now)]
@@ -409,7 +409,7 @@ class Client:
         self.contacts.look(self.clock())
 
     def facts(self) -> HostFacts:
-        """What projects and jobs are told of this computer."""
+        """Return what projects and jobs are told of this computer."""
         return self.conditions.facts()
 
     def _task_event(self, event: Any) -> None:
@@ -431,7 +431,7 @@ def _remove(paths: list[Path]) -> None:
 
 
 def _proxy_of(state: State) -> str | None:
-    """The proxy that the volunteer set; None: what the environment says."""
+    """Return the proxy that the volunteer set; None: what the environment says."""
     settings = state.notes.proxy
     for kind, scheme in (("http", "http"), ("socks", "socks5h")):
         if settings.get(f"use_{kind}_proxy"):

@@ -26,7 +26,7 @@ _DELIMITER = "|"
 
 
 def job_id(project: str, name: str) -> str:
-    """A job's identity for the core."""
+    """Return a job's identity for the core."""
     return f"{project}{_DELIMITER}{name}"
 
 
@@ -74,7 +74,7 @@ class Decisions:
 
 
 def read_events(body: bytes) -> Sequence[Event]:
-    """The events of one entry of the log."""
+    """Return the events of one entry of the log."""
     return [event_from_plain(each) for each in msgspec.json.decode(body)["events"]]
 
 

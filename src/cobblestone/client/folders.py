@@ -31,11 +31,11 @@ class DataFolder:
         return self.root / "slots" / str(number)
 
     def account_file(self, master_url: str) -> Path:
-        """What other clients of the family would read to belong to a project."""
+        """Return what other clients of the family would read to belong to a project."""
         return self.root / f"account_{folder_of(master_url)}.xml"
 
     def password(self) -> str:
-        """The password of those who control this client; made at the first start.
+        """Return the password of those who control this client; made at the first start.
 
         Raises:
             ConfigError: the file cannot be read.

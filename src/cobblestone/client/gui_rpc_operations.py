@@ -112,7 +112,7 @@ class Operations:
         }
 
     def carry_out(self, call: Call) -> str:
-        """The content of the answer.  Raises CobblestoneError for what cannot be done."""
+        """Return the content of the answer.  Raises CobblestoneError for what cannot be done."""
         handler = self._handlers.get(call.operation)
         if handler is None:
             raise NotFound(f"unrecognized op: {call.operation}")

@@ -176,7 +176,7 @@ async def _receive(
 
 
 def _prepare(growing: Path, expected: int) -> int:
-    """The size of what is there; more than expected is nothing."""
+    """Return the size of what is there; more than expected is nothing."""
     growing.parent.mkdir(parents=True, exist_ok=True)
     try:
         size = growing.stat().st_size
@@ -234,7 +234,7 @@ def _unpack(packed: Path, target: Path, limit: int) -> None:
 
 
 def check_file(path: Path, info: FileInfo, code_key: str) -> str:
-    """What is wrong with a file's size, hash or signature; the empty text if nothing is.  Blocks: call it in a thread."""
+    """Return what is wrong with a file's size, hash or signature; the empty text if nothing is.  Blocks: call it in a thread."""
     try:
         size = path.stat().st_size
         md5 = file_md5(path)

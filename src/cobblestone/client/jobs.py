@@ -87,7 +87,7 @@ class Jobs:
         return self.runner
 
     def find(self, identity: str) -> tuple[ProjectContent, JobRecord] | None:
-        """The records of a job, unless it is gone."""
+        """Return the records of a job, unless it is gone."""
         project, name = job_place(identity)
         content = self._state.contents.get(project)
         job = content.jobs.get(name) if content else None
@@ -175,7 +175,7 @@ class Jobs:
                 job.task.pid, job.task.state, job.task.scheduled = 0, 0, False
 
     def computing(self) -> list[tuple[ProjectContent, JobRecord]]:
-        """The jobs that run at this moment."""
+        """Return the jobs that run at this moment."""
         found = (self.find(identity) for identity in self._identities.values())
         return [each for each in found if each is not None and each[1].task.pid and each[1].task.scheduled]
 
@@ -190,7 +190,7 @@ class Jobs:
             del self._gone[name]
 
     def readings(self) -> tuple[Reading, ...]:
-        """What running tasks have last said; the records are brought up to date."""
+        """Return what running tasks have last said; the records are brought up to date."""
         if self.runner is None:
             return ()
         readings: list[Reading] = []
@@ -234,7 +234,7 @@ class Jobs:
         return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def _check_inputs(self, content: ProjectContent, job: JobRecord) -> str:
-        """What is wrong with a job's files; programs and inputs are checked again before they are used first."""
+        """Return what is wrong with a job's files; programs and inputs are checked again before they are used first."""
         folder = self._folders.project(job.project)
         for name in needed_files(content, job):
             file = content.files.get(name)
@@ -356,7 +356,7 @@ class Jobs:
         return any(f is not None and f.wanted_upload and f.status is FileStatus.PRESENT for f in files)
 
     def _close(self, content: ProjectContent, job: JobRecord, *, uploading: bool, failed: bool) -> None:
-        """The job's computing is over."""
+        """Note that the job's computing is over."""
         identity = job_id(job.project, job.name)
         self._wanted.discard(identity)
         job.completed_time = self._clock()
@@ -401,7 +401,7 @@ class Jobs:
                 self._transfers.want(file)
 
     def transferred(self, file: FileRecord) -> None:
-        """A transfer has come to its end, well or not."""
+        """Note that a transfer has come to its end, well or not."""
         content = self._state.contents.get(file.project)
         if content is None:
             return

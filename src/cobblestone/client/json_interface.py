@@ -91,7 +91,7 @@ class JsonInterface:
             await self._server.wait_closed()
 
     def _rights(self, token: str) -> bool | None:
-        """True: everything; False: looking; None: nothing."""
+        """Return True: everything; False: looking; None: nothing."""
         given = token.encode()
         if hmac.compare_digest(given, self.access.control_token.encode()):
             return True
@@ -100,7 +100,7 @@ class JsonInterface:
         return None
 
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
-        """A WebSocket only with a token, and not from pages of other sites."""
+        """Return a WebSocket only with a token, and not from pages of other sites."""
         path = urlsplit(request.path)
         if path.path != "/ws":
             return connection.respond(HTTPStatus.NOT_FOUND, "The JSON interface is at /ws.\n")

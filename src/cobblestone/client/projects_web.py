@@ -32,7 +32,7 @@ class Unreachable(CobblestoneError):
 
 
 def make_http(proxy: str | None = None) -> httpx.AsyncClient:
-    """The connections of one client to everybody."""
+    """Return the connections of one client to everybody."""
     import httpx
 
     return httpx.AsyncClient(
@@ -47,7 +47,7 @@ def make_http(proxy: str | None = None) -> httpx.AsyncClient:
 
 
 async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: int) -> bytes:
-    """The body of an answer with status 200.  Raises Unreachable."""
+    """Return the body of an answer with status 200.  Raises Unreachable."""
     import httpx
 
     try:
@@ -81,7 +81,7 @@ async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> b
 
 
 async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
-    """What a project says of itself; its master URL is checked.  Raises Unreachable or RemoteProtocolError."""
+    """Return what a project says of itself; its master URL is checked.  Raises Unreachable or RemoteProtocolError."""
     base = canonical_master_url(url)
     config = parse_project_config(await fetch(http, project_config_url(base)))
     if config.master_url:

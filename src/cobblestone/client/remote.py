@@ -30,14 +30,14 @@ class Refused(CobblestoneError):
 
 
 def local_address(folder: Path) -> Address:
-    """The client of a data directory on this computer."""
+    """Return the client of a data directory on this computer."""
     access = read_access(folder)
     scheme = "wss" if access.tls else "ws"
     return Address("this computer", f"{scheme}://127.0.0.1:{access.port}/ws", access.control_token)
 
 
 def remote_address(text: str) -> Address:
-    """A client given as ``TOKEN@HOST:PORT``; a token in front, for it differs from client to client.
+    """Return a client given as ``TOKEN@HOST:PORT``; a token in front, for it differs from client to client.
 
     Raises:
         ConfigError: it is something else.

@@ -152,7 +152,7 @@ def _take_account(
 
 
 def _take_key(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -> None:
-    """The first key is trusted; a further one only with the signature of the one before."""
+    """Trust the first key, and a further one only with the signature of the one before."""
     from cobblestone.wire.signatures import decode_public_key, same_key, verify_bytes
 
     new = reply.code_sign_key
@@ -277,7 +277,7 @@ def missing_files(content: ProjectContent, job: JobRecord) -> list[FileRecord]:
 
 
 def describe_job(content: ProjectContent, job: JobRecord) -> JobDescription:
-    """A job as the core is told of it."""
+    """Return a job as the core is told of it."""
     version = content.version_of(job)
     workunit = content.workunits[job.result.wu_name]
     app = content.apps.get(workunit.app_name)

@@ -46,7 +46,7 @@ class HostFacts:
 def make_request(
     state: State, content: ProjectContent, contact: ContactProject, facts: HostFacts
 ) -> SchedulerRequest:
-    """The request of one contact."""
+    """Return the request of one contact."""
     project = content.project
     reported = [content.jobs[name] for name in map(_name, contact.report) if name in content.jobs]
     others = [job for job in content.jobs.values() if not job.ready_to_report]

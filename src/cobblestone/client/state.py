@@ -79,7 +79,7 @@ class Mode:
     previous: int = 2
 
     def now(self, now: float) -> int:
-        """The mode in force."""
+        """Return the mode in force."""
         return self.temporary if self.temporary and now < self.until else self.permanent
 
 
@@ -185,7 +185,7 @@ class State:
         )
 
     def note(self, name: str, kind: type[T]) -> T | None:
-        """A named value as stored."""
+        """Return a named value as stored."""
         row = self._one("SELECT body FROM note WHERE name = ?", name)
         return msgspec.json.decode(row[0], type=kind) if row else None
 
@@ -264,7 +264,7 @@ class State:
         self._statements.append(("DELETE FROM message WHERE seqno <= ?", (seqno - MAX_MESSAGES,)))
 
     def messages(self) -> list[tuple[int, float, str, int, str]]:
-        """The event log, oldest first."""
+        """Return the event log, oldest first."""
         return self._all("SELECT seqno, time, project, priority, body FROM message ORDER BY seqno")
 
     def add_credit_day(self, project: str, day: DailyCredit) -> None:
@@ -278,7 +278,7 @@ class State:
         )
 
     def credit_days(self, project: str, since: float = 0.0) -> list[DailyCredit]:
-        """A project's credit by day."""
+        """Return a project's credit by day."""
         rows = self._all(
             "SELECT body FROM credit_day WHERE project = ? AND day >= ? ORDER BY day",
             project,
@@ -377,7 +377,7 @@ class State:
         self._statements.append((sql, (body,)))
 
     def events_since(self, number: int) -> list[tuple[int, bytes]]:
-        """The log of inputs behind an event."""
+        """Return the log of inputs behind an event."""
         return self._all("SELECT id, body FROM event WHERE id > ? ORDER BY id", number)
 
     def clear_events(self) -> None:
@@ -385,7 +385,7 @@ class State:
         self._statements.append(("DELETE FROM event", ()))
 
     def events(self) -> Iterator[bytes]:
-        """The log of inputs, oldest first."""
+        """Yield the log of inputs, oldest first."""
         for row in self._all("SELECT body FROM event ORDER BY id"):
             yield row[0]
 

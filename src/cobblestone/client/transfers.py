@@ -98,7 +98,7 @@ class Transfers:
                 running[0].cancel()
 
     def retry(self, project: str, name: str) -> bool:
-        """The volunteer wants it now: no waits."""
+        """Return the volunteer wants it now: no waits."""
         file = self._wanted.get((project, name))
         if file is None:
             return False
@@ -109,7 +109,7 @@ class Transfers:
         return True
 
     def abort(self, project: str, name: str) -> bool:
-        """The volunteer gives a file up."""
+        """Give a file up, as the volunteer asks."""
         file = self._wanted.get((project, name))
         if file is None:
             return False

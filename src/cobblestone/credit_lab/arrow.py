@@ -21,7 +21,7 @@ Words = Mapping[str, Sequence[str]]
 def read_parquet(
     path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str], words: Words
 ) -> dict[str, Any]:  # Any: NumPy arrays
-    """The known columns of a file; figures as float64 (absent: not a number), identifiers as int64."""
+    """Return the known columns of a file; figures as float64 (absent: not a number), identifiers as int64."""
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
     parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
     try:
@@ -36,7 +36,7 @@ def read_parquet(
 def read_csv(
     path: Path, *, whole_numbers: Sequence[str], figures: Sequence[str], words: Words
 ) -> dict[str, Any]:  # Any: NumPy arrays
-    """The known columns of a CSV file, as `read_parquet` gives them.
+    """Return the known columns of a CSV file, as `read_parquet` gives them.
 
     Raises `ConfigError` when anything is out of order; a slower reader can then say where.
     """
@@ -106,7 +106,7 @@ def _places(column: Any, words: Sequence[str], arrow: Any) -> Any:  # Any: PyArr
 
 
 def _figures(column: Any, arrow: Any) -> Any:  # Any: PyArrow has no types
-    """A column as float64; text becomes a number where it is one."""
+    """Return a column as float64; text becomes a number where it is one."""
     try:
         return column.cast(arrow.float64()).to_numpy()
     except arrow.ArrowException:

@@ -83,7 +83,7 @@ def compare(
 
 
 def _lines(sample: Sample, done: Replay) -> list[_Line]:
-    """Valid results in their order."""
+    """Return valid results in their order."""
     lines: list[_Line] = []
     ranks: dict[int, int] = {}
     hosts, versions = sample.log.column("host_id"), sample.log.column("app_version_id")
@@ -103,7 +103,7 @@ def _level(lines: Sequence[_Line]) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """Standard deviation / mean; 0 without values or when their mean is 0."""
+    """Return standard deviation / mean; 0 without values or when their mean is 0."""
     if not values:
         return 0.0
     mean = math.fsum(values) / len(values)

@@ -69,7 +69,7 @@ class HostRecords:
     host_scale_times: Sequence[float]
 
     def rows(self) -> Iterator[tuple[int, int, int, float, int, float, bool, float]]:
-        """The figures of one record after the other, as plain numbers."""
+        """Yield the figures of one record after the other, as plain numbers."""
         for host, version, n, mean, valid, error, probation, time in zip(
             self.host_ids,
             self.version_ids,

@@ -104,7 +104,7 @@ class JobLog:
     length: int
 
     def column(self, name: str) -> list[Any]:  # Any: int or float, by column
-        """A column as a list of plain numbers; its default where the log has none."""
+        """Return a column as a list of plain numbers; its default where the log has none."""
         values = self.columns.get(name)
         if values is None:
             if name == "result_id":
@@ -118,7 +118,7 @@ class JobLog:
 
 
 def job_log(columns: Mapping[str, Sequence[Any]], origin: str = "job log") -> JobLog:  # Any: int or float
-    """A log of columns that are at hand; raises `ConfigError` when they do not make one."""
+    """Return a log of columns that are at hand; raises `ConfigError` when they do not make one."""
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         raise ConfigError(
@@ -165,7 +165,7 @@ def _figure(text: str) -> float:
 def _read_csv_fast(
     path: Path, figures: frozenset[str]
 ) -> dict[str, Sequence[Any]] | None:  # Any: NumPy arrays
-    """A CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
+    """Return a CSV file by PyArrow; None without it, or when something is wrong that `_read_csv` can place."""
     try:
         from cobblestone.credit_lab.arrow import read_csv
 

@@ -55,7 +55,7 @@ def cpu_seconds(line: Row) -> float:
 
 @inlined
 def operations(line: Row) -> float:
-    """Counted operations, the larger of both counts."""
+    """Return counted operations, the larger of both counts."""
     return max(line.fpops_counted, line.intops_counted)
 
 
@@ -183,7 +183,7 @@ def counted_claim(
 def claim(
     rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, now: float
 ) -> tuple[float, int, bool]:
-    """What one result claims under the system of the replay: amount, mode, outlier."""
+    """Return what one result claims under the system of the replay: amount, mode, outlier."""
     if rules.system == DEPLOYED:
         return deployed_claim(rules, line, record, version, app, estimate, bound)
     if rules.system == DESIGNED:
@@ -318,7 +318,7 @@ def mean_of_normal(claims: Floats, modes: Integers, start: int, end: int, defaul
 
 @inlined
 def granted(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
-    """What every result of a workunit gets, before the limit."""
+    """Return what every result of a workunit gets, before the limit."""
     if rules.system == DEPLOYED:
         return pegged(rules, claims, modes, start, end, default)
     if rules.system == DESIGNED:
@@ -339,7 +339,7 @@ def granted(rules: Rules, claims: Floats, modes: Integers, start: int, end: int,
 
 @inlined
 def with_sample(n: int, mean: float, sample: float, threshold: int, weight: float, limit: float) -> float:
-    """A running mean of ``n`` samples with one more."""
+    """Return a running mean of ``n`` samples with one more."""
     if n > 0 and mean != 0.0:
         sample = min(sample, limit * mean)
     delta = sample - mean
@@ -350,7 +350,7 @@ def with_sample(n: int, mean: float, sample: float, threshold: int, weight: floa
 def learn(
     rules: Rules, line: Row, record: Row, version: Row, app: Row, estimate: float, bound: float, normal: bool
 ) -> None:
-    """What the statistics take from a result that is no outlier by its claim."""
+    """Add what the statistics take from a result that is no outlier by its claim."""
     if rules.system == COUNTED and normal and not line.outlier:
         first = benchmark_claim(rules, line, bound)
         if first > 0.0:
@@ -376,7 +376,7 @@ def learn(
 
 @inlined
 def target_average(rules: Rules, app: Row) -> float:
-    """The average that the versions of an app are scaled to; -1: scales stay."""
+    """Return the average that the versions of an app are scaled to; -1: scales stay."""
     if app.cpus > 0.0 and app.gpus > 0.0:
         return min(app.cpu_sum / app.cpu_n, app.gpu_sum / app.gpu_n)
     if rules.system == DESIGNED:
@@ -425,14 +425,14 @@ def scale_versions(rules: Rules, versions: Rows, apps: Rows) -> None:
 
 @inlined
 def failed(rules: Rules, record: Row) -> None:
-    """A result of the host was wrong or lost."""
+    """Note that a result of the host was wrong or lost."""
     record.consecutive_valid = 0
     record.error_rate = record.error_rate * (1.0 - rules.error_weight) + rules.error_weight
 
 
 @inlined
 def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
-    """A result was sent, or was lost."""
+    """Note that a result was sent, or was lost."""
     if line.outcome == ERROR:
         failed(rules, record)
         record.probation = True
@@ -443,7 +443,7 @@ def happened(rules: Rules, line: Row, record: Row, now: float) -> None:
 
 @inlined
 def judged(rules: Rules, line: Row, record: Row, now: float) -> None:
-    """A result was found valid or invalid."""
+    """Note that a result was found valid or invalid."""
     if line.outcome == VALID:
         record.consecutive_valid += 1
         record.error_rate *= 1.0 - rules.error_weight
@@ -463,7 +463,7 @@ def suspected(rules: Rules, record: Row) -> None:
 
 @inlined
 def place_of_canonical(lines: Rows, begin: int, end: int) -> int:
-    """The first valid line, if no valid line is marked as canonical; else -1."""
+    """Return the first valid line, if no valid line is marked as canonical; else -1."""
     first = -1
     for i in range(begin, end):
         if lines[i].outcome == VALID:
@@ -528,7 +528,7 @@ def learn_all(
     out_granted: Floats,
     out_mode: Integers,
 ) -> None:
-    """What the statistics take from the valid results of a workunit; fills in what they get."""
+    """Add what the statistics take from the valid results of a workunit; fill in what they get."""
     estimate, bound = lines[begin].rsc_fpops_est, lines[begin].rsc_fpops_bound
     for i in range(begin, end):
         line = lines[i]

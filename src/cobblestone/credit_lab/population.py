@@ -99,7 +99,7 @@ class Sample:
 
 
 def synthetic_hosts(options: PopulationOptions) -> list[SyntheticHost]:
-    """The computers: a fifth with GPU, a tenth with own builds; cheaters are CPU hosts of both builds."""
+    """Return the computers: a fifth with GPU, a tenth with own builds; cheaters are CPU hosts of both builds."""
     rng = random.Random(f"hosts {options.seed}")
     found: list[SyntheticHost] = []
     for number in range(1, options.hosts + 1):
@@ -171,7 +171,7 @@ class _Book:
 
 
 def synthetic_log(options: PopulationOptions, cheat: Cheat = Cheat.NONE) -> Sample:
-    """The log of a population of which the cheaters do this."""
+    """Return the log of a population of which the cheaters do this."""
     hosts = synthetic_hosts(options)
     book = _Book(cheat)
     for number in range(1, options.jobs + 1):
@@ -212,7 +212,7 @@ def _asking(hosts: list[SyntheticHost], rng: random.Random) -> Iterator[Syntheti
 
 
 def _report(host: SyntheticHost, work: float, seconds: float, time: float) -> dict[str, float]:
-    """An honest report: it was away twenty times as long as it ran, and its program counts 0.9 of the operations."""
+    """Return an honest report: it was away twenty times as long as it ran, and its program counts 0.9 of the operations."""
     return {
         "elapsed_time": seconds,
         "cpu_time": seconds * (0.15 if host.version == GPU else 0.97),
@@ -235,7 +235,7 @@ _FIGURES = {
 
 
 def _embellished(report: dict[str, float], cheat: Cheat, before: int) -> dict[str, float]:
-    """What a cheater reports instead, after so many valid results."""
+    """Return what a cheater reports instead, after so many valid results."""
     if cheat is Cheat.NOW_AND_THEN and (before < HONEST_START or before % 10):
         return report
     names = _FIGURES.get(cheat, ())

@@ -17,7 +17,7 @@ from cobblestone.policy.credit.system import CreditSystem
 
 
 def replayed(log: JobLog, system: CreditSystem, options: ReplayOptions) -> tuple[Replay, str]:
-    """A replay by the compiled twin, or by the policy, with the reason why the twin cannot do it (else empty)."""
+    """Return a replay by the compiled twin, or by the policy, with the reason why the twin cannot do it (else empty)."""
     if CREDIT_SYSTEMS.get(system.name) is not system:
         return replay(log, system, options), f"{system.name} is a system of your own"
     try:

@@ -206,7 +206,7 @@ class Run:
             self._add(line, entry)
 
     def _take_back(self, line: int, now: float) -> None:
-        """What messages of a wrong result brought is taken from those whom they credited."""
+        """Take what messages of a wrong result brought from those whom they credited."""
         messages = self.provisional.pop(self.columns["result_id"][line], [])
         if not messages:
             return
@@ -256,7 +256,7 @@ class Run:
         self.totals.credit([(owners, entry.credit.granted, entry.work_start)], now=self.columns["time"][line])
 
     def result(self) -> Replay:
-        """What the replay has come to."""
+        """Return what the replay has come to."""
         hosts, users, teams, versions = (_statements(self.totals.rows[kind].items()) for kind in OWNERS)
         return Replay(
             system=self.terms.system.name,

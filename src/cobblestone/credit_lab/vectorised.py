@@ -51,7 +51,7 @@ _LAYOUT = ("C", "W")  # one layout: a kernel is compiled anew for any other
 
 
 def rules_of(name: str, options: ReplayOptions) -> Rules:
-    """The rules of a built-in system; raises `ConfigError` for one that has no compiled twin."""
+    """Return the rules of a built-in system; raises `ConfigError` for one that has no compiled twin."""
     system = credit_system(name)
     code, combination, both = _CODES.get(name), rows.MEAN, False
     if isinstance(system, BenchmarkSystem):

@@ -99,7 +99,7 @@ def run_demo(
 
 
 def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
-    """What each volunteer runs."""
+    """Return what each volunteer runs."""
     if not own_client:
         return (StockClient, StockClient)
     return (StockClient if stock_client else OwnClient, OwnClient)
@@ -223,7 +223,7 @@ def _submit(
 
 @contextlib.contextmanager
 def _member(name: str, url: str, client: StockClient | OwnClient) -> Generator[_Member, None, None]:
-    """A volunteer with an account and a running client."""
+    """Yield a volunteer with an account and a running client."""
     email = f"{name.lower()}@example.org"
     password_hash = hashlib.md5(f"demonstration{email}".encode(), usedforsecurity=False).hexdigest()
     reply = httpx.get(
@@ -269,7 +269,7 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
 
 
 def _tasks(client: StockClient | OwnClient) -> list[ClientTask]:
-    """The client's tasks; none when it is too busy to answer."""
+    """Return the client's tasks; none when it is too busy to answer."""
     with contextlib.suppress(ClientError):
         return client.tasks()
     return []

@@ -91,7 +91,7 @@ def missing_programs() -> list[str]:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on at this moment."""
+    """Return a port on loopback that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -228,7 +228,7 @@ class StockClient:
         return parse_tasks(self.command("--get_tasks"))
 
     def project_status(self) -> dict[str, str]:
-        """What ``--get_project_status`` says of the first project."""
+        """Return what ``--get_project_status`` says of the first project."""
         return parse_fields(self.command("--get_project_status"))
 
     def log(self) -> str:
@@ -254,7 +254,7 @@ class StockClient:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
-    """A process and all below it."""
+    """Return a process and all below it."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -270,7 +270,7 @@ def _kill(processes: Sequence[psutil.Process]) -> None:
 
 
 def parse_fields(text: str) -> dict[str, str]:
-    """The ``name: value`` lines of one block that boinccmd printed."""
+    """Return the ``name: value`` lines of one block that boinccmd printed."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.strip().partition(": ")

@@ -19,7 +19,7 @@ _KINDS = {"CPU": 2, "NVIDIA": 3, "ATI": 4, "intel_gpu": 5, "apple_gpu": 6}
 
 
 def generalised_version_id(app_id: AppId, processor: str) -> AppVersionId:
-    """The id under which statistics of a volunteer's own versions are kept: app id x 1 000 000 + kind.
+    """Return the id under which statistics of a volunteer's own versions are kept: app id x 1 000 000 + kind.
 
     ``processor`` is ``CPU`` or a GPU type.  Source: BOINC's ``host_app_version`` (anonymous platform).
     """

@@ -71,7 +71,7 @@ def legal_name(name: str) -> bool:
 
 
 def find_placeholders(words: Sequence[str]) -> Placeholders:
-    """The placeholders of a command.
+    """Return the placeholders of a command.
 
     Raises:
         JobError: one of them is unknown or misplaced, or a brace stands alone; the text shows the word.

@@ -25,11 +25,11 @@ class Reason:
     values: Mapping[str, Value] = field(default_factory=lambda: _EMPTY)
 
     def text(self) -> str:
-        """The sentence with its values filled in."""
+        """Return the sentence with its values filled in."""
         return self.sentence.format_map(dict(self.values))
 
     def as_json(self) -> dict[str, object]:
-        """A JSON-ready form: code, values, the finished sentence, and the sentence as it can be said in another language."""
+        """Return a form for JSON: code, values, the finished sentence, and the sentence as it can be said in another language."""
         return {
             "code": self.code,
             "text": self.text(),

@@ -63,7 +63,7 @@ class RunningAverage:
     q: float = 0.0  #: sum of squared deviations, while the mean is a straight one
 
     def updated(self, sample: float, rule: AveragingRule) -> RunningAverage:
-        """The average with one sample more; negative and non-finite samples are ignored."""
+        """Return the average with one sample more; negative and non-finite samples are ignored."""
         if not 0.0 <= sample < math.inf:
             return self
         if self.n > 0 and self.mean != 0.0:
@@ -79,7 +79,7 @@ class RunningAverage:
         return RunningAverage(n, mean, self.variance + rule.weight * (delta * delta - self.variance), self.q)
 
     def with_samples(self, samples: Iterable[float], rule: AveragingRule) -> RunningAverage:
-        """The average after an increment, sample by sample."""
+        """Return the average after an increment, sample by sample."""
         average = self
         for sample in samples:
             average = average.updated(sample, rule)

@@ -21,7 +21,7 @@ def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
 
 
 def changed(original: T, /, **changes: object) -> T:
-    """A copy of a `value` with some fields changed, as ``dataclasses.replace`` makes it, in an eighth of its time."""
+    """Return a copy of a `value` with some fields changed, as ``dataclasses.replace`` makes it, in an eighth of its time."""
     copy = _copier(type(original))(original)
     for name, changed_value in changes.items():
         setattr(copy, name, changed_value)  # with slots, an unknown name is an AttributeError
@@ -30,7 +30,7 @@ def changed(original: T, /, **changes: object) -> T:
 
 @cache
 def _copier(cls: type[T]) -> Callable[[T], T]:
-    """A function that copies field by field: written out, as dataclasses write their ``__init__``, since no loop is as fast."""
+    """Return a copier, field by field: written out, as dataclasses write their ``__init__``, since no loop is as fast."""
     if cls.__dataclass_params__.frozen or hasattr(cls, "__post_init__"):  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__name__} is not a plain value: copy it with dataclasses.replace.")
     lines = [f"copy.{each.name} = original.{each.name}" for each in fields(cls)]  # type: ignore[arg-type]

@@ -992,7 +992,7 @@ class Launcher:
             time.sleep(0.05)
 
     def _ended(self, status: int) -> int:
-        """The command has ended: hand over what it left; return the launcher's exit status."""
+        """Hand over what the command left; return the launcher's exit status."""
         self._measure()  # before its orphans are killed
         self.tree.kill()
         self._measure()

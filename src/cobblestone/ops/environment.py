@@ -15,7 +15,7 @@ def environment_without_proxies() -> dict[str, str]:
 
 
 def person() -> str:
-    """The log-in name of whoever runs this program, for records; ``unknown`` where there is none."""
+    """Return the log-in name of whoever runs this program, for records; ``unknown`` where there is none."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):  # no environment and no entry in the list of users

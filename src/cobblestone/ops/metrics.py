@@ -110,7 +110,7 @@ class Metrics:
         self.n_errors += status >= 500
 
     def exposition(self, figures: Figures) -> bytes:
-        """The text that Prometheus reads: what was counted, and ``figures`` (see :data:`METRICS`)."""
+        """Return the text that Prometheus reads: what was counted, and ``figures`` (see :data:`METRICS`)."""
         registry = CollectorRegistry()
         registry.register(_Figures(lambda: figures))
         return generate_latest(self.registry) + generate_latest(registry)

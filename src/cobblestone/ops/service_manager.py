@@ -13,7 +13,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 def inherited_listener() -> socket.socket | None:
-    """The listening socket that the service manager, or this very process before its restart, opened for us.
+    """Return the listening socket that the service manager, or this very process before its restart, opened for us.
 
     Source: sd_listen_fds(3).
     """

@@ -375,12 +375,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file (which arrives as init arguments)."""
+        """Let the environment win over the file (which arrives as init arguments)."""
         return env_settings, init_settings
 
 
 def sections() -> dict[str, type[Section]]:
-    """The tables of the settings file, in order."""
+    """Return the tables of the settings file, in order."""
     found: dict[str, type[Section]] = {}
     for name, field in Settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
@@ -439,7 +439,7 @@ def _explain(item: Any, source: str) -> str:  # pydantic's error item: a dict of
 
 
 def settings_template(**overrides: dict[str, object]) -> str:
-    """The text of a new settings file: every key with its description and default; ``overrides`` by section."""
+    """Return the text of a new settings file: every key with its description and default; ``overrides`` by section."""
     lines = [
         "# Settings of this project. Every key is optional; what stands here is the default unless you change it.",
         "",
@@ -456,7 +456,7 @@ def settings_template(**overrides: dict[str, object]) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML writes it."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans look alike in TOML and JSON

@@ -96,7 +96,7 @@ def begin_rollout(plan: RolloutPlan, *, now: float) -> RolloutStep:
 
 
 def next_step(plan: RolloutPlan, record: StageRecord, *, now: float) -> RolloutStep | None:
-    """What the results of the current stage ask for; None: wait.
+    """Return what the results of the current stage ask for; None: wait.
 
     With fewer than ``min_results`` results a version is held only when it failed so often that it would exceed the gate even
     if all the others up to that number were good.

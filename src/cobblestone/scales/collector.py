@@ -117,7 +117,7 @@ class Collector:
         return source.last is not None and self._clock() - source.last.time <= MAX_AGE
 
     def publication(self) -> Publication:
-        """What followed from the last round: computed once, for asking is cheap and projects may say much."""
+        """Return what followed from the last round: computed once, for asking is cheap and projects may say much."""
         return self._publication
 
     def _keep(self) -> None:

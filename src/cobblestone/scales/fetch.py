@@ -22,7 +22,7 @@ class FetchFailed(CobblestoneError):
 
 
 def new_client(timeout_seconds: float = TIMEOUT_SECONDS) -> httpx.AsyncClient:
-    """A client for `fetch`."""
+    """Return a client for `fetch`."""
     return httpx.AsyncClient(
         headers=_HEADERS,
         timeout=timeout_seconds,
@@ -32,7 +32,7 @@ def new_client(timeout_seconds: float = TIMEOUT_SECONDS) -> httpx.AsyncClient:
 
 
 def checked_url(text: str) -> str:
-    """An address of http or https; that of a project (ending in a slash) becomes that of its export.
+    """Return an address of http or https; that of a project (ending in a slash) becomes that of its export.
 
     Raises ConfigError for anything else.
     """
@@ -54,7 +54,7 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> bytes:
-    """The body at an address.  Raises FetchFailed: unreachable, too slow, too large, or not answered with 200."""
+    """Return the body at an address.  Raises FetchFailed: unreachable, too slow, too large, or not answered with 200."""
     try:
         async with asyncio.timeout(timeout_seconds), client.stream("GET", url) as answer:
             if answer.is_redirect:
@@ -82,7 +82,7 @@ async def _fetch_once(url: str, timeout_seconds: float) -> bytes:
 
 
 def read_document(place: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
-    """The document at an address or in a file.  Raises FetchFailed, ConfigError."""
+    """Return the document at an address or in a file.  Raises FetchFailed, ConfigError."""
     if "://" in place:
         return asyncio.run(_fetch_once(checked_url(place), timeout_seconds))
     try:

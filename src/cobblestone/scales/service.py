@@ -71,7 +71,7 @@ class ScalesService:
         self._clock = clock
 
     def app(self) -> Starlette:
-        """The application."""
+        """Return the application."""
         return Starlette(
             routes=[
                 Route("/", self.page),
@@ -83,13 +83,13 @@ class ScalesService:
         )
 
     async def json(self, request: Request) -> Response:
-        """The published scales as JSON."""
+        """Return the published scales as JSON."""
         scales = self._collector.publication().scales
         body = write_published_scales_json(scales, time=self._clock())
         return Response(body, media_type="application/json", headers=_HEADERS)
 
     async def xml(self, request: Request) -> Response:
-        """The published scales as XML."""
+        """Return the published scales as XML."""
         scales = self._collector.publication().scales
         body = write_published_scales_xml(scales, time=self._clock())
         return Response(body, media_type="text/xml", headers=_HEADERS)
@@ -113,7 +113,7 @@ class ScalesService:
         )
 
     async def page(self, request: Request) -> Response:
-        """The published scales for people."""
+        """Return the published scales for people."""
         publication = self._collector.publication()
         sources = self._collector.sources
         rows = "".join(

@@ -105,15 +105,15 @@ class Administration:
         return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
 
     def explain_host(self, host_id: int) -> HostExplanation:
-        """What a computer would get if it asked now, and why not more.  Raises NotFoundError."""
+        """Return what a computer would get if it asked now, and why not more.  Raises NotFoundError."""
         return self._connection.get(f"/explain/hosts/{host_id}", HostExplanation)
 
     def explain_workunit(self, workunit: str) -> WorkunitExplanation:
-        """What becomes of a workunit (id or name).  Raises NotFoundError."""
+        """Return what becomes of a workunit (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/workunits/{quote(workunit, safe='')}", WorkunitExplanation)
 
     def explain_result(self, result: str) -> ResultExplanation:
-        """What became of a result (id or name).  Raises NotFoundError."""
+        """Return what became of a result (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
 
     def forgive_host(self, host_id: int) -> HostExplanation:
@@ -130,11 +130,11 @@ class Administration:
         return self._connection.post("/credit/corrections", body, LedgerEntry)
 
     def credit_systems(self) -> list[CreditSystem]:
-        """The credit systems that an app can choose."""
+        """Return the credit systems that an app can choose."""
         return self._connection.get("/credit/systems", CreditSystemList).systems
 
     def trickles(self, *, after: int = 0) -> list[Trickle]:
-        """What running jobs have sent, oldest first; ``after``: only those behind this number."""
+        """Return what running jobs have sent, oldest first; ``after``: only those behind this number."""
         found: list[Trickle] = []
         while page := self._connection.get(
             "/trickles", TrickleList, after=found[-1].id if found else after, limit=PAGE

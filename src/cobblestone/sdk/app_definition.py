@@ -119,7 +119,7 @@ class ProjectFunctions:
         self._beside = beside
 
     def comparison(self, text: str) -> ComparisonBody:
-        """A comparison as the API takes it: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
+        """Return a comparison as the API takes it: ``bitwise``, ``numeric:rtol=1e-6``, or a function; see :meth:`place`.
 
         Raises:
             ConfigError: it is none; the text says what is possible.
@@ -139,7 +139,7 @@ class ProjectFunctions:
         return ComparisonBody(kind=rule.kind, options=options)
 
     def assimilator(self, text: str) -> str:
-        """An assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
+        """Return an assimilator as the API takes it: empty, ``folder:PATH``, or a function; see :meth:`place`."""
         return text if not text or text.startswith("folder:") else self.place(text, "--assimilate")
 
     def credit(self, options: CreditBody) -> CreditBody:
@@ -149,7 +149,7 @@ class ProjectFunctions:
         return msgspec.structs.replace(options, function=self.place(options.function, "--credit-function"))
 
     def place(self, reference: str, option: str) -> str:
-        """The reference as the server understands it; copies the file if it lies elsewhere.
+        """Return the reference as the server understands it; copies the file if it lies elsewhere.
 
         Raises:
             ConfigError: there is no such file or function, or the project is not on this machine.

@@ -59,7 +59,7 @@ class Command:
         return output_names(self.placeholders, [*self.outputs, *self.optional_outputs], stdout=self.stdout)
 
     def output_bodies(self, *, max_nbytes: int, gzip: bool) -> list[OutputBody]:
-        """The outputs as the API takes them."""
+        """Return the outputs as the API takes them."""
         return [
             OutputBody(name=name, max_nbytes=max_nbytes, gzip=gzip, optional=name in self.optional_outputs)
             for name in self.output_names()
@@ -82,7 +82,7 @@ class Command:
 
 
 def split_command(text: str) -> list[str]:
-    """The words of a command line, quoted as in a shell.
+    """Return the words of a command line, quoted as in a shell.
 
     Raises:
         JobError: a quote is not closed, or it uses the shell's own syntax.
@@ -106,7 +106,7 @@ def split_command(text: str) -> list[str]:
 
 
 def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
-    """The contents of files by name.
+    """Return the contents of files by name.
 
     Raises:
         JobError: a file cannot be read, or two have the same name.
@@ -148,7 +148,7 @@ _INTERPRETERS = {".py": "python3", ".sh": "sh", ".pl": "perl", ".R": "Rscript", 
 
 
 def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
-    """A file that is sent along and shall be started must be something that a system can start."""
+    """Refuse a file that is to be started and that no system can start."""
     name = words[0].removeprefix("./")
     data = contents.get(name)
     if data is None or data.startswith((b"#!", b"\x7fELF", b"MZ")):

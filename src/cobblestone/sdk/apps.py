@@ -49,7 +49,7 @@ class AppMethods:
         return self.connection.get("/apps", AppList).apps
 
     def app(self, name: str) -> App:
-        """An app and its versions in use.  Raises NotFoundError."""
+        """Return an app and its versions in use.  Raises NotFoundError."""
         return self.connection.get(f"/apps/{quote(name, safe='')}", App)
 
     def versions(self, app: str) -> list[Version]:
@@ -58,7 +58,7 @@ class AppMethods:
         return self.connection.get(path, VersionList, deprecated=True).versions
 
     def plan_classes(self) -> list[PlanClass]:
-        """The project's plan classes, and which of the known hosts each would match."""
+        """Return the project's plan classes, and which of the known hosts each would match."""
         return self.connection.get("/plan_classes", PlanClassList).plan_classes
 
     def functions(self, app: str, beside: Iterable[str | Path] = ()) -> ProjectFunctions:
@@ -217,7 +217,7 @@ def _command(spec: AppSpec) -> Command:
 
 
 def _native(spec: AppSpec, about: NewApp) -> NewApp:
-    """The app of a native program: what its templates say, and over it what the scientist says."""
+    """Return the app of a native program: what its templates say, and over it what the scientist says."""
     templates = read_templates(_path(spec.input_template), _path(spec.output_template))
     outputs = list(templates.outputs) or [
         OutputBody(name=name, max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs, optional=optional)

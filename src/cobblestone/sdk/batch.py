@@ -85,7 +85,7 @@ class JobResult:
         return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
 
     def bytes(self, name: str | None = None) -> bytes:
-        """An output; without a name the only one, or the first.
+        """Return an output; without a name the only one, or the first.
 
         Raises:
             JobFailed: the job has no answer.
@@ -93,11 +93,11 @@ class JobResult:
         return self.outputs[self._name(name)]
 
     def text(self, name: str | None = None) -> str:
-        """An output as UTF-8 text; see :meth:`bytes`."""
+        """Return an output as UTF-8 text; see :meth:`bytes`."""
         return self.bytes(name).decode()
 
     def json(self, name: str | None = None) -> Any:  # whatever the program wrote
-        """An output read as JSON; see :meth:`bytes`."""
+        """Return an output read as JSON; see :meth:`bytes`."""
         return msgspec.json.decode(self.bytes(name))
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -255,7 +255,7 @@ class Batch:
 
 
 def batch_progress() -> Progress:
-    """A progress bar for batches, on standard error."""
+    """Return a progress bar for batches, on standard error."""
     from rich.console import Console
 
     return Progress(

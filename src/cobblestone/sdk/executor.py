@@ -200,7 +200,7 @@ class JobExecutor(Executor):
             self._fail(error)
 
     def _collect(self) -> tuple[list[JobFuture], bool]:
-        """What is waiting, and whether more may come."""
+        """Return what is waiting, and whether more may come."""
         item = self._queue.get()
         chunk: list[JobFuture] = []
         while item is not None:

@@ -29,7 +29,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_jobs(path: Path, *, input_names: Collection[str]) -> Iterator[Job]:
-    """The jobs of a ``.csv`` or ``.jsonl`` file; paths in it are relative to its folder.
+    """Yield the jobs of a ``.csv`` or ``.jsonl`` file; paths in it are relative to its folder.
 
     CSV: columns named as an input of the app (``input_names``), or ``input:NAME``, hold paths; ``name``, ``priority`` and
     ``command_line`` are those of the job; every other column is an argument.

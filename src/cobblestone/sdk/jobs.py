@@ -68,7 +68,7 @@ class Job:
 
 
 def json_input(value: object) -> Content:
-    """An input with a JSON text of ``value``.
+    """Return an input with a JSON text of ``value``.
 
     Raises:
         JobError: it cannot be written as JSON.
@@ -82,7 +82,7 @@ def json_input(value: object) -> Content:
 
 
 def as_job(item: object, args: Mapping[str, object]) -> Job:
-    """A job from whatever was given: a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
+    """Return a job from whatever was given: a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
     if isinstance(item, Job):
         return Job(
             inputs=item.inputs,
@@ -99,7 +99,7 @@ def as_job(item: object, args: Mapping[str, object]) -> Job:
 
 
 def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of at most ``size`` items; what comes is taken only when it is needed."""
+    """Yield lists of at most ``size`` items; what comes is taken only when it is needed."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

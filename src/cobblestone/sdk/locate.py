@@ -48,7 +48,7 @@ def locate(given: str | Path | None = None, token: str | None = None) -> Target:
 
 
 def find_folder(start: Path | None = None) -> Path:
-    """The project folder that ``start`` (by default the current folder) is or lies in, or the only one in it.
+    """Return the project folder that ``start`` (by default the current folder) is or lies in, or the only one in it.
 
     Raises:
         ConfigError: there is none, or several.

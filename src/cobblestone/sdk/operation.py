@@ -104,7 +104,7 @@ class Operation:
         return self._connection.get("/search", FoundList, q=text).found
 
     def checks(self) -> list[Check]:
-        """The checks of the project's soundness."""
+        """Return the checks of the project's soundness."""
         return self._connection.get("/doctor", CheckList).checks
 
     def diagnose(self, name: str) -> Diagnosis:

@@ -147,7 +147,7 @@ class Project(AppMethods):
             error.add_note(f"Batch {batch.id} was incomplete and has been cancelled.")
 
     def batch(self, batch_id: int) -> Batch:
-        """A batch that was submitted before.  Raises NotFoundError."""
+        """Return a batch that was submitted before.  Raises NotFoundError."""
         return Batch(self.connection, self.connection.get(f"/batches/{batch_id}", BatchStatus))
 
     def batches(self, *, limit: int = 100) -> list[BatchStatus]:
@@ -155,7 +155,7 @@ class Project(AppMethods):
         return self.connection.get("/batches", BatchList, limit=limit).batches
 
     def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:
-        """An executor whose workers are the volunteers' computers."""
+        """Return an executor whose workers are the volunteers' computers."""
         return JobExecutor(self.connection, app, name=name, priority=priority)
 
     def map(

@@ -81,7 +81,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
-    """What people, programs and account managers ask for."""
+    """Return what people, programs and account managers ask for."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
     return [
@@ -108,7 +108,7 @@ def _part_of(path: str, *, prefix: str) -> str:
 
 
 def _guarded(endpoint: ASGIApp) -> ASGIApp:
-    """An endpoint that is reached without the routes, and answers errors of the store as those behind them do."""
+    """Return an endpoint that is reached without the routes, and answers errors of the store as those behind them do."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:

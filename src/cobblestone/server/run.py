@@ -93,7 +93,7 @@ def open_project(
 
 
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
-    """The daemons of some roles."""
+    """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
         transitioner = Transitioner(ctx)
         yield Daemon(name=Role.TRANSITIONER, step=transitioner.step, pause=transitioner.until_next)

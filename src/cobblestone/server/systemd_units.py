@@ -38,7 +38,7 @@ class Process:
 
 
 def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> list[Process]:
-    """Processes from descriptions like ``scheduler,upload*2``: roles, and how many processes have them.
+    """Return processes from descriptions like ``scheduler,upload*2``: roles, and how many processes have them.
 
     Ports are numbered from ``first_port`` on; the first one goes to the first process that serves pages.
 
@@ -70,7 +70,7 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
 
 
 def first_port(settings: Settings) -> int:
-    """The port of the first process: that of the settings, or the next one when the proxy needs it for the master URL."""
+    """Return the port of the first process: that of the settings, or the next one when the proxy needs it for the master URL."""
     port = settings.server.port
     taken = bool(settings.database.url) and urlsplit(settings.project.url).port == port
     return port + 1 if taken else port
@@ -95,7 +95,7 @@ class UnitFile:
 def unit_files(
     root: Path, settings: Settings, processes: Sequence[Process], *, user: str, listen: str
 ) -> list[UnitFile]:
-    """A unit per process, a target that holds them together, and nginx's part where several serve."""
+    """Return a unit per process, a target that holds them together, and nginx's part where several serve."""
     project = re.sub(r"[^A-Za-z0-9_\-]+", "-", root.name).strip("-") or "project"
     prefix = f"cobblestone-{project}"
     units = [
@@ -178,7 +178,7 @@ def _under_home(*paths: Path) -> bool:
 
 
 def _quoted(word: str) -> str:
-    """A word of a unit file (systemd.service(5), command lines)."""
+    """Return a word of a unit file (systemd.service(5), command lines)."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s'\"\\;]", word) else escaped
 

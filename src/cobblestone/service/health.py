@@ -40,23 +40,23 @@ class DaemonBeat:
     stopped: bool = False
 
     def begin(self, now: float) -> None:
-        """A round begins."""
+        """Note that a round begins."""
         self.last_beat, self.next_beat = now, now + STEP_LIMIT_SECONDS
 
     def done(self, now: float) -> None:
-        """A step went well."""
+        """Note that a step went well."""
         self.steps += 1
         self.last_error = ""
         self.begin(now)
 
     def failed(self, now: float, error: str) -> None:
-        """A step ended with an error."""
+        """Note that a step ended with an error."""
         self.errors += 1
         self.last_error = error[:300]
         self.begin(now)
 
     def sleeps(self, now: float, seconds: float) -> None:
-        """The round is over; the next one is in ``seconds`` at the latest."""
+        """Note that the round is over; the next one is in ``seconds`` at the latest."""
         self.last_beat, self.next_beat = now, now + seconds + LATE_SECONDS
 
     def health(self, now: float) -> DaemonHealth:
@@ -88,7 +88,7 @@ class Health:
     draining: bool = False
 
     def daemon(self, name: str) -> DaemonBeat:
-        """The beats of a daemon that this process runs."""
+        """Return the beats of a daemon that this process runs."""
         return self.daemons.setdefault(name, DaemonBeat(name))
 
     def states(self, now: float) -> Mapping[str, DaemonHealth]:

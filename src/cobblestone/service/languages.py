@@ -45,7 +45,7 @@ class Language:
 
 @lru_cache(maxsize=len(NAMES))
 def language(code: str) -> Language:
-    """A language of `NAMES`; raises KeyError for another one."""
+    """Return a language of `NAMES`; raises KeyError for another one."""
     _ = NAMES[code]
     texts = _gettext.NullTranslations()
     if code != ENGLISH:
@@ -61,7 +61,7 @@ _current: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 def current() -> Language:
-    """The language of what is being written."""
+    """Return the language of what is being written."""
     return language(_current.get())
 
 
@@ -76,12 +76,12 @@ def use_language(code: str) -> Generator[None, None, None]:
 
 
 def gettext(message: str) -> str:
-    """A text in the current language."""
+    """Return a text in the current language."""
     return current().texts.gettext(message)
 
 
 def ngettext(singular: str, plural: str, n: float) -> str:
-    """A text that depends on a number, in the current language."""
+    """Return a text that depends on a number, in the current language."""
     return current().texts.ngettext(singular, plural, int(n))
 
 
@@ -91,7 +91,7 @@ def N_(message: str) -> str:  # noqa: N802  # the customary name, which extracto
 
 
 def translate_reason(reason: Reason) -> str:
-    """A reason in the current language; one whose sentence no catalogue has, in English."""
+    """Return a reason in the current language; one whose sentence no catalogue has, in English."""
     language_ = current()
     sentence = language_.texts.gettext(reason.sentence)
     if sentence == reason.sentence:
@@ -100,21 +100,21 @@ def translate_reason(reason: Reason) -> str:
 
 
 def translate_stored(stored: Mapping[str, Any]) -> str:  # as it lies in the database
-    """A reason that was stored (`Reason.as_json`), in the current language."""
+    """Return a reason that was stored (`Reason.as_json`), in the current language."""
     if "sentence" not in stored:
         return str(stored["text"])
     return translate_reason(Reason(stored["code"], stored["sentence"], stored["values"]))
 
 
 def _written(value: Value, language_: Language) -> str:
-    """A value in a sentence; whole numbers as they are, since many are names."""
+    """Return a value in a sentence; whole numbers as they are, since many are names."""
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
     return format_decimal(value, locale=language_.locale)
 
 
 def chosen(*wishes: str, accepted: str = "") -> str:
-    """The first of ``wishes`` that there is, else the best of an ``Accept-Language`` header, else English."""
+    """Return the first of ``wishes`` that there is, else the best of an ``Accept-Language`` header, else English."""
     for wish in wishes:
         if wish in NAMES:
             return wish
@@ -122,7 +122,7 @@ def chosen(*wishes: str, accepted: str = "") -> str:
 
 
 def best_of(accepted: str) -> str:
-    """The best language of an ``Accept-Language`` header; empty if it names none that there is."""
+    """Return the best language of an ``Accept-Language`` header; empty if it names none that there is."""
     ranked: list[tuple[float, str]] = []
     for item in accepted[:MAX_HEADER].split(","):
         tag, _, parameter = item.partition(";")

@@ -15,12 +15,12 @@ WINDOW = 1  #: steps before and after the present one that count as well
 
 
 def time_step(now: float) -> int:
-    """The number of the time step of a moment (Unix seconds)."""
+    """Return the number of the time step of a moment (Unix seconds)."""
     return int(now // STEP_SECONDS)
 
 
 def one_time_password(secret: bytes, step: int) -> str:
-    """The password of a time step."""
+    """Return the password of a time step."""
     digest = hmac.digest(secret, step.to_bytes(8, "big"), hashlib.sha1)
     offset = digest[-1] & 0x0F
     number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFF_FFFF
@@ -28,7 +28,7 @@ def one_time_password(secret: bytes, step: int) -> str:
 
 
 def matching_step(secret: bytes, password: str, *, now: float, last_step: int) -> int | None:
-    """The step whose password this is, if it may still be used; None: wrong, or used before."""
+    """Return the step whose password this is, if it may still be used; None: wrong, or used before."""
     if len(password) != DIGITS or not (password.isascii() and password.isdecimal()):
         return None
     present = time_step(now)

@@ -35,7 +35,7 @@ class Heartbeat:
         return 0
 
     async def end(self) -> None:
-        """The last beat."""
+        """Beat for the last time."""
         await self._note(ended=True)
 
     async def _note(self, *, ended: bool) -> None:
@@ -70,7 +70,7 @@ def is_alive(process: ServerProcess, now: float) -> bool:
 def daemons_of_all(
     own: Sequence[DaemonNote], processes: Sequence[ServerProcess], now: float
 ) -> dict[str, DaemonNote]:
-    """The daemons of all processes by name; where several have one, that which does best."""
+    """Return the daemons of all processes by name; where several have one, that which does best."""
     best: dict[str, DaemonNote] = {}
     order = [health.value for health in (DaemonHealth.RUNNING, DaemonHealth.FAILING, DaemonHealth.STUCK)]
     for notes in (own, *(process.daemons for process in processes if is_alive(process, now))):

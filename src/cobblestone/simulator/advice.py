@@ -291,7 +291,7 @@ def _with_batch(scenario: Scenario, workunits: int) -> Scenario:
 
 
 def _high(point: Point, metric: str) -> float:
-    """The upper end of the interval."""
+    """Return the upper end of the interval."""
     found = point.metrics[metric]
     return found.mean + found.half_width
 
@@ -306,7 +306,7 @@ def _scaled(found: Estimate, factor: float) -> Estimate:
 
 
 def _round_time(seconds: float) -> float:
-    """A round number of hours, or of days from three days on."""
+    """Return a round number of hours, or of days from three days on."""
     unit = DAY if seconds >= 3 * DAY else HOUR
     return max(1.0, round(seconds / unit)) * unit
 

@@ -97,13 +97,13 @@ class SimulatedClient:
         self.core.handle(self._progress())
 
     def switch_off(self) -> None:
-        """The host goes off now; a client that polls has looked at its tasks just before."""
+        """Note that the host goes off now; a client that polls has looked at its tasks just before."""
         self._off = HostOff(self.host.now)
         if self.host.quantum:
             self.account()
 
     def gap(self, seconds: float) -> None:
-        """The host was off for some time and is on again."""
+        """Note that the host was off for some time and is on again."""
         self._begin(self.host.now - seconds)
         on = HostOn(self.host.now)
         if self._off is None:
@@ -257,7 +257,7 @@ def note_reasons(recorder: Recorder, now: float, explained: Explain) -> None:
 
 
 def _reading(task: Task, now: float) -> Reading:
-    """What a running app and the system say."""
+    """Return what a running app and the system say."""
     period = task.app.checkpoint_period
     if not period:
         return Reading(task.id, task.done, task.fraction_done, now, task.done)

@@ -70,7 +70,7 @@ class Books:
             self.idle += seconds * (self.peak - used_peak)
 
     def project_runs(self, project: int, clock: float) -> None:
-        """A task of the project starts."""
+        """Note that a task of the project starts."""
         self._running[project] = 1
         since = self._idle_since[project]
         if since >= 0.0:
@@ -79,7 +79,7 @@ class Books:
             self._ended_spell[project] = (since, clock)
 
     def project_stops(self, project: int, clock: float) -> None:
-        """The last running task of the project stops."""
+        """Note that the last running task of the project stops."""
         self._running[project] = 0
         since, start = self._ended_spell[project]
         if start == clock:  # started and stopped at once: it has not run, and the spell goes on
@@ -89,7 +89,7 @@ class Books:
             self._idle_since[project] = clock
 
     def report(self, task: Task, now: float) -> None:
-        """A finished job is reported."""
+        """Note that a finished job is reported."""
         book = self.projects[task.project]
         flops = task.done * task.peak
         if task.done > task.limit:
@@ -109,7 +109,7 @@ class Books:
             book.met += 1
 
     def leave(self, task: Task, now: float) -> None:
-        """A job is not reported when the run ends."""
+        """Note that a job is not reported when the run ends."""
         book = self.projects[task.project]
         book.lost += task.lost * task.peak
         done = min(task.done, task.limit) * task.peak

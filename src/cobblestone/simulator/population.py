@@ -132,7 +132,7 @@ class HostDoor:
         return tasks, refused
 
     def _raw(self, assignment: Assignment) -> float:
-        """The estimate in seconds, from the speed that the server tells the client."""
+        """Return the estimate in seconds, from the speed that the server tells the client."""
         return assignment.candidate.limits.rsc_fpops_est / assignment.usage.flops
 
     def _take(self, assignment: Assignment, now: float) -> Task:

@@ -208,7 +208,7 @@ def as_data(results: Mapping[str, Sequence[PopulationRun]]) -> dict[str, object]
 
 
 def _tally(tally: Tally) -> dict[str, object]:
-    """The counters, without the lists from which pictures are drawn."""
+    """Return the counters, without the lists from which pictures are drawn."""
     return {k: v for k, v in asdict(tally).items() if isinstance(v, int | float)}
 
 

@@ -53,14 +53,14 @@ class Timeline:
     _off_since: float = -1.0
 
     def started(self, task: Task, now: float) -> None:
-        """A task starts or resumes."""
+        """Note that a task starts or resumes."""
         self._open[id(task)] = Spell(
             task.project, task.number, task.slot, task.width, task.gpu, now, now, task.edf
         )
         self._write(now, f"start {self._name(task)}{' (earliest deadline first)' if task.edf else ''}")
 
     def stopped(self, task: Task, now: float) -> None:
-        """A task stops."""
+        """Note that a task stops."""
         spell = self._open.pop(id(task), None)
         if (
             spell is not None
@@ -73,14 +73,14 @@ class Timeline:
         self._write(now, f"stop {self._name(task)}, {task.done:.0f} s of {task.size:.0f} s done")
 
     def finished(self, task: Task, now: float) -> None:
-        """A task has ended."""
+        """Note that a task has ended."""
         if self.start <= now <= self.end and len(self.finishes) < MAX_SPELLS:
             self.finishes.append(Finish(task.project, task.number, now, task.report_deadline, task.failed))
         late = " LATE" if now > task.report_deadline else ""
         self._write(now, f"finished {self._name(task)}{late}")
 
     def available(self, on: bool, now: float) -> None:
-        """The host goes off or comes back."""
+        """Note that the host goes off or comes back."""
         if not on:
             self._off_since = now
         elif (
@@ -93,7 +93,7 @@ class Timeline:
         self._write(now, "host on" if on else "host off")
 
     def note(self, now: float, kind: str, text: str) -> None:
-        """A decision and its reason; only those up to the end of the window are kept."""
+        """Keep a decision and its reason; only those up to the end of the window."""
         if now <= self.end:
             at, texts = self.notes.get(kind, (-1.0, []))
             if at != now:

@@ -174,7 +174,7 @@ def legal_email_addr(address: str) -> bool:
 
 
 def user_name_problem(name: str) -> str:
-    """What is wrong with a user name, or the empty text."""
+    """Return what is wrong with a user name, or the empty text."""
     if not name:
         return "The user name is empty"
     if len(name) > MAX_USER_NAME:
@@ -199,17 +199,17 @@ def _email(fields: Mapping[str, str]) -> str:
 
 
 def write_account_out(authenticator: str) -> bytes:
-    """The answer to a successful look-up or creation."""
+    """Return the answer to a successful look-up or creation."""
     return f"{_DECLARATION}<account_out>\n{scalar('authenticator', authenticator)}</account_out>\n".encode()
 
 
 def write_account_exists() -> bytes:
-    """The answer to a look-up without password hash, for an existing account."""
+    """Return the answer to a look-up without password hash, for an existing account."""
     return f"{_DECLARATION}<account_out>\n<success/>\n</account_out>\n".encode()
 
 
 def write_web_rpc_error(error: WebRpcError, message: str | None = None) -> bytes:
-    """The answer to any web RPC that failed; to be sent with HTTP status 200."""
+    """Return the answer to any web RPC that failed; to be sent with HTTP status 200."""
     return (
         f"{_DECLARATION}<error>\n    <error_num>{int(error)}</error_num>\n"
         f"{scalar('error_msg', message or ERROR_MESSAGES[error], '    ')}</error>\n"
@@ -238,7 +238,7 @@ class AccountInfo:
 
 
 def write_am_get_info_reply(account: AccountInfo) -> bytes:
-    """The answer to ``am_get_info.php``; name, country and URL are percent-encoded, as callers expect."""
+    """Return the answer to ``am_get_info.php``; name, country and URL are percent-encoded, as callers expect."""
     founder = "<teamfounder/>\n" if account.teamfounder else ""
     return (
         f"{_DECLARATION}<am_get_info_reply>\n    <success/>\n"
@@ -301,7 +301,7 @@ class PublicUser:
 
 
 def write_user_xml(user: PublicUser, hosts: Iterable[PublicHost] | None = None) -> bytes:
-    """The answer to ``show_user.php?format=xml``; hosts only for the account's owner."""
+    """Return the answer to ``show_user.php?format=xml``; hosts only for the account's owner."""
     own = ""
     if hosts is not None:
         own = scalar("venue", user.venue, "    ") + "".join(_host_xml(host) for host in hosts)

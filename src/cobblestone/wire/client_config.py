@@ -66,7 +66,7 @@ _KNOWN_ELSEWHERE = {
 
 
 def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:
-    """The configuration, and sentences about what could not be read.  Raises RemoteProtocolError for what is not XML."""
+    """Return the configuration, and sentences about what could not be read.  Raises RemoteProtocolError for what is not XML."""
     root = parse_file(body, "cc_config")
     problems: list[str] = []
     values: dict[str, Any] = {}  # Any: fields of several types
@@ -111,7 +111,7 @@ def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:
 
 
 def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
-    """The volunteer's settings for one project, and sentences about what could not be read.
+    """Return the volunteer's settings for one project, and sentences about what could not be read.
 
     Raises RemoteProtocolError for what is not XML.
     """
@@ -189,7 +189,7 @@ def _optional(parent: Element, name: str, problems: list[str]) -> float | None:
 
 
 def _signed(element: Element | None, default: float, problems: list[str]) -> float:
-    """A number that may be -1, which means "as if it were not there"."""
+    """Return a number that may be -1, which means "as if it were not there"."""
     if element is None or (element.text or "").strip() == "-1":
         return default if element is None else -1.0
     return read_number(element, default, problems, 1e9)

@@ -35,7 +35,7 @@ def flags(names: Iterable[str], values: object, indent: str = _IN) -> str:
 
 
 def number(name: str, value: float, indent: str = _IN) -> str:
-    """A number with six decimals."""
+    """Return a number with six decimals."""
     return scalar(name, float(value), indent)
 
 
@@ -124,7 +124,7 @@ def write_gui_urls(urls: Sequence[GuiUrl]) -> str:
 
 
 def write_gui_project(project: ProjectRecord) -> str:
-    """A project as GUI RPC shows it."""
+    """Return a project as GUI RPC shows it."""
     progress = "    <scheduler_rpc_in_progress/>\n" if project.scheduler_rpc_in_progress else ""
     return (
         f"<project>\n{_project_fields(project)}{progress}{write_gui_urls(project.gui_urls)}"
@@ -146,7 +146,7 @@ def write_account_file(project: ProjectRecord) -> str:
 
 
 def write_statistics(master_url: str, days: Iterable[DailyCredit]) -> str:
-    """A project's credit by day: a statistics file, or a part of the answer about all."""
+    """Return a project's credit by day: a statistics file, or a part of the answer about all."""
     names = ("day", "user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
     inner = "".join(
         "    <daily_statistics>\n"
@@ -224,7 +224,7 @@ def _outcome(job: JobRecord) -> str:
 
 
 def write_gui_result(job: JobRecord, *, project_suspended: bool = False) -> str:
-    """A job as GUI RPC shows it, with its running task."""
+    """Return a job as GUI RPC shows it, with its running task."""
     result = job.result
     reported = ("got_server_ack", "ready_to_report")
     suspended = "    <project_suspended_via_gui/>\n" if project_suspended else ""
@@ -287,7 +287,7 @@ def _traffic() -> str:
 
 
 def write_project_content(content: ProjectContent) -> str:
-    """A project with all that belongs to it, in the order in which readers attach each thing to what came before."""
+    """Return a project with all that belongs to it, in the order in which readers attach each thing to what came before."""
     versions = {job.result.wu_name: job.result.version_num for job in content.jobs.values()}
     suspended = content.project.suspended_via_gui
     return "".join(

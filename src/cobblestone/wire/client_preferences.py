@@ -43,7 +43,7 @@ _HIGHEST = {
 
 
 def parse_file(body: bytes, root: str) -> Element:
-    """The outermost element of a file that a person may have edited.  Raises RemoteProtocolError with the line."""
+    """Return the outermost element of a file that a person may have edited.  Raises RemoteProtocolError with the line."""
     if len(body) > MAX_FILE_BYTES:
         raise RemoteProtocolError(f"it has {len(body)} bytes; at most {MAX_FILE_BYTES} are read")
     parser = etree.XMLParser(
@@ -67,7 +67,7 @@ def parse_file(body: bytes, root: str) -> Element:
 
 
 def read_preferences(body: bytes, venue: str = "") -> tuple[ComputingPreferences, tuple[str, ...]]:
-    """The preferences for a venue, and sentences about what could not be read; what is wrong has its default.
+    """Return the preferences for a venue, and sentences about what could not be read; what is wrong has its default.
 
     A section for the venue replaces the general preferences entirely.  Switches that are absent are off, whatever their default,
     as in the family's client; limits for the time of not being in use that are absent equal those for the time of use.
@@ -159,7 +159,7 @@ def _number(
 
 
 def read_number(element: Element, default: float, problems: list[str], highest: float | None = None) -> float:
-    """A number within its bounds; else the default, and a sentence."""
+    """Return a number within its bounds; else the default, and a sentence."""
     name, text = str(element.tag), (element.text or "").strip()
     high = (
         _HIGHEST.get(name, 100.0 if name.endswith(("_pct", "_limit", "_cpu_usage")) else 1e6)
@@ -179,7 +179,7 @@ def read_number(element: Element, default: float, problems: list[str], highest: 
 
 
 def write_preferences(preferences: ComputingPreferences) -> str:
-    """A ``<global_preferences>`` element of everything in force, read back as the same values."""
+    """Return a ``<global_preferences>`` element of everything in force, read back as the same values."""
     lines = [scalar("source_project", preferences.source_project), scalar("mod_time", preferences.mod_time)]
     lines += [scalar(name, getattr(preferences, name), "   ") for name in _ORDER if name != "mod_time"]
     lines.append(scalar("max_cpus", preferences.max_ncpus, "   ") if preferences.max_ncpus else "")

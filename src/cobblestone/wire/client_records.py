@@ -235,7 +235,7 @@ class ProjectContent:
     jobs: dict[str, JobRecord] = field(default_factory=dict[str, JobRecord])
 
     def version_of(self, job: JobRecord) -> AppVersionBlock | None:
-        """The app version that a job runs with: number, platform and plan class decide."""
+        """Return the app version that a job runs with: number, platform and plan class decide."""
         workunit = self.workunits.get(job.result.wu_name)
         wanted = (job.result.version_num, job.result.platform, job.result.plan_class)
         if workunit is None:

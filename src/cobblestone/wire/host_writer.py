@@ -23,7 +23,7 @@ _NUMBERED = ("p_fpops", "p_iops", "p_membw", "p_calculated")
 def write_host_info(
     host: HostInfo, coprocs: Sequence[CoprocRequest] = (), *, with_coprocs: bool = False
 ) -> str:
-    """A ``<host_info>`` element.
+    """Return a ``<host_info>`` element.
 
     Scheduler requests name the GPUs behind it; ``init_data.xml``, state files and GUI RPC want them inside (``with_coprocs``).
     """
@@ -54,7 +54,7 @@ def write_host_info(
 
 
 def write_coprocs(coprocs: Sequence[CoprocRequest]) -> str:
-    """A ``<coprocs>`` element."""
+    """Return a ``<coprocs>`` element."""
     return f"    <coprocs>\n{''.join(_coproc(each) for each in coprocs)}    </coprocs>\n"
 
 

@@ -25,12 +25,12 @@ def fanout_directory(file_name: str, fanout: int) -> str:
 
 
 def passwd_hash(password: str, email_addr: str) -> str:
-    """What clients send instead of a password: MD5 of password and lower-case e-mail address."""
+    """Return what clients send instead of a password: MD5 of password and lower-case e-mail address."""
     return md5_hex(password + email_addr.lower())
 
 
 def weak_authenticator(user_id: int, authenticator: str, secret: str) -> str:
-    """A key that lets a computer work for an account, but not change it.
+    """Return a key that lets a computer work for an account, but not change it.
 
     BOINC takes the stored password hash as ``secret``.  A random secret for each account is better: it does not
     change when the hash is stored in another way.
@@ -44,10 +44,10 @@ def email_hash(email_addr: str) -> str:
 
 
 def external_cpid(cross_project_id: str, email_addr: str) -> str:
-    """The cross-project id that is shown and exported: MD5 of the internal one and the e-mail address."""
+    """Return the cross-project id that is shown and exported: MD5 of the internal one and the e-mail address."""
     return md5_hex(cross_project_id + email_addr)
 
 
 def stored_host_cpid(host_cpid: str, email_addr: str) -> str:
-    """What a project stores of a client's own id, so that the id itself stays with the owner."""
+    """Return what a project stores of a client's own id, so that the id itself stays with the owner."""
     return md5_hex(host_cpid + email_addr)

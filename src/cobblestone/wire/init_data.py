@@ -70,7 +70,7 @@ class StartData:
 
 
 def write_init_data(init: InitData, start: StartData) -> str:
-    """The whole file.  It holds the user's key: the slot must not be readable by others."""
+    """Return the whole file.  It holds the user's key: the slot must not be readable by others."""
     major, minor, release = init.client_version
     parts = [
         scalar("major_version", major),
@@ -138,6 +138,6 @@ def _verbatim(element: str) -> str:
 
 
 def read_result_name(text: str) -> str:
-    """The result that a file was written for; empty without one."""
+    """Return the result that a file was written for; empty without one."""
     found = re.search(r"<result_name>([^<]{1,255})</result_name>", text)
     return unescape(found[1]) if found else ""

@@ -261,7 +261,7 @@ def write_file_refs(refs: Iterable[FileRef]) -> str:
 
 
 def checked_file_name(name: str) -> str:
-    """The name itself; LocalProtocolError when clients would refuse it."""
+    """Return the name itself; LocalProtocolError when clients would refuse it."""
     if not legal_file_name(name):
         raise LocalProtocolError(
             f"{name!r} is no file name that clients accept: use up to 255 letters, digits and - _ . ~"
@@ -270,7 +270,7 @@ def checked_file_name(name: str) -> str:
 
 
 def write_hex_element(element: str, text: str) -> str:
-    """A key or signature: copied by the client as it is, so nothing else may be in it."""
+    """Return a key or signature: copied by the client as it is, so nothing else may be in it."""
     text = text.strip()
     if not _HEX_TEXT.fullmatch(text):
         raise LocalProtocolError(f"the text for <{element}> is no key or signature in the family's form")

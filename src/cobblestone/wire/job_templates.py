@@ -254,7 +254,7 @@ class _Template:
         return BadTemplate(message, source=self.source, line=element.sourceline or 1)
 
     def parts(self, main: str) -> tuple[list[Element], Element]:
-        """The ``<file_info>`` elements and the one main element."""
+        """Return the ``<file_info>`` elements and the one main element."""
         files: list[Element] = []
         found: list[Element] = []
         for element in self.root:
@@ -273,7 +273,7 @@ class _Template:
     def fields(
         self, element: Element, allowed: Iterable[str], repeated: Iterable[str] = ()
     ) -> dict[str, Element]:
-        """The elements directly below by name, each of them known, and once unless it may be repeated."""
+        """Return the elements directly below by name, each of them known, and once unless it may be repeated."""
         known = (*allowed, *_NO_LONGER_USED)
         fields: dict[str, Element] = {}
         for child in element:
@@ -345,7 +345,7 @@ class _Template:
         return name
 
     def outfile(self, parent: Element, element: Element | None, tag: str) -> int:
-        """The number n of ``<OUTFILE_n/>`` in a name."""
+        """Return the number n of ``<OUTFILE_n/>`` in a name."""
         inner = (
             "" if element is None else "".join(etree.tostring(child, encoding="unicode") for child in element)
         )

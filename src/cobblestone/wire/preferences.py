@@ -130,7 +130,7 @@ _NO_PREFERENCES = ProjectPreferences()
 
 
 def _is_set(value: str) -> bool:
-    """A flag is set by an empty element, and by any number but 0."""
+    """Return whether a flag is set: by an empty element, and by any number but 0."""
     return value == "" or _share(value, 0.0) != 0
 
 

@@ -18,7 +18,7 @@ MAX_LINE = 255
 
 
 def scheduler_link_tags(url: str) -> str:
-    """The two forms in which clients look for the scheduler's URL, each on its own line, for the page's head.
+    """Return the two forms in which clients look for the scheduler's URL, each on its own line, for the page's head.
 
     Raises LocalProtocolError for a URL that is too long or not fit for HTML.
     """
@@ -69,7 +69,7 @@ class ProjectConfig:
 
 
 def write_project_config(config: ProjectConfig) -> bytes:
-    """The answer to ``get_project_config.php``."""
+    """Return the answer to ``get_project_config.php``."""
     indent = "    "
     out = [
         scalar("name", config.name, indent),
@@ -167,7 +167,7 @@ class ServerStatus:
 def write_server_status(
     status: ServerStatus, daemons: Iterable[DaemonStatus], apps: Iterable[AppTasks]
 ) -> bytes:
-    """The answer to ``server_status.php?xml=1``."""
+    """Return the answer to ``server_status.php?xml=1``."""
     return (
         f"{_DECLARATION}<server_status>\n<daemon_status>\n"
         f"{''.join(_daemon(daemon) for daemon in daemons)}"
@@ -190,5 +190,5 @@ def _daemon(daemon: DaemonStatus) -> str:
 
 
 def _items(values: ServerStatus | AppTasks) -> str:
-    """The fields of a value by name: element names and field names are the same."""
+    """Return the fields of a value by name: element names and field names are the same."""
     return "".join(scalar(name, getattr(values, name), "   ") for name in values.__slots__)

@@ -149,7 +149,7 @@ def _hex_text(root: Node, tag: str) -> str:
 
 
 def whole_element(root: Node, tag: str, notes: list[Lenience]) -> str:
-    """An element as it stands, tags included; empty if there is none, or too long."""
+    """Return an element as it stands, tags included; empty if there is none, or too long."""
     found = root.find(tag)
     if found is None:
         return ""

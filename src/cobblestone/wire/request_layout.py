@@ -247,7 +247,7 @@ class _Scan:
             self._coprocs(content, parts)
 
     def _blocks(self, content: str, tag: str, limit: int) -> tuple[list[str], bool]:
-        """The elements of a list, and whether some were dropped."""
+        """Return the elements of a list, and whether some were dropped."""
         opening, closing = f"<{tag}>", f"</{tag}>"
         blocks = content.split(opening)
         if "<" in blocks[0]:
@@ -280,7 +280,7 @@ class _Scan:
 
 
 def _split_coproc(block: str) -> tuple[str, str]:
-    """The GPU's own elements, and those of its OpenCL part; where the card sits does not matter."""
+    """Return the GPU's own elements, and those of its OpenCL part; where the card sits does not matter."""
     own: list[str] = []
     opencl = ""
     position = 0

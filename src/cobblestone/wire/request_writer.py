@@ -156,7 +156,7 @@ def _result(result: ReportedResult, client: str) -> str:
 
 
 def _stderr(result: ReportedResult, client: str) -> str:
-    """What the program wrote goes out byte by byte, as the family does; what would end it early is taken apart."""
+    """Return what the program wrote goes out byte by byte, as the family does; what would end it early is taken apart."""
     texts = ""
     if result.error_message:
         texts += f"<message>\n{_in_cdata(result.error_message)}</message>\n"

@@ -34,7 +34,7 @@ class RssChannel:
 
 
 def rfc822_date(seconds: float) -> str:
-    """A date as feeds want it, e.g. ``Fri, 20 Nov 2026 00:00:00 GMT``; ``seconds`` of Unix time."""
+    """Return a date as feeds want it, e.g. ``Fri, 20 Nov 2026 00:00:00 GMT``; ``seconds`` of Unix time."""
     return formatdate(seconds, usegmt=True)
 
 

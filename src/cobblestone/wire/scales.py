@@ -81,24 +81,24 @@ def _class_fields(item: PublishedScale) -> dict[str, object]:
 
 
 def write_project_scales_xml(project: ProjectScales) -> bytes:
-    """What a project exports, as XML.  Numbers are finite."""
+    """Return what a project exports, as XML.  Numbers are finite."""
     rows = [_version_fields(version) for version in project.versions]
     return _xml(_ROOT, _project_fields(project), _VERSION, rows)
 
 
 def write_project_scales_json(project: ProjectScales) -> bytes:
-    """What a project exports, as JSON.  Numbers are finite."""
+    """Return what a project exports, as JSON.  Numbers are finite."""
     rows = [_version_fields(version) for version in project.versions]
     return _json({**_project_fields(project), "app_versions": rows})
 
 
 def write_published_scales_xml(scales: Sequence[PublishedScale], *, time: float) -> bytes:
-    """What the service publishes, as XML."""
+    """Return what the service publishes, as XML."""
     return _xml(_PUBLISHED, {"time": time}, _CLASS, [_class_fields(item) for item in scales])
 
 
 def write_published_scales_json(scales: Sequence[PublishedScale], *, time: float) -> bytes:
-    """What the service publishes, as JSON."""
+    """Return what the service publishes, as JSON."""
     return _json({"time": time, "plan_classes": [_class_fields(item) for item in scales]})
 
 
@@ -160,7 +160,7 @@ def parse_published_scales(body: bytes) -> dict[str, float]:
 
 
 def _version(row: Fields) -> VersionScale | None:
-    """A version, or None when its figures make no sense."""
+    """Return a version, or None when its figures make no sense."""
     credit = _number(row, "expavg_credit", None)
     scale = _number(row, "pfc_scale", None)
     number = _number(row, "version_num", 0.0)
@@ -182,7 +182,7 @@ def _version(row: Fields) -> VersionScale | None:
 
 
 def _read(body: bytes, root: str, row_name: str, rows_name: str) -> tuple[Fields, list[Fields]]:
-    """The fields of the whole, and those of its rows."""
+    """Return the fields of the whole, and those of its rows."""
     if len(body) > MAX_BYTES:
         raise RemoteProtocolError(f"{len(body)} bytes are too many: at most {MAX_BYTES} are read")
     try:
@@ -208,7 +208,7 @@ def _read_json(text: str, rows_name: str) -> tuple[Fields, list[Fields]]:
 
 
 def _object(value: object) -> Fields | None:
-    """A JSON object; its names are texts, its values are looked at one by one."""
+    """Return a JSON object; its names are texts, its values are looked at one by one."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -240,7 +240,7 @@ def _scalars(element: etree._Element) -> Iterator[tuple[str, object]]:  # pyrigh
 
 
 def _text(fields: Fields, name: str) -> str:
-    """A short printable text, or the empty one."""
+    """Return a short printable text, or the empty one."""
     value = fields.get(name, "")
     if not isinstance(value, str):
         return ""
@@ -249,7 +249,7 @@ def _text(fields: Fields, name: str) -> str:
 
 
 def _number(fields: Fields, name: str, default: float | None) -> float | None:
-    """A finite number that is not negative; None for anything else, the default where there is none."""
+    """Return a finite number that is not negative; None for anything else, the default where there is none."""
     value = fields.get(name)
     if value is None:
         return default

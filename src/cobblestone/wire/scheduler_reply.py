@@ -311,7 +311,7 @@ def _host(host: HostBlock) -> str:
 
 
 def _trickle_down(trickle: TrickleDown) -> str:
-    """The text is written as it is: the program reads it from a file that way."""
+    """Write the text as it is: the program reads it from a file that way."""
     if "</text>" in trickle.text or "</trickle_down>" in trickle.text:
         raise LocalProtocolError(
             f"the trickle-down message for {trickle.result_name} holds </text> or </trickle_down>: "

@@ -292,7 +292,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
 
 @lru_cache(maxsize=256)  # hardly ever more than one key is in use
 def _key_text(text: str) -> str:
-    """A key as the client holds it; with anything but hex digits in it, it equals none of ours."""
+    """Return a key as the client holds it; with anything but hex digits in it, it equals none of ours."""
     characters = (c if c in _KEY_CHARACTERS else "?" for c in text.strip(WHITE_SPACE) if c != "\r")
     return "".join(characters)
 
@@ -322,7 +322,7 @@ def _coprocs(parts: RequestParts, notes: list[Lenience]) -> tuple[CoprocRequest,
 def _results(
     parts: RequestParts, notes: list[Lenience]
 ) -> tuple[tuple[ReportedResult, ...], tuple[ReportedResult, ...]]:
-    """The reports, first of each name only; reports of mere file transfers apart."""
+    """Return the reports, first of each name only; reports of mere file transfers apart."""
     if not parts.results:
         return (), ()
     results: dict[str, ReportedResult] = {}

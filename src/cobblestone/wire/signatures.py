@@ -160,7 +160,7 @@ def _signature_bytes(text: str) -> bytes | None:
 
 
 def upload_signature(secret: bytes, name: str, max_nbytes: int) -> str:
-    """The ``<xml_signature>`` of an output file, by which the upload handler knows what it allowed.
+    """Return the ``<xml_signature>`` of an output file, by which the upload handler knows what it allowed.
 
     The family signs with an RSA key, but nobody except the server that wrote the signature ever checks it:
     clients copy the element as it is.  So a keyed hash (BLAKE2b, a MAC by design) with a secret of the server does the

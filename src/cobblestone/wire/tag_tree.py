@@ -61,7 +61,7 @@ class Node:
         return (child for child in self.children if child.tag == tag)
 
     def find(self, tag: str) -> Node | None:
-        """The last child of that name: as in the family's parser, the last of several wins."""
+        """Return the last child of that name: as in the family's parser, the last of several wins."""
         return next((child for child in reversed(self.children) if child.tag == tag), None)
 
     def has(self, tag: str) -> bool:
@@ -69,7 +69,7 @@ class Node:
         return any(child.tag == tag for child in self.children)
 
     def fields(self) -> Fields:
-        """The children that hold no elements themselves; an empty element counts as a flag that is set."""
+        """Return the children that hold no elements themselves; an empty element counts as a flag that is set."""
         return {
             child.tag: child.text if child.end > child.begin else "1" if child.attributes == "/" else ""
             for child in self.children
@@ -77,7 +77,7 @@ class Node:
         }
 
     def reader(self, notes: list[Lenience]) -> FieldReader:
-        """A reader of bounded values from `fields`."""
+        """Return a reader of bounded values from `fields`."""
         return FieldReader(self.fields(), self.tag, notes)
 
 

@@ -81,19 +81,19 @@ def read_status(text: str) -> JobStatus:
 
 
 def read_graphics(text: str) -> tuple[str, str]:
-    """The addresses of a job's own web page and remote desktop; empty where it has none."""
+    """Return the addresses of a job's own web page and remote desktop; empty where it has none."""
     reader = _reader(text, "graphics")
     return reader.text("web_graphics_url", 256), reader.text("remote_desktop_addr", 256)
 
 
 def write_heartbeat(*, working_set: float, allowed: float, network_suspended: bool) -> str:
-    """The message of each second; bytes."""
+    """Return the message of each second; bytes."""
     network = "<network_suspended/>" if network_suspended else ""
     return f"<heartbeat/><wss>{working_set:e}</wss><max_wss>{allowed:e}</max_wss>{network}"
 
 
 def write_soft_link(path: str) -> str:
-    """The content of a file that stands in a slot for another one; ``path`` is relative to the slot."""
+    """Return the content of a file that stands in a slot for another one; ``path`` is relative to the slot."""
     return f"<soft_link>{escape(path)}</soft_link>\n"
 
 
@@ -116,7 +116,7 @@ class TaskState:
 
 
 def write_task_state(state: TaskState) -> str:
-    """The content of ``boinc_task_state.xml``."""
+    """Return the content of ``boinc_task_state.xml``."""
     return (
         "<active_task>\n"
         + scalar("project_master_url", state.project_url, "    ")
@@ -145,10 +145,10 @@ def read_task_state(text: str) -> TaskState | None:
 
 
 def read_variety(text: str) -> str:
-    """The variety that a job's ``trickle_up.xml`` names; empty without one."""
+    """Return the variety that a job's ``trickle_up.xml`` names; empty without one."""
     return _reader(text[:2048], "trickle_up").text("variety", 255)
 
 
 def write_upload_status(status: int) -> str:
-    """The content of a ``boinc_ufs_`` file."""
+    """Return the content of a ``boinc_ufs_`` file."""
     return f"<status>{status}</status>\n"

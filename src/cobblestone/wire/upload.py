@@ -145,7 +145,7 @@ class UploadHeaderParser:
 
 
 def _size(reader: FieldReader, name: str, *, required: bool = True) -> int:
-    """A number of bytes.  A bad one is refused: a default could cut somebody's file."""
+    """Return a number of bytes.  A bad one is refused: a default could cut somebody's file."""
     value = reader.integer(name, -1, 0, MAX_FILE_BYTES)
     if value < 0 and (required or name in reader.fields):
         text = reader.fields.get(name)
@@ -187,7 +187,7 @@ def write_file_size_query(query: FileSizeQuery) -> bytes:
 
 
 def write_upload_header(upload: FileUpload) -> bytes:
-    """What stands before the bytes of a file; nothing stands behind them."""
+    """Return what stands before the bytes of a file; nothing stands behind them."""
     return (
         f"<data_server_request>\n{_version(upload.client_version)}<file_upload>\n<file_info>\n"
         f"<name>{escape(upload.name)}</name>\n<xml_signature>\n{upload.xml_signature.strip()}</xml_signature>\n"

@@ -114,7 +114,7 @@ MAX_LIMIT = 1_000_000
 
 
 def read_computing(text: str) -> dict[str, ComputingSet]:
-    """Sets by venue; the empty name is the one for everywhere.  What is no number counts as not given."""
+    """Return sets by venue; the empty name is the one for everywhere.  What is no number counts as not given."""
     return _by_venue(text, _computing_set)
 
 
@@ -204,13 +204,13 @@ def _number(text: str, low: float, high: float) -> float | None:
 
 
 def write_computing(sets: Mapping[str, ComputingSet], *, source_project: str, mod_time: float) -> str:
-    """A ``<global_preferences>`` element; ``mod_time`` (Unix seconds) decides which of two projects' is newer."""
+    """Return a ``<global_preferences>`` element; ``mod_time`` (Unix seconds) decides which of two projects' is newer."""
     head = scalar("source_project", source_project) + f"<mod_time>{mod_time:.6f}</mod_time>\n"
     return f"<global_preferences>\n{head}{_write_sets(sets, _computing_text)}</global_preferences>"
 
 
 def write_project(sets: Mapping[str, ProjectSet]) -> str:
-    """A ``<project_preferences>`` element."""
+    """Return a ``<project_preferences>`` element."""
     return f"<project_preferences>\n{_write_sets(sets, _project_text)}</project_preferences>"
 
 

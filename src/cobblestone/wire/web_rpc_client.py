@@ -36,7 +36,7 @@ class WebRpcRefused(RemoteProtocolError):
 
 
 def canonical_master_url(text: str) -> str:
-    """A project's address as its identity: with a scheme, host in lower case, and a slash at the end.
+    """Return a project's address as its identity: with a scheme, host in lower case, and a slash at the end.
 
     Raises:
         RemoteProtocolError: this is no address of a web page.
@@ -56,7 +56,7 @@ def canonical_master_url(text: str) -> str:
 
 
 def folder_of(master_url: str) -> str:
-    """The name of a project's folder and files: the address without scheme, other characters as ``_``."""
+    """Return the name of a project's folder and files: the address without scheme, other characters as ``_``."""
     bare = re.sub(r"^https?://", "", master_url).strip("/")
     return re.sub(r"[^A-Za-z0-9._-]", "_", bare).lstrip(".")[:200] or "project"
 
@@ -91,7 +91,7 @@ def create_account_url(
 
 
 def parse_account_out(body: bytes) -> str:
-    """The authenticator in the answer to a look-up or creation.
+    """Return the authenticator in the answer to a look-up or creation.
 
     Raises:
         WebRpcRefused: the project says no.

@@ -197,7 +197,7 @@ def _resolve_number(match: re.Match[str]) -> str:
 
 
 def element_fields(element: Element) -> Fields:
-    """The scalars directly below an element, in the same form as `scan_fields` gives them."""
+    """Return the scalars directly below an element, in the same form as `scan_fields` gives them."""
     return {
         child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
         for child in element
@@ -254,7 +254,7 @@ class FieldReader:
         self.notes = notes
 
     def number(self, name: str, default: float = 0.0, low: float = 0.0, high: float = HUGE) -> float:
-        """A finite number within the bounds, else the default."""
+        """Return a finite number within the bounds, else the default."""
         value = self.fields.get(name)
         if value is None:
             return default
@@ -268,7 +268,7 @@ class FieldReader:
         return default
 
     def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
-        """A whole number within the bounds, else the default; a fraction is cut off, as C does."""
+        """Return a whole number within the bounds, else the default; a fraction is cut off, as C does."""
         value = self.fields.get(name)
         if value is None:
             return default
@@ -282,14 +282,14 @@ class FieldReader:
         return default
 
     def flag(self, name: str) -> bool:
-        """True for a number other than 0; absence and the empty text are false."""
+        """Return True for a number other than 0; absence and the empty text are false."""
         value = self.fields.get(name)
         if value is None or value == "0" or not value.strip():
             return False
         return self.integer(name, low=-(2**31)) != 0
 
     def text(self, name: str, limit: int = MAX_TEXT) -> str:
-        """A text on one line, at most ``limit`` characters long."""
+        """Return a text on one line, at most ``limit`` characters long."""
         value = self.fields.get(name)
         if not value:
             return ""
@@ -305,7 +305,7 @@ class FieldReader:
         return value
 
     def name(self, name: str = "name") -> str:
-        """A name, or the empty text for one that is too long to be anything we gave out."""
+        """Return a name, or the empty text for one that is too long to be anything we gave out."""
         value = self.text(name).strip()
         return value if len(value) <= MAX_NAME else ""
 
@@ -317,7 +317,7 @@ class FieldReader:
 
 
 def client_version(reader: FieldReader) -> int:
-    """The client's version, 10000 * major + 100 * minor + release; 0 if it does not say."""
+    """Return the client's version, 10000 * major + 100 * minor + release; 0 if it does not say."""
     major = reader.integer("core_client_major_version", high=9999)
     minor = reader.integer("core_client_minor_version", high=99)
     return 10000 * major + 100 * minor + reader.integer("core_client_release", high=99)

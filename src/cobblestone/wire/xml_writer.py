@@ -17,7 +17,7 @@ _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufffe\uff
 
 
 def printable(text: str) -> str:
-    """The text without the characters that no XML document may hold."""
+    """Return the text without the characters that no XML document may hold."""
     return _NOT_IN_XML.sub("", text)
 
 
@@ -31,20 +31,20 @@ def escape(text: str) -> str:
 
 
 def html(text: str) -> str:
-    """A text that may hold HTML: in CDATA, which every reader of the family knows, or escaped where that ends early."""
+    """Return a text that may hold HTML: in CDATA, which every reader of the family knows, or escaped where that ends early."""
     if "<" not in text or "]]>" in text:
         return escape(text)
     return f"<![CDATA[{printable(text)}]]>"
 
 
 def decimal(value: float) -> str:
-    """A number with six decimals, as C's ``%f`` prints it; LocalProtocolError for NaN and infinity."""
+    """Return a number with six decimals, as C's ``%f`` prints it; LocalProtocolError for NaN and infinity."""
     _check_finite(value)
     return f"{value:.6f}"
 
 
 def whole(value: float) -> str:
-    """A number without decimals, as C's ``%.0f`` prints it; LocalProtocolError for NaN and infinity."""
+    """Return a number without decimals, as C's ``%.0f`` prints it; LocalProtocolError for NaN and infinity."""
     _check_finite(value)
     return f"{value:.0f}"
 
@@ -55,7 +55,7 @@ def _check_finite(value: float) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text with each run of line ends and tabs replaced by a space."""
+    """Return the text with each run of line ends and tabs replaced by a space."""
     return _LINE_ENDS.sub(" ", text)
 
 

@@ -47,7 +47,7 @@ class JouleSystem:
         return Claim(amount=amount, reasons=(why,))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """The smallest claim, for all."""
+        """Grant the smallest claim, to all."""
         amount = minimum([claim.amount for claim in claims])
         why = reason(
             "least_energy", "Granted {amount}: the least of {n} claims.", amount=amount, n=len(claims)

@@ -57,7 +57,7 @@ def read_host_info(
 
 
 def with_benchmarks(host: HostInfo, *, whetstone: float, dhrystone: float, at: float) -> HostInfo:
-    """The same computer with its measured speeds: floating-point and integer operations per second of one CPU."""
+    """Return the same computer with its measured speeds: floating-point and integer operations per second of one CPU."""
     return changed(host, p_fpops=whetstone, p_iops=dhrystone, p_calculated=at)
 
 
@@ -67,7 +67,7 @@ def usable_cpus() -> int:
 
 
 def hardware_key(host: HostInfo, gpus: tuple[str, ...] = ()) -> str:
-    """A text that differs when the processor or its number, or a GPU, has changed, so that benchmarks are due."""
+    """Return a text that differs when the processor or its number, or a GPU, has changed, so that benchmarks are due."""
     return "|".join((host.p_vendor, host.p_model, str(host.p_ncpus), *gpus))
 
 
@@ -87,7 +87,7 @@ def _processor(text: str) -> tuple[str, str, str]:
 
 
 def _cache(root: Path) -> float:
-    """The size of the largest cache of the first CPU, bytes; 0 if the system does not say."""
+    """Return the size of the largest cache of the first CPU, bytes; 0 if the system does not say."""
     largest = 0.0
     for file in (root / "sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         if found := re.fullmatch(r"(\d{1,9})([KM]?)", _text(file)):
@@ -113,7 +113,7 @@ def _os_version(root: Path) -> str:
 
 
 def _address() -> str:
-    """The address by which this computer reaches others; nothing is sent."""
+    """Return the address by which this computer reaches others; nothing is sent."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # an address for documentation (RFC 5737)
         return str(probe.getsockname()[0])

@@ -116,7 +116,7 @@ class HostWatch:
     # -- other programs
 
     def _load(self, own_cpu_seconds: float) -> float | None:
-        """The load since the last look."""
+        """Return the load since the last look."""
         self._own = own_cpu_seconds = max(self._own, own_cpu_seconds)  # what was used cannot become less
         times = psutil.cpu_times()
         busy = times.user + times.system + times.nice + times.irq + times.softirq - own_cpu_seconds
@@ -214,7 +214,7 @@ class HostWatch:
 
 
 def read_bus_properties(answer: bytes) -> dict[str, object]:
-    """The values in what ``busctl --json=short call … GetAll`` prints; empty for anything else."""
+    """Return the values in what ``busctl --json=short call … GetAll`` prints; empty for anything else."""
     try:
         (values,) = json.loads(answer)["data"]
         return {str(name): each["data"] for name, each in values.items()}

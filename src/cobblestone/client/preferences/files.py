@@ -86,14 +86,14 @@ class PreferenceFiles:
         return found
 
     def stamp(self, *project_dirs: Path) -> tuple[tuple[int, int] | None, ...]:
-        """A value that differs when one of the files has changed: time of change and size of each."""
+        """Return a value that differs when one of the files has changed: time of change and size of each."""
         names = [*(self._data_dir / name for name in (PREFERENCES, OVERRIDE, CONFIG))]
         names += [folder / APP_CONFIG for folder in project_dirs]
         return tuple(_stamp(path) for path in names)
 
 
 def check_text(body: bytes, root: str) -> str:
-    """What is wrong with the text of a file that somebody wants to write; empty if nothing."""
+    """Return what is wrong with the text of a file that somebody wants to write; empty if nothing."""
     try:
         parse_file(body, root)
     except RemoteProtocolError as error:

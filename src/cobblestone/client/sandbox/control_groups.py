@@ -66,7 +66,7 @@ class JobGroup:
             _write(folder / "cgroup.procs", str(pid))
 
     def pids(self) -> set[int]:
-        """The processes in it."""
+        """Return the processes in it."""
         found: set[int] = set()
         for folder in set(self.folders.values()):
             with suppress(OSError, ValueError):

@@ -121,7 +121,7 @@ class Sandbox:
         return bool(self.bubblewrap)
 
     def open_group(self, slot: int, *, memory_bytes: float, processes: int) -> JobGroup | None:
-        """The control group of a slot; None without control groups."""
+        """Return the control group of a slot; None without control groups."""
         if self.control_groups is None:
             return None
         try:

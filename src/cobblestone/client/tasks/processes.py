@@ -74,7 +74,7 @@ def _read(path: str, limit: int = 1 << 17) -> bytes:
 
 
 def usage_by_root(processes: Mapping[int, ProcessFacts], roots: Iterable[int]) -> dict[int, TreeUsage]:
-    """What each of the given processes uses together with its descendants."""
+    """Return what each of the given processes uses together with its descendants."""
     children: dict[int, list[int]] = {}
     for pid, facts in processes.items():
         children.setdefault(facts.parent, []).append(pid)
@@ -172,6 +172,6 @@ class JobProcess:
         return (0, -self._popen.returncode) if self._popen.returncode < 0 else (self._popen.returncode, 0)
 
     def tree(self, processes: Mapping[int, ProcessFacts] | None = None) -> set[int]:
-        """The job's living processes."""
+        """Return the job's living processes."""
         seen = read_processes() if processes is None else processes
         return set(usage_by_root(seen, [self.pid])[self.pid].pids)

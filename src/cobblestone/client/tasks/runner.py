@@ -126,7 +126,7 @@ class Runner:
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
 
     async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
-        """A job that finished just before the client was killed: its outputs are taken, it is not computed again."""
+        """Take the outputs of a job that finished just before the client was killed: it is not computed again."""
         await self._close(task, ProcessEnd(finish=finish))
 
     # -- orders

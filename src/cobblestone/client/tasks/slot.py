@@ -140,7 +140,7 @@ def _text(folder: SlotFolder, name: str) -> str:
 
 
 def read_state(folder: SlotFolder, name: str) -> TaskState | None:
-    """The task's last checkpoint; None without one."""
+    """Return the task's last checkpoint; None without one."""
     state = read_task_state(_text(folder, STATE_FILE))
     return state if state and state.result_name == name else None
 
@@ -151,7 +151,7 @@ def write_state(folder: SlotFolder, state: TaskState) -> None:
 
 
 def read_finish(folder: SlotFolder) -> FinishFile | None:
-    """What the job says at its end; None if it has not said that it is at its end."""
+    """Return what the job says at its end; None if it has not said that it is at its end."""
     if not folder.exists(FINISH_FILE):
         return None
     lines = [*_text(folder, FINISH_FILE).splitlines(), "", "", ""]
@@ -162,7 +162,7 @@ def read_finish(folder: SlotFolder) -> FinishFile | None:
 
 
 def read_temporary_exit(folder: SlotFolder) -> TemporaryExit | None:
-    """The pause that the job asks for; None if it does not."""
+    """Return the pause that the job asks for; None if it does not."""
     if not folder.exists(TEMPORARY_EXIT_FILE):
         return None
     lines = [*_text(folder, TEMPORARY_EXIT_FILE).splitlines(), "", "", ""]
@@ -181,7 +181,7 @@ def _number(text: str, default: float) -> float:
 
 
 def read_stderr(folder: SlotFolder) -> bytes:
-    """The end of the job's error output."""
+    """Return the end of the job's error output."""
     return folder.read_tail(STDERR_FILE, STDERR_BYTES)
 
 
@@ -236,7 +236,7 @@ def _md5(path: Path) -> str:
 
 
 def upload_requests(folder: SlotFolder, spec: TaskSpec) -> list[OutputFile]:
-    """Outputs that the job wants uploaded now."""
+    """Return outputs that the job wants uploaded now."""
     asked = {name.removeprefix(UPLOAD_REQUEST) for name in folder.names(UPLOAD_REQUEST)}
     return [output for output in spec.outputs if output.open_name in asked]
 
@@ -260,6 +260,6 @@ def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
 
 
 def trickle_variety(path: Path) -> str:
-    """The variety that a message taken from a job names."""
+    """Return the variety that a message taken from a job names."""
     with path.open("rb") as file:
         return read_variety(file.read(2048).decode(errors="replace"))

@@ -32,7 +32,7 @@ class Account:
 
 
 def checked_open_name(name: str) -> PurePosixPath:
-    """The name under which a job opens a file.  Raises JobError unless it stays in the slot."""
+    """Return the name under which a job opens a file.  Raises JobError unless it stays in the slot."""
     path = PurePosixPath(name)
     if (
         not name
@@ -50,7 +50,7 @@ def checked_open_name(name: str) -> PurePosixPath:
 
 
 def checked_physical_name(name: str) -> str:
-    """A file's name in a project's directory.  Raises JobError for one with a path."""
+    """Return a file's name in a project's directory.  Raises JobError for one with a path."""
     if (
         not name
         or len(name) > 255
@@ -72,7 +72,7 @@ class SlotFolder:
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
-        """The directory that holds ``name``, opened step by step, and the last part of the name."""
+        """Yield the directory that holds ``name``, opened step by step, and the last part of the name."""
         *folders, last = PurePosixPath(name).parts
         directory = os.open(self.path, _DIRECTORY)
         try:
@@ -94,7 +94,7 @@ class SlotFolder:
 
     @contextmanager
     def _regular_file(self, name: str) -> Generator[int | None]:
-        """A file opened for reading; None when there is none, or something else in its place."""
+        """Yield a file opened for reading; None when there is none, or something else in its place."""
         try:
             with self._parent(name) as (directory, last):
                 file = os.open(last, _READ, dir_fd=directory)
@@ -115,12 +115,12 @@ class SlotFolder:
             return False
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """The first ``limit`` bytes of a regular file; None if there is none."""
+        """Return the first ``limit`` bytes of a regular file; None if there is none."""
         with self._regular_file(name) as file:
             return None if file is None else os.read(file, limit)
 
     def read_tail(self, name: str, limit: int) -> bytes:
-        """The last ``limit`` bytes of a regular file; empty if there is none."""
+        """Return the last ``limit`` bytes of a regular file; empty if there is none."""
         with self._regular_file(name) as file:
             if file is None:
                 return b""
@@ -158,7 +158,7 @@ class SlotFolder:
             os.symlink(up + target, last, dir_fd=directory)
 
     def open_append(self, name: str) -> int:
-        """A descriptor for a log that the job's process inherits."""
+        """Return a descriptor for a log that the job's process inherits."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with self._parent(name) as (directory, last):
             with suppress(OSError):

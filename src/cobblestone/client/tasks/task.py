@@ -442,7 +442,7 @@ class RunningTask:
             self.segment.announce(UPLOAD_FILE_STATUS)
 
     def view(self) -> TaskView:
-        """The task at this moment."""
+        """Return the task at this moment."""
         state = ProcessState.EXECUTING
         if self.abort:
             state = ProcessState.ABORT_PENDING
@@ -475,7 +475,7 @@ class RunningTask:
 
 
 def _job_environment(spec: TaskSpec, environment: Mapping[str, str]) -> dict[str, str]:
-    """What a job finds in its environment: nothing of the volunteer's but time zone and language."""
+    """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
     libraries = [
         f"../../projects/{spec.project_dir.name}",
         ".",

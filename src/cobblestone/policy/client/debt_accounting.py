@@ -56,7 +56,7 @@ class Accounting(Protocol):
         ...
 
     def forget(self, project: int) -> None:
-        """A project is gone."""
+        """Note that a project is gone."""
         ...
 
     def reweigh(self, shares: Sequence[float]) -> None:
@@ -72,15 +72,15 @@ class Accounting(Protocol):
         ...
 
     def ended(self, task: Job) -> None:
-        """A task has come to its end and is no longer scheduled."""
+        """Note that a task has come to its end and is no longer scheduled."""
         ...
 
     def preempted(self, task: Job) -> None:
-        """A task is taken off the processor."""
+        """Note that a task is taken off the processor."""
         ...
 
     def gap(self, seconds: float) -> None:
-        """The host was off."""
+        """Note that the host was off."""
         ...
 
 
@@ -116,7 +116,7 @@ class _Debts:
         self._counted = self._runnable = ()
 
     def forget(self, project: int) -> None:
-        """A project is gone; its debt is spread over the others."""
+        """Note that a project is gone; its debt is spread over the others."""
         for column in (self.memory.long, self.memory.short, self.memory.wall):
             del column[project]
         self.memory.long = debts.centre(self.memory.long)

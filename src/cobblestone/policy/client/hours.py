@@ -11,7 +11,7 @@ WEEK_DAYS = 7
 
 
 def day_window(general: Hours, days: Mapping[int, Hours], weekday: int) -> Hours:
-    """The hours of one day."""
+    """Return the hours of one day."""
     return days.get(weekday % WEEK_DAYS, general)
 
 
@@ -36,6 +36,6 @@ def next_change(general: Hours, days: Mapping[int, Hours], weekday: int, hour: f
 
 
 def clock_time(hour: float) -> str:
-    """A time of day as people write it."""
+    """Return a time of day as people write it."""
     minutes = round(hour * 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}"

@@ -133,7 +133,7 @@ def update_load(gate: LoadGate, *, percent: float | None, limit: float, now: flo
 
 
 def load_limit(preferences: ComputingPreferences, *, in_use: bool) -> float:
-    """The limit on other programs' load that holds now; per cent, 0: none."""
+    """Return the limit on other programs' load that holds now; per cent, 0: none."""
     return preferences.suspend_cpu_usage if in_use else preferences.niu_suspend_cpu_usage
 
 
@@ -469,7 +469,7 @@ def allowed_disk(
 
 
 def to_core(allowance: Allowance) -> CorePermission:
-    """The same in the form that the scheduling core takes."""
+    """Return the same in the form that the scheduling core takes."""
 
     def name(permission: Permission) -> str:
         return "" if permission.allowed else permission.reasons[0].code

@@ -109,7 +109,7 @@ def simulate_round_robin_2007(
     buffer_seconds: float,
     shares: Sequence[float],
 ) -> RoundRobinOutcome:
-    """The same model, operation by operation as the client of 2007 did it; slower.
+    """Return the same model, operation by operation as the client of 2007 did it; slower.
 
     ``queue`` holds (project, remaining CPU seconds, computation deadline) of all jobs in arrival order.  In
     loads whose projects are multiples of each other many jobs end at the same moment, and who of them is taken

@@ -67,7 +67,7 @@ class ByPreemptability(Generic[JobT]):
         return top
 
     def keep(self, job: JobT) -> None:
-        """A wanted task is never among them."""
+        """Check that a wanted task is never among them."""
 
     def _key(self, job: SchedulableJob) -> tuple[bool, float, float]:
         calm = not self._misses[job.project]

@@ -70,12 +70,12 @@ class Backoffs:
         self._until.pop(key, None)
 
     def until(self, key: str) -> float:
-        """The end of the wait; 0 if there is none."""
+        """Return the end of the wait; 0 if there is none."""
         return self._until.get(key, 0.0)
 
 
 def direction(project: str, *, upload: bool) -> str:
-    """The key of a project's transfers in one direction."""
+    """Return the key of a project's transfers in one direction."""
     return f"{'up' if upload else 'down'} {project}"
 
 

@@ -47,7 +47,7 @@ def estimate_claim(workunit: WorkunitFacts, unit: CreditUnit) -> Claim:
 
 
 def within_bound(claim: Claim, workunit: WorkunitFacts, unit: CreditUnit) -> Claim:
-    """The claim, or what the job's bound allows."""
+    """Return the claim, or what the job's bound allows."""
     most = unit.of_flops(workunit.rsc_fpops_bound)
     if claim.amount <= most:
         return claim
@@ -112,7 +112,7 @@ class BenchmarkSystem:
         return benchmark_credit(facts, workunit, context.unit, both=self.both)
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """The combined claim, for all."""
+        """Return the combined claim, for all."""
         return combined_grant(claims, self.combination)
 
     def learn(

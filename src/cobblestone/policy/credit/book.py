@@ -279,7 +279,7 @@ class CreditBook:
         )
 
     def _facts(self, event: ResultsJudged, inputs: list[ClaimInput]) -> list[GrantFacts]:
-        """What the entries keep: the rows as the claims saw them."""
+        """Return what the entries keep: the rows as the claims saw them."""
         app = self.apps.get(event.app_id, AppStatistics())
         canonical_credit = self.canonical_credit.get(event.workunit_id, 0.0)
         return [

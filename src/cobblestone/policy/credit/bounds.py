@@ -75,7 +75,7 @@ def bounded_number(name: str, value: float, limit: float) -> tuple[float, Reason
 
 
 def bounded_input(facts: ClaimInput, *, now: float) -> tuple[ClaimInput, tuple[Reason, ...]]:
-    """The facts of a result as far as they can be true at ``now`` (Unix seconds), and what was wrong."""
+    """Return the facts of a result as far as they can be true at ``now`` (Unix seconds), and what was wrong."""
     changes: dict[str, float] = {}
     reasons: list[Reason] = []
     for name, limit in _LIMITS.items():
@@ -135,7 +135,7 @@ def _bound_times(facts: ClaimInput, changes: dict[str, float], reasons: list[Rea
 
 
 def bounded_workunit(workunit: WorkunitFacts) -> tuple[WorkunitFacts, tuple[Reason, ...]]:
-    """A job's estimates, made usable: an estimate is positive, a missing limit does not limit."""
+    """Return a job's estimates, made usable: an estimate is positive, a missing limit does not limit."""
     changes: dict[str, float] = {}
     reasons: list[Reason] = []
     if not 0.0 < workunit.rsc_fpops_est <= MAX_OPERATIONS:

@@ -63,7 +63,7 @@ class CreditUnit:
         return self.of_flops(0.5 * (p_fpops + p_iops) * cpu_seconds)
 
     def convert(self, credit: float, to: CreditUnit) -> float:
-        """The same work expressed in another unit."""
+        """Return the same work expressed in another unit."""
         return credit * (to.per_gflops_day / self.per_gflops_day)
 
 

@@ -21,12 +21,12 @@ FAR_APART = 10.0
 
 
 def mean(claims: Sequence[float]) -> float:
-    """The plain average."""
+    """Return the plain average."""
     return sum(claims) / len(claims) if claims else 0.0
 
 
 def guarded_mean(claims: Sequence[float]) -> float:
-    """The plain average; where one claim is more than `FAR_APART` times another, the smaller of two, the median of more.
+    """Return the plain average; where one claim is more than `FAR_APART` times another, the smaller of two, the median of more.
 
     Of an even number the lower of the two in the middle.  So nobody gains by a claim that its partners do not bear out.
     """
@@ -36,12 +36,12 @@ def guarded_mean(claims: Sequence[float]) -> float:
 
 
 def minimum(claims: Sequence[float]) -> float:
-    """The smallest claim: nobody gains by claiming too much."""
+    """Return the smallest claim: nobody gains by claiming too much."""
     return min(claims, default=0.0)
 
 
 def without_extremes(claims: Sequence[float]) -> float:
-    """The mean without the lowest and the highest; of two the lower, of one itself.
+    """Return the mean without the lowest and the highest; of two the lower, of one itself.
 
     Source: BOINC's first validators (``sched/validate_util``, median-mean credit).
     """
@@ -52,7 +52,7 @@ def without_extremes(claims: Sequence[float]) -> float:
 
 
 def low_average(claims: Sequence[float]) -> float:
-    """The mean in which each claim weighs as much as the sum of the others: high ones count less.
+    """Return the mean in which each claim weighs as much as the sum of the others: high ones count less.
 
     Sum of x (S - x) over (n - 1) S with S the sum; source: ``sched/credit.cpp``, credit from run time.
     """
@@ -66,7 +66,7 @@ def low_average(claims: Sequence[float]) -> float:
 
 
 def pegged_average(claims: Sequence[float], peg: float) -> float:
-    """The mean in which a claim weighs less the farther it is from ``peg``, the a-priori figure.
+    """Return the mean in which a claim weighs less the farther it is from ``peg``, the a-priori figure.
 
     Weights 1 / (0.1 peg + |peg - x|); a single claim is itself.  Source: ``sched/credit.cpp``.
     """

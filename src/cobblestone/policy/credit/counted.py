@@ -53,14 +53,14 @@ def _countable(facts: ClaimInput, workunit: WorkunitFacts) -> float:
 
 
 def scale_from(counted: AppIncrement, previous: float) -> float:
-    """The scale that the sums of counting jobs call for; ``previous`` while they are too few."""
+    """Return the scale that the sums of counting jobs call for; ``previous`` while they are too few."""
     if counted.jobs < MIN_COUNTED_JOBS or counted.counted_credit <= 0.0 or counted.benchmark_credit <= 0.0:
         return previous
     return min(MAX_SCALE, max(1.0 / MAX_SCALE, counted.benchmark_credit / counted.counted_credit))
 
 
 def credit_per_cpu_second(app: AppStatistics) -> float:
-    """The average that a counting project publishes for those that cannot count; 0 when not known yet."""
+    """Return the average that a counting project publishes for those that cannot count; 0 when not known yet."""
     counted = app.counted
     if counted is None or counted.jobs < MIN_COUNTED_JOBS or counted.cpu_seconds <= 0.0:
         return 0.0
@@ -75,7 +75,7 @@ class CountedSystem:
     combination: str = "mean"
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """Counted operations x the app's scale, or the average per CPU second."""
+        """Return counted operations x the app's scale, or the average per CPU second."""
         app = context.statistics.app
         operations = max(facts.fpops_counted, facts.intops_counted)
         if operations > 0.0:
@@ -110,7 +110,7 @@ class CountedSystem:
         return replace(claim, mode=ClaimMode.APPROXIMATE, reasons=(why, *claim.reasons))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """The combined claim of those that counted; of all, when none did."""
+        """Return the combined claim of those that counted; of all, when none did."""
         counted = [claim for claim in claims if claim.mode is ClaimMode.NORMAL]
         grant = combined_grant(counted or claims, self.combination)
         return Grant(credits=grant.credits[:1] * len(claims), reasons=grant.reasons)

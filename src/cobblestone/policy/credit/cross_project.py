@@ -134,7 +134,7 @@ def weighted_mean(opinions: Iterable[Opinion]) -> float:
 
 
 def weighted_median(opinions: Sequence[Opinion]) -> float:
-    """The scale with half of the weight on each side; the geometric middle of two when the half lies between them."""
+    """Return the scale with half of the weight on each side; the geometric middle of two when the half lies between them."""
     rising = sorted(opinions, key=lambda opinion: opinion.scale)
     half = math.fsum(opinion.weight for opinion in rising) / 2.0
     passed = 0.0
@@ -148,7 +148,7 @@ def weighted_median(opinions: Sequence[Opinion]) -> float:
 
 
 def agreed_scale(opinions: Sequence[Opinion]) -> float:
-    """The scale that opinions (at least one) lead to; see the bound above."""
+    """Return the scale that opinions (at least one) lead to; see the bound above."""
     shares = capped_weights([opinion.weight for opinion in opinions])
     shared = [Opinion(opinion.scale, share) for opinion, share in zip(opinions, shares, strict=True)]
     median = weighted_median(shared)

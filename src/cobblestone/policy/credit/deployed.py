@@ -158,7 +158,7 @@ class DeployedSystem:
         return flops, ClaimMode.APPROXIMATE, why
 
     def _limited(self, flops: float, claim: Claim, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """The claim in credit, clamped to the job's bound; refused beyond the limit of a grant."""
+        """Return the claim in credit, clamped to the job's bound; refused beyond the limit of a grant."""
         reasons = claim.reasons
         if flops > workunit.rsc_fpops_bound:
             flops = workunit.rsc_fpops_bound
@@ -201,5 +201,5 @@ class DeployedSystem:
         workunit: WorkunitFacts,
         context: CreditContext,
     ) -> StatisticIncrements:
-        """Samples of all results but outliers."""
+        """Return samples of all results but outliers."""
         return learn_run_times(inputs, claims, workunit)

@@ -179,5 +179,5 @@ class DesignedSystem:
         workunit: WorkunitFacts,
         context: CreditContext,
     ) -> StatisticIncrements:
-        """Samples of every claim that passed the checks."""
+        """Return samples of every claim that passed the checks."""
         return learn_run_times(inputs, claims, workunit, host_rule=DESIGN_HOST_RULE, speed_as_reported=True)

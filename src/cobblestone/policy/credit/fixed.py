@@ -49,7 +49,7 @@ class FixedSystem(_LearnsRunTimes):
     name: str = "fixed"
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """The job's amount."""
+        """Return the job's amount."""
         amount = workunit.fixed_credit
         if amount <= 0.0:
             why = reason(
@@ -60,7 +60,7 @@ class FixedSystem(_LearnsRunTimes):
         return Claim(amount=amount, reasons=(why,))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """The same for all."""
+        """Return the same for all."""
         return Grant(credits=(workunit.fixed_credit,) * len(claims))
 
 
@@ -109,7 +109,7 @@ class AssignedSystem(_LearnsRunTimes):
     after_assimilation: bool = False  #: the validator writes no entry; the assimilator's answer is granted
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """The amount assigned to this result."""
+        """Return the amount assigned to this result."""
         amount = facts.claimed_credit
         why = reason("assigned", "The project assigned {amount} to this result.", amount=amount)
         # only the canonical result's amount counts for the workunit
@@ -117,7 +117,7 @@ class AssignedSystem(_LearnsRunTimes):
         return Claim(amount=amount, mode=mode, reasons=(why,))
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """The canonical result's amount, for all."""
+        """Return the canonical result's amount, for all."""
         amount = next((claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL), 0.0)
         why = reason("canonical_amount", "The canonical result was assigned {amount}.", amount=amount)
         return Grant(credits=(amount,) * len(claims), reasons=(why,))

@@ -44,7 +44,7 @@ class CreditDay:
 
 
 def day_of(time: float) -> int:
-    """The number of the day of a Unix time, UTC."""
+    """Return the number of the day of a Unix time, UTC."""
     return math.floor(time / SECONDS_PER_DAY)
 
 

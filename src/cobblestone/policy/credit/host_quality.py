@@ -29,7 +29,7 @@ def _after_result(record: HostVersionStatistics, *, failed: bool) -> float:
 
 
 def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
-    """A job was sent to the host at ``now`` (Unix seconds) with ``delay_bound`` seconds to run."""
+    """Return the statistics after a job was sent at ``now`` (Unix seconds) with ``delay_bound`` seconds to run."""
     if not record.scale_probation or record.host_scale_time > 0.0:
         return record  # a wait that has begun is not prolonged by more work, or it would never end
     return changed(record, host_scale_time=now + delay_bound)
@@ -38,7 +38,7 @@ def after_sending(record: HostVersionStatistics, *, delay_bound: float, now: flo
 def after_valid(
     record: HostVersionStatistics, *, replicated: bool = True, now: float
 ) -> HostVersionStatistics:
-    """A result became valid; a job that nobody else computed proves nothing about the host."""
+    """Return a result became valid; a job that nobody else computed proves nothing about the host."""
     if not replicated:
         return record
     return HostVersionStatistics(  # twice as fast as replace(), for every result comes here
@@ -53,12 +53,12 @@ def after_valid(
 
 
 def after_invalid(record: HostVersionStatistics) -> HostVersionStatistics:
-    """A result became invalid."""
+    """Return a result became invalid."""
     return changed(record, consecutive_valid=0, error_rate=_after_result(record, failed=True))
 
 
 def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
-    """A job ended in an error or timed out: it may have been dropped on purpose."""
+    """Return a job ended in an error or timed out: it may have been dropped on purpose."""
     return changed(
         record,
         consecutive_valid=0,
@@ -69,7 +69,7 @@ def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: flo
 
 
 def after_suspicion(record: HostVersionStatistics) -> HostVersionStatistics:
-    """A claim of the host cannot be: it has to prove itself again."""
+    """Put a host that claimed the impossible on probation again."""
     return changed(
         record,
         consecutive_valid=0,

@@ -9,7 +9,7 @@ from cobblestone.policy.credit.claims import HostVersionStatistics
 
 
 def statistics_of(record: HostAppVersion) -> HostVersionStatistics:
-    """What credit systems may know of a record."""
+    """Return what credit systems may know of a record."""
     return HostVersionStatistics(
         pfc=RunningAverage(record.pfc_n, record.pfc_avg, record.pfc_var, record.pfc_q),
         elapsed=RunningAverage(record.et_n, record.et_avg, record.et_var, record.et_q),
@@ -24,7 +24,7 @@ def statistics_of(record: HostAppVersion) -> HostVersionStatistics:
 
 
 def with_statistics(record: HostAppVersion, statistics: HostVersionStatistics) -> HostAppVersion:
-    """The record with new statistics; its quota stays."""
+    """Return the record with new statistics; its quota stays."""
     pfc, elapsed, turnaround = statistics.pfc, statistics.elapsed, statistics.turnaround
     return changed(
         record,

@@ -21,7 +21,7 @@ from cobblestone.policy.credit.host_quality import after_suspicion
 def host_version_after(
     record: HostVersionStatistics, increment: HostVersionIncrement
 ) -> HostVersionStatistics:
-    """A host's record after samples, and after a suspicion that puts it on probation."""
+    """Return a host's record after samples, and after a suspicion that puts it on probation."""
     rule = increment.rule
     learned = HostVersionStatistics(  # twice as fast as replace(), for every result comes here
         pfc=record.pfc.with_samples(increment.pfc, rule),
@@ -36,13 +36,13 @@ def host_version_after(
 
 
 def version_after(version: VersionStatistics, increment: VersionIncrement) -> VersionStatistics:
-    """A version's statistics after samples."""
+    """Return a version's statistics after samples."""
     pfc = version.pfc.with_samples(increment.pfc, increment.rule)
     return VersionStatistics(pfc=pfc, pfc_scale=version.pfc_scale)
 
 
 def app_after(app: AppStatistics, increment: AppIncrement) -> AppStatistics:
-    """An app's sums and the scale that follows from them."""
+    """Return an app's sums and the scale that follows from them."""
     counted = _sum(app.counted or AppIncrement(), increment)
     return changed(app, counted=counted, flops_scale=scale_from(counted, app.flops_scale))
 

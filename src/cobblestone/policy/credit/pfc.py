@@ -97,7 +97,7 @@ def learn_run_times(
     host_rule: AveragingRule = HOST_VERSION_RULE,
     speed_as_reported: bool = False,
 ) -> StatisticIncrements:
-    """Samples of PFC, run time and turnaround; used by every system, since run-time estimates need them.
+    """Return samples of PFC, run time and turnaround; used by every system, since run-time estimates need them.
 
     Nothing is learned from outliers and from results without a usable run time; no PFC from those whose speed is not known
     (a speed of exactly 1e9 is one, unless it counts ``speed_as_reported``).  Version samples are of normal app versions only.

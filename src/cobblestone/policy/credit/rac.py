@@ -30,7 +30,7 @@ _SMALLEST_WEIGHT = 1e-6
 
 
 def _bounded(value: float) -> float:
-    """The value within 0 … `LARGEST`; 0 when it is not a number."""
+    """Return the value within 0 … `LARGEST`; 0 when it is not a number."""
     if not value > 0.0:  # NaN too
         return 0.0
     return value if value < LARGEST else LARGEST
@@ -76,7 +76,7 @@ def update_average(
 
 
 def decayed(average: RecentAverage, now: float, half_life: float = HALF_LIFE) -> float:
-    """The average as it stands at ``now``, in units per day: what every reader must show."""
+    """Return the average as it stands at ``now``, in units per day: what every reader must show."""
     _check_half_life(half_life)
     return _bounded(average.value) * math.exp(-_elapsed(average.time, now) * math.log(2.0) / half_life)
 
@@ -135,7 +135,7 @@ def correct_average(
 
 
 def common_moment(grants: Sequence[tuple[float, float]], *, half_life: float = HALF_LIFE) -> float:
-    """The one moment at which the sum of several grants, each (credit > 0, Unix seconds), would have left the same.
+    """Return the one moment at which the sum of several grants, each (credit > 0, Unix seconds), would have left the same.
 
     h log2(sum of c 2^(t / h) / sum of c): it does not depend on when one looks, so one correction takes back all of them.
 
@@ -156,7 +156,7 @@ def corrected(
     now: float,
     half_life: float = HALF_LIFE,
 ) -> CreditStatement:
-    """A total and its recent average after a correction of a grant of ``granted_time``; see `correct_average`."""
+    """Return a total and its recent average after a correction of a grant of ``granted_time``; see `correct_average`."""
     recent = correct_average(
         statement.recent, credit=credit, granted_time=granted_time, now=now, half_life=half_life
     )
@@ -165,7 +165,7 @@ def corrected(
 
 
 def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> CreditStatement:
-    """What two owners have together, who are one from ``now`` on (Unix seconds)."""
+    """Return what two owners have together, who are one from ``now`` on (Unix seconds)."""
     value = _bounded(decayed(one.recent, now) + decayed(other.recent, now))
     return CreditStatement(_bounded(one.total + other.total), RecentAverage(value, now))
 
@@ -173,7 +173,7 @@ def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> Credi
 def idle_decayed(
     average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = 0.1
 ) -> RecentAverage | None:
-    """The average after the daily statistics task, or None when the task leaves it alone.
+    """Return the average after the daily statistics task, or None when the task leaves it alone.
 
     Source: BOINC's ``update_stats``: averages above ``smallest`` that nothing has updated for a day.
     """

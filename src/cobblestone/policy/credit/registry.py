@@ -50,7 +50,7 @@ CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
 
 
 def credit_system(name: str) -> CreditSystem:
-    """The built-in system of this name; raises `ConfigError` for an unknown one."""
+    """Return the built-in system of this name; raises `ConfigError` for an unknown one."""
     try:
         return CREDIT_SYSTEMS[name]
     except KeyError:

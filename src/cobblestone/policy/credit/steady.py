@@ -96,7 +96,7 @@ LARGEST_LENGTH = 4.0
 
 
 def largest_step(votes: int) -> float:
-    """The share by which the next vote can move the mean of a version that holds ``votes``, those of its beginning included."""
+    """Return the share by which the next vote can move the mean of a version that holds ``votes``, beginning included."""
     n = max(votes, PRIOR_VOTES) + 1
     return CLIP * (1.0 / n if n < STEADY_RULE.threshold else STEADY_RULE.weight)
 
@@ -109,7 +109,7 @@ def votes_at(results: int, computers: int = 1) -> bool:
 def steady_scales(
     versions: Sequence[VersionRecord], *, previous: float = 0.0, elapsed: float = math.inf
 ) -> VersionScales:
-    """The app's factor (as ``min_avg_pfc``), and what each version's means are worth by it.  Run every ten minutes or so.
+    """Return the app's factor (as ``min_avg_pfc``), and what each version's means are worth by it.  Run every ten minutes or so.
 
     ``previous`` is the factor so far (0: not known), ``elapsed`` the seconds since it was set.
     """
@@ -144,7 +144,7 @@ class SteadySystem:
     votes: bool = True  #: how many computers an owner has matters
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """What the result's own figures would ask for.  Kept for the reader of the ledger; nothing is paid by it."""
+        """Return what the result's own figures would ask for.  Kept for the reader of the ledger; nothing is paid by it."""
         count = peak_flop_count(facts)
         if self.measured:
             return _by_own_measure(count, facts, workunit, context)
@@ -258,7 +258,7 @@ def _votes(
 
 
 def _samples(average: RunningAverage, vote: float, factor: float) -> tuple[float, ...]:
-    """What a vote adds to a version's mean: a bounded step, after those of the beginning where there are none yet."""
+    """Return what a vote adds to a version's mean: a bounded step, after those of the beginning where there are none yet."""
     prior: tuple[float, ...] = ()
     mean = average.mean
     if average.n == 0 or mean <= 0.0:

@@ -73,11 +73,11 @@ class CreditSystem(Protocol):
         ...
 
     def claim(self, facts: ClaimInput, workunit: WorkunitFacts, context: CreditContext) -> Claim:
-        """What one result claims; its figures are finite, not negative, and bounded."""
+        """Return what one result claims; its figures are finite, not negative, and bounded."""
         ...
 
     def grant(self, claims: Sequence[Claim], workunit: WorkunitFacts, context: CreditContext) -> Grant:
-        """What each result gets, in the order of the claims."""
+        """Return what each result gets, in the order of the claims."""
         ...
 
     def learn(
@@ -115,7 +115,7 @@ class GrantOutcome:
 
 
 def _bounded_claim(claim: Claim) -> Claim:
-    """A claim whose amount is a figure, whatever the system computed."""
+    """Return a claim whose amount is a figure, whatever the system computed."""
     if 0.0 <= claim.amount < math.inf:
         return claim
     why = reason("claim_refused", "Claim {amount} is no amount: it does not count.", amount=str(claim.amount))
@@ -134,7 +134,7 @@ def _bounded_grant(amount: float, limit: float) -> tuple[float, tuple[Reason, ..
 
 
 def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[Reason, ...]]:
-    """What remains to be granted after the provisional credit of trickle messages, never below 0."""
+    """Return what remains to be granted after the provisional credit of trickle messages, never below 0."""
     if provisional <= 0.0:
         return amount, ()
     due = max(0.0, amount - provisional)

@@ -74,7 +74,7 @@ class TrickleGrant:
 def grant_trickle(
     facts: TrickleFacts, rules: TrickleRules, *, unit: CreditUnit = DEPLOYED, now: float
 ) -> TrickleGrant:
-    """What a trickle message is worth at ``now`` (Unix seconds); never an error, whatever the message
+    """Return what a trickle message is worth at ``now`` (Unix seconds); never an error, whatever the message
     says."""
     start = now - SECONDS_PER_DAY
     if not facts.in_progress:

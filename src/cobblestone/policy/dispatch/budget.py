@@ -74,7 +74,7 @@ class Budget:
         self._given_of_app: dict[AppId, int] = {}
 
     def record(self, version_id: AppVersionId, initial: int = 0) -> HostAppVersion:
-        """The host's record of this version as it stands today; ``initial``: the app's own quota of new hosts."""
+        """Return the host's record of this version as it stands today; ``initial``: the app's own quota of new hosts."""
         found = self._records.get(version_id)
         if found is None:
             found = self._stored.get(version_id)
@@ -179,7 +179,7 @@ class Budget:
         self._sent[version_id] = self._sent.get(version_id, 0) + 1
 
     def changed_records(self) -> tuple[HostAppVersion, ...]:
-        """Records of the versions that were given, with today's count raised."""
+        """Return records of the versions that were given, with today's count raised."""
         return tuple(
             changed(self.record(version_id), n_jobs_today=self.record(version_id).n_jobs_today + count)
             for version_id, count in self._sent.items()

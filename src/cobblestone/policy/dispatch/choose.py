@@ -216,7 +216,7 @@ class _Selection:
         return bool(chunk) and self._give(chunk)
 
     def _passes(self, candidate: Candidate) -> bool:
-        """Checks that need no look-up."""
+        """Carry out the checks that need no look-up."""
         match = self._choice(candidate)
         if match is None or not self._is_for_us(candidate):
             return False
@@ -260,7 +260,7 @@ class _Selection:
         return delay <= 0 or not self._limits.check_deadline or self._in_time(job, match, delay)
 
     def _in_time(self, job: JobLimits, match: Match, delay: float) -> bool:
-        """The deadline: with all jobs that the client holds, if it told them, else by its own estimated delay."""
+        """Return the deadline: with all jobs that the client holds, if it told them, else by its own estimated delay."""
         seconds = job_seconds(job.rsc_fpops_est, match.usage.flops, match.available)
         usage = match.usage
         if (
@@ -285,7 +285,7 @@ class _Selection:
         return self._workload
 
     def _hr_class(self, app_id: AppId) -> int:
-        """The host's class of homogeneous redundancy for this app."""
+        """Return the host's class of homogeneous redundancy for this app."""
         app = self._apps.get(app_id)
         if app is None:
             return 0
@@ -311,7 +311,7 @@ class _Selection:
         return is_reliable(record, rules=limits.retries, daily_quota=limits.daily_quota)
 
     def _choice(self, candidate: Candidate) -> Match | None:
-        """The version for this candidate; found once per app, since most candidates of an app are alike."""
+        """Return the version for this candidate; found once per app, since most candidates of an app are alike."""
         needs_64_bit = candidate.limits.rsc_memory_bound > self._address_space
         committed = candidate.app_version_id
         key: _ChoiceKey = candidate.app_id

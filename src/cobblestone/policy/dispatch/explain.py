@@ -294,7 +294,7 @@ _RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
 
 
 def explain(code: Code, **values: Value) -> Reason:
-    """The reason with this code; ``values`` fill its sentence."""
+    """Return the reason with this code; ``values`` fill its sentence."""
     return reason(str(code), EXPLANATIONS[code].sentence, **values)
 
 
@@ -312,7 +312,7 @@ class HostMessage:
 
 
 def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage, ...]:
-    """The client's messages for these reasons, most important first, at most ``limit``, each text once."""
+    """Return the client's messages for these reasons, most important first, at most ``limit``, each text once."""
     found: dict[str, HostMessage] = {}
     for each in reasons:
         explanation = EXPLANATIONS.get(Code(each.code)) if each.code in _RANK else None

@@ -27,7 +27,7 @@ def batch_weight(share: float, running_batches: int) -> float:
 
 
 def turns(operations: Sequence[float], *, weight: float, served: float, last: float) -> list[float]:
-    """Turns of jobs that are added to a batch.
+    """Return turns of jobs that are added to a batch.
 
     ``operations`` are those of each job with all its results; ``served`` is the turn that was sent last, ``last`` that of
     the batch's last job so far.

@@ -60,7 +60,7 @@ _FAMILIES: tuple[tuple[str, int], ...] = (
 
 
 def hr_class(description: HostDescription, kind: HomogeneousRedundancy) -> int:
-    """The host's class, or `UNKNOWN` when its system or processor is not known (such hosts get no such jobs)."""
+    """Return the host's class, or `UNKNOWN` when its system or processor is not known (such hosts get no such jobs)."""
     if kind is HomogeneousRedundancy.NONE:
         return UNKNOWN
     fine = kind is HomogeneousRedundancy.FINE

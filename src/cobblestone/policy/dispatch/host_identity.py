@@ -51,7 +51,7 @@ class HostDecision:
 
 
 def hashed_cpid(host_cpid: str, email_addr: str) -> str:
-    """The host CPID as the project stores it: MD5 of the client's id followed by the e-mail address, in hex.
+    """Return the host CPID as the project stores it: MD5 of the client's id followed by the e-mail address, in hex.
 
     Empty when the client sent no id: hosts without one must not look alike.
     """
@@ -108,7 +108,7 @@ def _doubt(introduction: Introduction, facts: HostFacts) -> Reason | None:
 
 
 def _same_machine(introduction: Introduction, facts: HostFacts) -> Host | None:
-    """The user's newest host that is this machine."""
+    """Return the user's newest host that is this machine."""
     own = introduction.description
     if introduction.hashed_cpid:
         for host in _of_user(facts.same_cpid, introduction.user_id):

@@ -87,7 +87,7 @@ class VersionChooser:
     def choose(
         self, app_id: AppId, *, committed: AppVersionId | None = None, needs_64_bit: bool = False
     ) -> Match | tuple[Reason, ...]:
-        """The fastest usable version of the app, or why there is none (empty: wanted types are filled)."""
+        """Return the fastest usable version of the app, or why there is none (empty: wanted types are filled)."""
         app = self._catalogue.apps.get(app_id)
         if app is None or app.deprecated:
             return ()
@@ -124,7 +124,7 @@ class VersionChooser:
         return tuple(refusals)
 
     def _choose_own(self, app: App, committed: AppVersionId | None) -> Match | tuple[Reason, ...]:
-        """The fastest of the client's own versions of the app."""
+        """Return the fastest of the client's own versions of the app."""
         if committed is not None:
             return (explain(Code.COMMITTED_VERSION, app=app.title),)
         description = self._request.host.description
@@ -150,7 +150,7 @@ class VersionChooser:
         return tuple(refusals)
 
     def _platform(self, version: AppVersion) -> str | None:
-        """The platform under which the host gets this version; None when it is not for the host."""
+        """Return the platform under which the host gets this version; None when it is not for the host."""
         if self._primary is None:
             return None
         if version.platform in self._request.platforms:
@@ -189,7 +189,7 @@ class VersionChooser:
         return None
 
     def _usage(self, version: AppVersion, app: App) -> ResourceUsage | Reason | None:
-        """What the version would use on the host, or why not; None when its processor type is filled."""
+        """Return what the version would use on the host, or why not; None when its processor type is filled."""
         description = self._request.host.description
         if not version.plan_class:
             usage = sequential_usage(description, version.command_line)
@@ -211,7 +211,7 @@ class VersionChooser:
         return self._allowed(version, app, usage)
 
     def _allowed(self, version: AppVersion, app: App, usage: ResourceUsage) -> ResourceUsage | Reason | None:
-        """The usage, if preferences, request, caps and quota allow it."""
+        """Return the usage, if preferences, request, caps and quota allow it."""
         resource = usage.resource
         preferences = self._request.preferences
         if preferences.no_cpu if resource == CPU else resource in preferences.no_gpu_types:

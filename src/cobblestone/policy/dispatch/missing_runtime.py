@@ -19,7 +19,7 @@ NO_PYTHON = "no_python"
 
 
 def environment_fingerprint(description: HostDescription) -> str:
-    """What would change if somebody reinstalled the system or the client, as a short text."""
+    """Return what would change if somebody reinstalled the system or the client, as a short text."""
     text = f"{description.os_name}\0{description.os_version}\0{description.client_version}"
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:12]
 
@@ -27,7 +27,7 @@ def environment_fingerprint(description: HostDescription) -> str:
 def missing_runtime_after_report(
     host: Host, exit_status: int | None, *, now: float
 ) -> tuple[str, float] | None:
-    """What to store as the host's trouble after one of its results ended so; None: nothing."""
+    """Return what to store as the host's trouble after one of its results ended so; None: nothing."""
     if exit_status != ExitStatus.NO_PYTHON:
         return None
     return f"{NO_PYTHON}:{environment_fingerprint(host.description)}", now

@@ -45,7 +45,7 @@ class OwnVersion:
 
 
 def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVersion | None) -> ResourceUsage:
-    """What the version uses on the host, and how fast it is expected to be there."""
+    """Return what the version uses on the host, and how fast it is expected to be there."""
     ncpus = min(max(own.avg_ncpus, 0.0), MAX_CPUS)
     ngpus = min(max(own.ngpus, 0.0), MAX_GPUS) if own.gpu_type else 0.0
     peak = ncpus * cpu_speed(description)
@@ -66,7 +66,7 @@ def own_usage(own: OwnVersion, description: HostDescription, record: HostAppVers
 
 
 def own_app_version(own: OwnVersion, app: App) -> AppVersion:
-    """A stand-in for the client's version: no files, and the generalised id."""
+    """Return a stand-in for the client's version: no files, and the generalised id."""
     return AppVersion(
         id=generalised_version_id(app.id, own.gpu_type or CPU),
         app_id=app.id,

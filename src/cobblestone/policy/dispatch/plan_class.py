@@ -42,7 +42,7 @@ def plan_class_usage(
     population: SpeedPopulation,
     command_line: str = "",
 ) -> ResourceUsage | Reason:
-    """What a version of this plan class uses on the host, or why the host cannot run it.
+    """Return what a version of this plan class uses on the host, or why the host cannot run it.
 
     ``usable_ncpus`` is at least 1.  ``command_line`` is the version's own; the plan class appends to it.
     ``flops`` of the answer is the class's estimate, before any measurement.
@@ -76,13 +76,13 @@ def is_gpu_class(name: str, plan_classes: Mapping[str, PlanClass]) -> bool:
 
 
 def sequential_usage(description: HostDescription, command_line: str = "") -> ResourceUsage:
-    """What a version without a plan class uses: one CPU."""
+    """Return what a version without a plan class uses: one CPU."""
     speed = cpu_speed(description)
     return ResourceUsage(command_line=command_line, flops=speed, peak_flops=speed)
 
 
 def find_gpu(description: HostDescription, gpu_type: str) -> Coprocessor | None:
-    """The host's GPUs of this type, if any.  Old and new names of the makers' types are the same."""
+    """Return the host's GPUs of this type, if any.  Old and new names of the makers' types are the same."""
     wanted = _type_key(gpu_type)
     for coprocessor in description.coprocessors:
         if coprocessor.count > 0 and _type_key(coprocessor.type) == wanted:
@@ -98,7 +98,7 @@ def _type_key(gpu_type: str) -> str:
 def _refuse_host(
     plan_class: PlanClass, host: HostDescription, app: str, usable_ncpus: float
 ) -> Reason | None:
-    """The first condition that the host does not meet; GPUs are looked at later."""
+    """Return the first condition that the host does not meet; GPUs are looked at later."""
     if plan_class.min_ncpus > usable_ncpus:
         return explain(Code.CPU_COUNT, app=app, need=plan_class.min_ncpus, have=usable_ncpus)
     if plan_class.cpu_features:

@@ -40,7 +40,7 @@ def day_shift(host_id: HostId) -> float:
 
 
 def quota_day(host_id: HostId, now: float) -> int:
-    """Number of the host's day that ``now`` (Unix seconds) belongs to."""
+    """Return number of the host's day that ``now`` (Unix seconds) belongs to."""
     return int((now + day_shift(host_id)) // SECONDS_PER_DAY)
 
 
@@ -67,13 +67,13 @@ def seconds_to_next_quota(record: HostAppVersion, *, daily_quota: int, now: floa
 
 
 def jobs_per_day(record: HostAppVersion, daily_quota: int, initial: int = 0) -> int:
-    """The record's quota before it is multiplied by processors: 1 to Q.  ``initial`` 0: a new host begins with Q."""
+    """Return the record's quota before it is multiplied by processors: 1 to Q.  ``initial`` 0: a new host begins with Q."""
     earned = record.max_jobs_per_day if record.max_jobs_per_day > 0 else initial or daily_quota
     return max(min(earned, daily_quota >> min(record.bad_results, 60)), 1)
 
 
 def for_today(record: HostAppVersion, *, daily_quota: int, initial: int = 0, now: float) -> HostAppVersion:
-    """The record as it stands today: quota initialised and bounded, count reset when a new day (or pause) is over."""
+    """Return the record as it stands today: quota initialised and bounded, count reset when a new day (or pause) is over."""
     day = quota_day(record.host_id, now)
     over = record.quota_day > day or day >= record.quota_day + pause_days(record, daily_quota)
     earned = record.max_jobs_per_day if record.max_jobs_per_day > 0 else initial or daily_quota
@@ -95,7 +95,7 @@ def daily_limit(record: HostAppVersion, *, daily_quota: int, processors: float) 
 
 
 def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) -> HostAppVersion:
-    """The record after a result was reported as a success; its answer may still turn out to be wrong."""
+    """Return the record after a result was reported as a success; its answer may still turn out to be wrong."""
     most = min(daily_quota, UNCHECKED * initial) if initial else daily_quota
     if record.bad_results or record.max_jobs_per_day >= most > 0:
         return record
@@ -103,13 +103,13 @@ def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) ->
 
 
 def after_failure(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
-    """The record after a result was reported as an error, timed out, or was invalid."""
+    """Return the record after a result was reported as an error, timed out, or was invalid."""
     bad = bad_after_failure(record.bad_results, record.n_jobs_today, daily_quota)
     return changed(record, bad_results=bad, consecutive_valid=0)
 
 
 def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
-    """The record after a result was found valid.
+    """Return the record after a result was found valid.
 
     Whether ``consecutive_valid`` grows is the validator's business.
     """
@@ -121,7 +121,7 @@ def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
 
 
 def bad_after_failure(bad_results: int, n_jobs_today: int, daily_quota: int) -> int:
-    """The count of bad results after one more.
+    """Return the count of bad results after one more.
 
     It passes the last halving, into the pauses, only with a day's single job: many jobs that fail together are one
     mishap, not a reason to wait for weeks.
@@ -133,12 +133,12 @@ def bad_after_failure(bad_results: int, n_jobs_today: int, daily_quota: int) -> 
 
 
 def bad_after_valid(bad_results: int, daily_quota: int) -> int:
-    """The count of bad results after a valid one; the first one ends the pauses."""
+    """Return the count of bad results after a valid one; the first one ends the pauses."""
     return max(min(bad_results, halvings(daily_quota)) - 1, 0)
 
 
 def quota_after_valid(max_jobs_per_day: int, daily_quota: int) -> int:
-    """The earned quota after a result was found valid; 0 is a quota that was not initialised."""
+    """Return the earned quota after a result was found valid; 0 is a quota that was not initialised."""
     return _doubled(max_jobs_per_day, daily_quota)
 
 

@@ -50,7 +50,7 @@ def shortage(
     limits: DispatchLimits,
     served: Collection[UserId | HostId] = frozenset(),
 ) -> Shortage | None:
-    """What is missing to get ``needed`` more answers from ``takers``; None when there are enough.
+    """Return what is missing to get ``needed`` more answers from ``takers``; None when there are enough.
 
     ``served``: who has had a result of the job (people, or computers if the rules tell these apart only).  ``takers`` are
     read no further than needed.

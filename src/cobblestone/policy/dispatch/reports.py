@@ -220,7 +220,7 @@ def _failure(report: ReportedResult, context: ReportContext) -> Reason | None:
 
 
 def _exit_status(status: int | None) -> tuple[int, tuple[Reason, ...]]:
-    """The status as a signed 32-bit number."""
+    """Return the status as a signed 32-bit number."""
     if status is None:
         return MISSING_EXIT_STATUS, ()
     if 2**31 <= status < 2**32:

@@ -27,7 +27,7 @@ LARGER_JOB = -2
 
 
 def size_class_of(speed: float, bounds: tuple[float, ...]) -> int:
-    """The size class of a speed (or of the operations per second that a job asks for): 0 is the smallest."""
+    """Return the size class of a speed (or of the operations per second that a job asks for): 0 is the smallest."""
     return bisect_right(bounds, speed)
 
 
@@ -37,7 +37,7 @@ def by_suitability(
     apps: Mapping[AppId, App],
     match_of: Callable[[Candidate], Match | None],
 ) -> Iterator[Candidate]:
-    """The candidates, of the next `LOOK_AHEAD` always the most suitable first; equal ones keep their order."""
+    """Yield the candidates, of the next `LOOK_AHEAD` always the most suitable first; equal ones keep their order."""
     source = iter(candidates)
     while block := list(islice(source, LOOK_AHEAD)):
         block.sort(key=lambda each: -_score(each, request, apps.get(each.app_id), match_of))

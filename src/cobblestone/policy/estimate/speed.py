@@ -105,5 +105,5 @@ def corrected_flops(guess: float, record: HostAppVersion | None, *, most: float)
 
 
 def job_seconds(rsc_fpops_est: float, flops: float, available: float) -> float:
-    """Expected elapsed seconds of a job: computing at ``flops`` in the fraction ``available`` of the time."""
+    """Return the expected elapsed seconds of a job: computing at ``flops`` in the fraction ``available`` of the time."""
     return (rsc_fpops_est if rsc_fpops_est > 0 else UNKNOWN_FPOPS_EST) / flops / available

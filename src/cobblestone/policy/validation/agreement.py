@@ -38,7 +38,7 @@ class Agreement:
 
 
 def kind_named(name: str, kinds: Kinds = COMPARISON_KINDS) -> ComparisonKind:
-    """The kind of this name.
+    """Return the kind of this name.
 
     Raises:
         ConfigError: there is none; says which there are.

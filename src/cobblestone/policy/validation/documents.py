@@ -178,7 +178,7 @@ def _children(value: Json) -> list[Json]:
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter of a table: the one that is most frequent in its first line."""
+    """Return the delimiter of a table: the one that is most frequent in its first line."""
     first_line = text.lstrip().partition("\n")[0]
     return max(",;\t|", key=first_line.count)
 

@@ -135,7 +135,7 @@ class AccountRpc:
 
 
 def _key_for_password(user: User) -> str:
-    """What a client gets for address and password: of an account with a second factor only the key that attaches computers."""
+    """Return what address and password bring: of an account with a second factor only the key that attaches computers."""
     return user.weak_authenticator if user.second_factor else user.authenticator
 
 

@@ -273,7 +273,7 @@ class AccountSecurity:
     # -- second factor ------------------------------------------------------------------------------
 
     def new_factor(self, user: User) -> NewFactor:
-        """The secret that the user may set up now.  It stays the same until it is confirmed or the password or keys change."""
+        """Return the secret that the user may set up now; the same until it is confirmed or the password or keys change."""
         seed = f"{user.id} {user.authenticator} {user.session_epoch}".encode()
         raw = hmac.digest(self._setup_key, seed, hashlib.sha256)[:TOTP_BYTES]
         secret = base64.b32encode(raw).decode()

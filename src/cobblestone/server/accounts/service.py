@@ -154,7 +154,7 @@ class Accounts:
         creations.take(key, now=now)
 
     async def look_up(self, email_addr: str, passwd_hash: str, *, address: str = "") -> User:
-        """The account of an address and the family's hash of its password.
+        """Return the account of an address and the family's hash of its password.
 
         Raises:
             WebRpcFailure: there is none, the password is wrong, or there were too many wrong ones.
@@ -171,7 +171,7 @@ class Accounts:
         return found[0]
 
     async def hash(self, passwd_hash: str) -> str:
-        """The slow salted hash that is stored."""
+        """Return the slow salted hash that is stored."""
         async with self._hashing:
             return await asyncio.to_thread(self._hasher.hash, passwd_hash)
 

@@ -84,7 +84,7 @@ def rules_from(body: RulesBody) -> ReplicationRules:
 
 
 def comparison_from(body: ComparisonBody) -> ComparisonRule:
-    """A comparison rule.
+    """Return a comparison rule.
 
     Raises:
         ConfigError: an option is unknown or has a bad value.
@@ -134,7 +134,7 @@ def check_assimilator(reference: str) -> None:
 
 
 def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
-    """Outputs of every job.
+    """Return outputs of every job.
 
     Raises:
         JobError: two have the same name, or one cannot be the name of a file.
@@ -157,7 +157,7 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
 
 
 def form_from(body: NewApp) -> JobForm:
-    """What jobs of a new app look like.
+    """Return what jobs of a new app look like.
 
     Raises:
         JobError: the command has a mistake.
@@ -181,7 +181,7 @@ def form_from(body: NewApp) -> JobForm:
 
 
 def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str) -> JobForm:
-    """What jobs of a command look like; raises JobError if it names an output that is not declared."""
+    """Return what jobs of a command look like; raises JobError if it names an output that is not declared."""
     found = find_placeholders(command)
     for name in (*found.outputs, *([stdout] if stdout else [])):
         if name not in outputs:
@@ -193,7 +193,7 @@ def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str)
 
 
 def app_from(body: NewApp) -> App:
-    """A new app, without an id.
+    """Return a new app, without an id.
 
     Raises:
         JobError: a value is wrong.
@@ -215,7 +215,7 @@ def app_from(body: NewApp) -> App:
 
 
 def with_dispatch(app: App, body: DispatchBody) -> App:
-    """An app with changed rules about who gets its jobs.
+    """Return an app with changed rules about who gets its jobs.
 
     Raises:
         JobError: the rules contradict each other.
@@ -236,7 +236,7 @@ def with_dispatch(app: App, body: DispatchBody) -> App:
 
 
 def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBody:
-    """The rules with as many size classes as are asked for, of equally many computers each.
+    """Return the rules with as many size classes as are asked for, of equally many computers each.
 
     Raises:
         JobError: too few computers are known, or both forms are given.
@@ -257,7 +257,7 @@ def with_size_classes(body: DispatchBody, speeds: Sequence[float]) -> DispatchBo
 
 
 def check_dispatch(app: App) -> App:
-    """The app, if its rules fit together.
+    """Return the app, if its rules fit together.
 
     Raises:
         JobError: they do not.
@@ -274,7 +274,7 @@ def check_dispatch(app: App) -> App:
 
 
 def with_credit(app: App, body: CreditBody) -> App:
-    """An app with changed credit.
+    """Return an app with changed credit.
 
     Raises:
         ConfigError: there is no such credit system; the text lists those that there are.
@@ -308,7 +308,7 @@ def version_from(
     stored: Mapping[str, StoredFile],
     plan_classes: Collection[str],
 ) -> AppVersion:
-    """A new version, without an id; signatures are as given.
+    """Return a new version, without an id; signatures are as given.
 
     Raises:
         JobError: files are missing from the list, or collide.
@@ -360,7 +360,7 @@ def version_from(
 
 
 def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobForm]:
-    """An app with changes.
+    """Return an app with changes.
 
     Raises:
         JobError: a value is wrong, or the app's kind would change.

@@ -25,7 +25,7 @@ from cobblestone.store.work import files
 
 
 def app_named(db: Database, name: str) -> App:
-    """An app; raises NotFound with the names that exist."""
+    """Return an app; raises NotFound with the names that exist."""
     app = apps.app_by_name(db, name)
     if app is None:
         known = ", ".join(each.name for each in apps.list_apps(db)[:20]) or "none yet"
@@ -117,7 +117,7 @@ async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.A
 async def _with_size_classes(
     ctx: ServerContext, body: schema.DispatchBody | None
 ) -> schema.DispatchBody | None:
-    """The rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
+    """Return the rules with speeds instead of a number of size classes; computers are looked at outside of the write."""
     if body is None or body.size_class_count is None:
         return body
     return app_rules.with_size_classes(body, await ctx.store.aread(hosts.speeds))

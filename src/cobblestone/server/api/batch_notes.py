@@ -70,7 +70,7 @@ def _out_of_reach(
 
 
 def _failures(db: Database, batch: Batch) -> list[str]:
-    """What failed on some computers, though other computers may still try it."""
+    """Return what failed on some computers, though other computers may still try it."""
     n_jobs, newest = job_failures.failed_so_far(db, batch.id)
     if newest is None:
         return []

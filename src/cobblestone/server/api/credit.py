@@ -43,7 +43,7 @@ def _entry(line: LedgerLine) -> schema.LedgerEntry:
 
 
 def _find(db: Database, wanted: str) -> tuple[int, Result | None]:
-    """A result by id or name; one that was purged has only an id."""
+    """Return a result by id or name; one that was purged has only an id."""
     result = work.results_by_name(db, [wanted]).get(wanted)
     if result is not None:
         return result.id, result

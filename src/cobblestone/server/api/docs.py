@@ -22,7 +22,7 @@ CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-u
 
 
 def docs_page(document: Mapping[str, Any]) -> str:  # the OpenAPI document: JSON
-    """The page."""
+    """Return the page."""
     return "".join(_page(document))
 
 

@@ -42,7 +42,7 @@ def unauthorised(message: str, *, code: str = "unauthorised") -> ApiProblem:
 
 
 def forbidden(name: str, scope: Scope) -> ApiProblem:
-    """The token is good, but not for this."""
+    """Return the answer to a token that is good, but not for this."""
     return ApiProblem(
         403,
         "missing_scope",
@@ -52,7 +52,7 @@ def forbidden(name: str, scope: Scope) -> ApiProblem:
 
 
 def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
-    """The path exists, but not for this method."""
+    """Say that the path exists, but not for this method."""
     names = ", ".join(sorted(allowed))
     problem = ApiProblem(405, "wrong_method", f"{method} is not possible here.", f"Possible: {names}.")
     problem.headers["Allow"] = names
@@ -72,7 +72,7 @@ _STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
 
 
 def response_for(error: Exception) -> Response:
-    """The answer for an exception; an unforeseen one shows nothing of itself."""
+    """Return the answer for an exception; an unforeseen one shows nothing of itself."""
     headers: dict[str, str] = {}
     if isinstance(error, ApiProblem):
         status, headers = error.status, error.headers

@@ -98,7 +98,7 @@ def _error_text(job: Job) -> str:
 
 
 def output_name(job: Job, output: StoredOutput) -> str:
-    """The name under which the program wrote an output."""
+    """Return the name under which the program wrote an output."""
     specs = job.output_specs
     return specs[output.index].open_name if output.index < len(specs) else output.name
 

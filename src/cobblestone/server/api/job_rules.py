@@ -59,7 +59,7 @@ def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
 
 
 def size_class_of_job(app: App, limits: JobLimits) -> int:
-    """The size class of a job that names none: the app's usual job is one for hosts in the middle; -1: no classes."""
+    """Return the size class of a job that names none: the app's usual job is one for hosts in the middle; -1: no classes."""
     bounds = app.dispatch.size_classes
     if not bounds:
         return -1
@@ -163,7 +163,7 @@ class JobMaker:
         )
 
     def _slots(self, body: JobBody) -> list[InputSlot]:
-        """The slot of each given input.  All slots of the form must be filled."""
+        """Return the slot of each given input.  All slots of the form must be filled."""
         named = {given.name for given in body.inputs if given.name}
         free = [slot for slot in self.form.inputs if slot.name not in named]
         known = {slot.name: slot for slot in self.form.inputs}

@@ -40,7 +40,7 @@ _TAGS = {
 
 
 def openapi_document(endpoints: Sequence[Endpoint], *, title: str, server_url: str) -> Schema:
-    """The whole document, as OpenAPI 3.1."""
+    """Return the whole document, as OpenAPI 3.1."""
     kinds = [kind for each in endpoints for kind in (each.body, each.query, each.reply) if kind is not None]
     _, components = msgspec.json.schema_components([*dict.fromkeys(kinds), ErrorReply], ref_template=_REF)
     queries = {each.query.__name__ for each in endpoints if each.query is not None}
@@ -71,7 +71,7 @@ def openapi_document(endpoints: Sequence[Endpoint], *, title: str, server_url: s
 
 
 def _described(schema: Schema) -> Schema:
-    """A struct's description without what its docstring says of the members, for Python's help."""
+    """Return a struct's description without what its docstring says of the members, for Python's help."""
     return {**schema, "description": schema.get("description", "").partition("\n\nAttributes:")[0]}
 
 

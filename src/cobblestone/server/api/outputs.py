@@ -44,7 +44,7 @@ class _Content:
         return None if self._output.gzipped else self._output.nbytes
 
     def pieces(self) -> Iterator[bytes]:
-        """The content.
+        """Yield the content.
 
         Raises:
             StoreError: the file is missing or broken, or unpacks to more than outputs may have.

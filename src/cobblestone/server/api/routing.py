@@ -93,7 +93,7 @@ class Call:
             )
 
     def _target(self, reply: Reply) -> str:
-        """What was acted upon: from the path, else the new thing."""
+        """Return what was acted upon: from the path, else the new thing."""
         parameters = self.request.path_params
         segment = self.request.url.path.partition(f"{PREFIX}/")[2].partition("/")[0]
         noun = _NOUNS.get(segment, segment)
@@ -202,7 +202,7 @@ class Endpoint:
         return answer if isinstance(answer, Response) else _json(answer, self.status)
 
     def _action(self) -> str:
-        """What changes of the project are called in the audit log; jobs and files of scientists are not noted."""
+        """Return what changes of the project are called in the audit log; jobs and files of scientists are not noted."""
         noted = self.scope is Scope.MANAGE and self.method != "GET" and not self.quiet
         return f"{self.summary[0].lower()}{self.summary[1:]}" if noted else ""
 

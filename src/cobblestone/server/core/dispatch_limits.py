@@ -15,7 +15,7 @@ INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless th
 
 
 def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
-    """The operator's limits, as the settings have them; those of apps come with the offer."""
+    """Return the operator's limits, as the settings have them; those of apps come with the offer."""
     initial = settings.max_jobs_per_day_init or settings.daily_result_quota // INITIAL_PART
     return DispatchLimits(
         daily_quota=settings.daily_result_quota,
@@ -40,7 +40,7 @@ def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
 
 
 def with_apps(limits: DispatchLimits, apps: Sequence[App]) -> DispatchLimits:
-    """The limits with those of the apps."""
+    """Return the limits with those of the apps."""
     found: dict[AppId, InProgressLimits] = {}
     for app in apps:
         rules = app.dispatch

@@ -44,7 +44,7 @@ class OfferCache:
         self._stale = True
 
     def get(self, db: Database) -> Offer:
-        """The current offer."""
+        """Return the current offer."""
         if self._offer is None or self._stale:
             self._stale = False  # before it is read: what changes meanwhile is read next time
             self._offer = None

@@ -101,7 +101,7 @@ class ProjectFolder:
         return load_settings(self.root)
 
     def read_secret(self) -> bytes:
-        """The random bytes from which upload signatures and cookies are made.
+        """Return the random bytes from which upload signatures and cookies are made.
 
         Raises:
             ConfigError: they are gone.

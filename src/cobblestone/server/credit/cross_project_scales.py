@@ -194,7 +194,7 @@ def keep_scales(folder: ProjectFolder, published: Mapping[str, float]) -> None:
 
 
 def kept_scales(folder: ProjectFolder) -> dict[str, float]:
-    """Published scales that were applied last, by plan class; none if there never were any.
+    """Return published scales that were applied last, by plan class; none if there never were any.
 
     Raises ConfigError when the file was damaged.
     """

@@ -44,7 +44,7 @@ class GrantBatch:
         assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
-        """``assigned``: what the project's own function gave to results."""
+        """Begin; ``assigned``: what the project's own function gave to results."""
         self._tx = tx
         self._assigned = assigned or {}
         self._now = now
@@ -223,7 +223,7 @@ def key_of(result: Result) -> tuple[HostId, AppVersionId]:
 
 
 def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
-    """What credit systems may know of a job."""
+    """Return what credit systems may know of a job."""
     workunit = view.workunit
     return WorkunitFacts(
         rsc_fpops_est=workunit.limits.rsc_fpops_est,
@@ -235,7 +235,7 @@ def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
 def ledger_entries(
     view: WorkunitView, terms: GrantTerms, entries: Iterable[Entry]
 ) -> Iterator[ledger.CreditEntry]:
-    """The book's entries with the names of those whom they credit."""
+    """Yield the book's entries with the names of those whom they credit."""
     results: dict[ResultId, Result] = {result.id: result for result in view.results}
     for entry in entries:
         result = results[entry.credit.result_id]

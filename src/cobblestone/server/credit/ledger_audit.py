@@ -183,7 +183,7 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
 def _judged_again(
     line: LedgerLine, facts: list[GrantFacts], terms: GrantTerms, app_id: AppId, book: CreditBook
 ) -> ResultsJudged:
-    """The event behind a group of entries; what its hosts had done before stands in the facts."""
+    """Return the event behind a group of entries; what its hosts had done before stands in the facts."""
     workunit_id = WorkunitId(line.workunit_id)
     book.canonical_credit = {workunit_id: facts[0].canonical_credit}
     return ResultsJudged(

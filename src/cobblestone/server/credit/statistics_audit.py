@@ -60,7 +60,7 @@ class StatisticsChain:
         return self._app(AppVersionId(group[0].app_version_id or 0))
 
     def skip(self, group: Sequence[LedgerLine]) -> None:
-        """An entry that cannot be computed again: what it taught is taken from the entries that follow."""
+        """Take what an entry that cannot be computed again taught from the entries that follow."""
         for line in group:
             version_id = AppVersionId(line.app_version_id or 0)
             self._unknown |= {(HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))}

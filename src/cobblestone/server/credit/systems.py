@@ -15,7 +15,7 @@ from cobblestone.policy.credit.system import (
 
 @lru_cache(maxsize=64)
 def find_system(name: str) -> CreditSystem:
-    """A built-in credit system, or one that an installed package offers.
+    """Return a built-in credit system, or one that an installed package offers.
 
     Raises:
         ConfigError: there is none of that name; the text lists those that there are.

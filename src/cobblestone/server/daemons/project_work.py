@@ -115,7 +115,7 @@ _loaded = _Loaded()
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """Called when a worker starts."""
+    """Prepare a worker that starts."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -225,7 +225,7 @@ class _Comparison:
         return None if outcome else f"{reference} says that they differ"
 
     def credit(self, result: ResultOutputs) -> float:
-        """What the project's function says that a result is worth."""
+        """Return what the project's function says that a result is worth."""
         task = self._task
         amount = _call(
             project_function(task.project_folder, task.credit_function),
@@ -298,5 +298,5 @@ def _call(
 
 
 def _short_traceback(error: BaseException) -> str:
-    """The last frames of an error, for the operator."""
+    """Return the last frames of an error, for the operator."""
     return "".join(traceback.format_exception(error)[-4:]).strip()

@@ -22,7 +22,7 @@ from cobblestone.wire.signatures import (
 
 
 def private_key_of(folder: ProjectFolder) -> rsa.RSAPrivateKey | None:
-    """The private code signing key, or None if it is kept elsewhere.
+    """Return the private code signing key, or None if it is kept elsewhere.
 
     Raises:
         BadKey: the file is damaged.

@@ -66,7 +66,7 @@ class UploadHandler:
         self._active: dict[str, asyncio.Task[None]] = {}  # files being written at this moment
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The HTTP side; every outcome is a reply of the protocol."""
+        """Answer over HTTP; every outcome is a reply of the protocol."""
         try:
             body = await self._serve(BodyStream(receive))
         except UploadRefused as error:

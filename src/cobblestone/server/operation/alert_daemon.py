@@ -73,7 +73,7 @@ class Watcher:
 
 
 def sample_figures(ctx: ServerContext, state: ProjectState) -> dict[str, float]:
-    """What a sample keeps.  The names that begin with ``n_`` only grow while the server runs: rates are their differences."""
+    """Return what a sample keeps.  The names that begin with ``n_`` only grow while the server runs; rates are differences."""
     figures, ended = state.figures, state.endings
     return {
         "unsent": figures.unsent,

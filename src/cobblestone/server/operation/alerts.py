@@ -94,7 +94,7 @@ def rate_warnings(endings: Endings, settings: Settings) -> Iterator[ProjectWarni
 
 
 def write_warnings(backlog: int, settings: Settings) -> Iterator[ProjectWarning]:
-    """The database does not keep up."""
+    """Say that the database does not keep up."""
     if backlog > settings.watch.max_write_backlog:
         yield ProjectWarning(
             code="writes_wait", text=f"{backlog} writes wait for the database: is the disk slow?"

@@ -131,7 +131,7 @@ def _address_to_show(host: str) -> str:
 
 
 def _free_port(host: str) -> int:
-    """The first free port from 8080 on."""
+    """Return the first free port from 8080 on."""
     for port in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
         if port_is_free(host, port):
             return port

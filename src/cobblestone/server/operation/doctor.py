@@ -463,7 +463,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def check_named(name: str) -> Check:
-    """A check; raises NotFound with the names that there are."""
+    """Return a check; raises NotFound with the names that there are."""
     try:
         return CHECKS[name]
     except KeyError:

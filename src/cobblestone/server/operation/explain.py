@@ -139,7 +139,7 @@ def _function_failed(db: Database, workunit_id: WorkunitId) -> Iterator[Reason]:
 def explain_workunit(
     ctx: ServerContext, db: Database, offer: Offer, workunit: str, *, now: float
 ) -> WorkunitExplanation:
-    """What will happen to a workunit (id or name), and for its unsent results, who could take them.
+    """Return what will happen to a workunit (id or name), and for its unsent results, who could take them.
 
     Raises:
         NotFound: there is no such workunit.
@@ -277,14 +277,14 @@ def _word(result: Result) -> str:
 
 
 def _number(text: str) -> int:
-    """An id; 0, which no row has, for anything else."""
+    """Return an id; 0, which no row has, for anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0
 
 
 def explain_result(
     ctx: ServerContext, db: Database, offer: Offer, wanted: str, *, now: float
 ) -> ResultExplanation:
-    """What became of a result (id or name).
+    """Return what became of a result (id or name).
 
     Raises:
         NotFound: there is no such result.

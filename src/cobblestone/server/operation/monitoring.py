@@ -74,7 +74,7 @@ class Monitoring:
         )
 
     async def _database(self) -> str:
-        """What is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
+        """Return what is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
         async with self._probe_lock:
             now = self._ctx.clock()
             if now - self._probe[0] >= 1:
@@ -119,7 +119,7 @@ def _is_loopback(request: Request) -> bool:
 
 
 def _nothing(tx: Transaction) -> None:
-    """A write that changes nothing, but goes the way of all writes."""
+    """Write nothing, but go the way of all writes."""
 
 
 def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) -> Figures:

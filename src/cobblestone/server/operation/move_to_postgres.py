@@ -53,7 +53,7 @@ def move_project(root: Path, address: str, *, progress: Progress) -> MovedProjec
 
 
 def with_database(text: str, address: str) -> str:
-    """The text of a settings file that names a database; everything else stays as it was."""
+    """Return the text of a settings file that names a database; everything else stays as it was."""
     line = f"url = {toml_value(address)}"
     section = _SECTION.search(text)
     if section is None:

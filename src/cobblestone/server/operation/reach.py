@@ -28,7 +28,7 @@ MAX_STUCK = 200  #: jobs of a batch that are looked at
 
 
 def request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
-    """A request for one second of work for each of a host's processors, as its client described it last."""
+    """Return a request for one second of work for each of a host's processors, as its client described it last."""
     user = users.user_by_id(db, host.user_id)
     description = host.description
     in_progress = dispatch.jobs_in_progress(db, host.id)
@@ -52,7 +52,7 @@ def request_of(db: Database, offer: Offer, host: Host) -> WorkRequest:
 def choose_for(
     db: Database, offer: Offer, request: WorkRequest, waiting: Iterable[Candidate], *, now: float
 ) -> DispatchDecision:
-    """What the dispatch rule would give; nothing is changed."""
+    """Return what the dispatch rule would give; nothing is changed."""
     host = request.host
     return choose_work(
         request,
@@ -79,7 +79,7 @@ class Survey:
         self._now = now
 
     def takers(self) -> Iterator[Taker]:
-        """The computers that could take it, now or later."""
+        """Yield the computers that could take it, now or later."""
         for host in hosts.recent_hosts(self._db, limit=HOSTS):
             if host.rpc_time < self._now - AT_HAND_SECONDS:
                 return

@@ -36,7 +36,7 @@ class SchedulerRpc:
         self._rng = random.Random()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The HTTP side."""
+        """Answer over HTTP."""
         body = await self._answer(
             scope, receive, address=client_address(scope), languages=_accepted_languages(scope)
         )
@@ -85,7 +85,7 @@ class SchedulerRpc:
 
 
 def _accepted_languages(scope: Scope) -> str:
-    """What the client says of languages; it does when its user has chosen one."""
+    """Return what the client says of languages; it does when its user has chosen one."""
     for name, value in scope["headers"]:
         if name == b"accept-language":
             return str(value, "latin-1")

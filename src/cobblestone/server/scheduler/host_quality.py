@@ -23,7 +23,7 @@ from cobblestone.store.people import hosts
 def record_after_report(
     record: HostAppVersion, accepted: AcceptedReport, *, delay_bound: float, now: float
 ) -> HostAppVersion:
-    """The record after a report: a lost job raises the error rate and ends the trust in the credit scale."""
+    """Return the record after a report: a lost job raises the error rate and ends the trust in the credit scale."""
     if accepted.outcome is not Outcome.CLIENT_ERROR or accepted.exit_status == ExitStatus.ABORTED_BY_PROJECT:
         return record
     quality = host_quality.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
@@ -39,7 +39,7 @@ def records_after_sending(
     *,
     now: float,
 ) -> list[HostAppVersion]:
-    """Records of the versions that were sent: with what an earlier version taught, and a new probation time."""
+    """Return records of the versions that were sent: with what an earlier version taught, and a new probation time."""
     longest: dict[AppVersionId, float] = {}
     for assignment in sent:
         id_ = assignment.version.id

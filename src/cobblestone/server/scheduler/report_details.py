@@ -15,7 +15,7 @@ _ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
 def report_details(
     message: SchedulerRequest, item: ReportedResult, reasons: Sequence[Reason]
 ) -> dict[str, object]:
-    """A JSON-ready form of a report's details."""
+    """Return a JSON-ready form of a report's details."""
     return {
         "client_message": item.error_message,
         "client_version": message.client_version_text,

@@ -13,7 +13,7 @@ _GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
 
 
 def describe_host(message: SchedulerRequest) -> HostDescription:
-    """The host as this request describes it."""
+    """Return the host as this request describes it."""
     info, stats, disk = message.host_info, message.time_stats, message.disk_usage
     return HostDescription(
         domain_name=info.domain_name,
@@ -60,7 +60,7 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
 
 
 def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
-    """The app versions that a client of the anonymous platform brings."""
+    """Return the app versions that a client of the anonymous platform brings."""
     if not message.platforms or message.platforms[0] != ANONYMOUS_PLATFORM:
         return ()
     return tuple(
@@ -80,7 +80,7 @@ def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
 
 
 def computing_preferences(preferences: GlobalPreferences | None) -> ComputingPreferences:
-    """The limits that the volunteer set, as far as the dispatch rule knows them."""
+    """Return the limits that the volunteer set, as far as the dispatch rule knows them."""
     if preferences is None:
         return ComputingPreferences()
     return ComputingPreferences(

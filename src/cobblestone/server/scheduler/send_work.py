@@ -66,7 +66,7 @@ class WorkSender:
         return decision, claimed
 
     def problems_of_host(self) -> tuple[Reason, ...]:
-        """What is wrong with a host that gets tasks of some apps, but is held back from others."""
+        """Return what is wrong with a host that gets tasks of some apps, but is held back from others."""
         limits, catalogue = self._limits, self._offer.catalogue
         records = self._request.records.values()
         if not any(is_throttled(record, limits.daily_quota) for record in records):
@@ -120,7 +120,7 @@ class WorkSender:
         return claimed
 
     def _look_again(self, candidate: Candidate) -> None:
-        """A result was not to be had: its workunit committed to other hosts, or somebody else has it or works on it."""
+        """Give up a result: its workunit committed to other hosts, or somebody else has it or works on it."""
         fresh = candidates_of_results(self._tx, [candidate.result_id]).get(candidate.result_id)
         if fresh is not None and (fresh.hr_class, fresh.app_version_id) != (
             candidate.hr_class,

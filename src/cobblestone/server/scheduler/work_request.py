@@ -33,7 +33,7 @@ def with_capacity(
     preferences: ProjectPreferences,
     limits: DispatchLimits,
 ) -> HostDescription:
-    """The description with what the volunteer's preferences leave to the client."""
+    """Return the description with what the volunteer's preferences leave to the client."""
     computing = message.working_global_preferences or message.global_preferences
     capacity = usable_capacity(
         description, computing_preferences(computing), preferences=preferences, limits=limits
@@ -48,7 +48,7 @@ def with_capacity(
 
 
 def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
-    """What the user chose for the place where this host stands."""
+    """Return what the user chose for the place where this host stands."""
     return read_project_preferences("" if user is None else user.project_prefs, host.venue)
 
 
@@ -63,7 +63,7 @@ def work_request(
     catalogue: Catalogue,
     now: float,
 ) -> WorkRequest:
-    """What this host asks for, with all that the rule may know of it."""
+    """Return what this host asks for, with all that the rule may know of it."""
     resources = {
         CPU: ResourceRequest(
             seconds=message.cpu_req_secs or message.work_req_seconds,
@@ -111,7 +111,7 @@ def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
 
 
 def _workload(message: SchedulerRequest, host: Host, now: float) -> tuple[BookedJob, ...]:
-    """The jobs that the client holds, of all projects: seconds until each should be computed, and seconds it takes."""
+    """Return the jobs that the client holds, of all projects: seconds until each should be computed, and seconds it takes."""
     available = availability(host.description)
     computing = message.working_global_preferences or message.global_preferences
     early = DAY * computing.work_buf_min_days if computing is not None else 0.0

@@ -48,7 +48,7 @@ DONE: Mapping[str, str] = {
 
 
 def done_text(visit: Visit) -> str:
-    """The sentence for what was just done, or nothing."""
+    """Return the sentence for what was just done, or nothing."""
     text = DONE.get(visit.fields.get("done", ""), "")
     return _(text) if text else ""
 

@@ -53,7 +53,7 @@ class AccountPages:
     # -- joining, logging in and out -----------------------------------------------------------------
 
     async def join(self, visit: Visit) -> Response:
-        """The form for a new account."""
+        """Show the form for a new account."""
         if visit.viewer is not None:
             return visit.go("home.php")
         settings = visit.ctx.settings.accounts
@@ -82,7 +82,7 @@ class AccountPages:
         return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
 
     async def log_in(self, visit: Visit) -> Response:
-        """The form for people who have an account."""
+        """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:
             return visit.go(own_page(wanted, otherwise="home.php"))
@@ -107,7 +107,7 @@ class AccountPages:
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
     async def log_in_code(self, visit: Visit) -> Response:
-        """The form for the second factor."""
+        """Show the form for the second factor."""
         user, wanted = visit.session.pending, visit.fields.get("next", "")
         if user is None:
             return visit.go("login.php" if visit.viewer is None else "home.php")
@@ -230,7 +230,7 @@ class AccountPages:
         )
 
     def _problems(self, form: Mapping[str, str]) -> dict[str, str]:
-        """What is wrong with a new account, by field."""
+        """Return what is wrong with a new account, by field."""
         found = {
             "user_name": name_problem(form.get("user_name", "").strip()),
             "email_addr": address_problem(form.get("email_addr", "")),
@@ -244,7 +244,7 @@ class AccountPages:
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
-    """A refused account, as a problem of the field that caused it."""
+    """Return a refused account, as a problem of the field that caused it."""
     if isinstance(failure, TooManyAttempts):
         return {"email_addr": too_many(failure)}
     match failure.error:

@@ -48,7 +48,7 @@ class ComputerPages:
         ]
 
     async def computers(self, visit: Visit) -> Response:
-        """A user's computers."""
+        """Show a user's computers."""
         user_id = visit.number("userid")
         if user_id is None:
             if visit.viewer is None:
@@ -118,7 +118,7 @@ class ComputerPages:
         )
 
     async def _explanation(self, visit: Visit, host: Host) -> HostExplanation:
-        """What the computer would get if it asked now."""
+        """Return what the computer would get if it asked now."""
         ctx = visit.ctx
         offer = await ctx.store.awrite(ctx.offers.get)
         return await ctx.store.aread(lambda db: explain_host(ctx, db, offer, host.id, now=ctx.clock()))

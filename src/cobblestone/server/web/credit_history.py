@@ -27,7 +27,7 @@ class CreditHistories:
         self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[CreditDay]]] = OrderedDict()
 
     async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[CreditDay]:
-        """The last ``n_days`` days, today included, of an owner that exists since ``created`` (Unix seconds)."""
+        """Return the last ``n_days`` days, today included, of an owner that exists since ``created`` (Unix seconds)."""
         now = self._ctx.clock()
         key = (owner, n_days)
         good_until, days = self._remembered.get(key, (0.0, []))
@@ -51,7 +51,7 @@ class CreditHistories:
 
 
 def write_csv(days: Sequence[CreditDay]) -> bytes:
-    """A line per day: date (UTC), credit, tasks, recent average at its end."""
+    """Return a line per day: date (UTC), credit, tasks, recent average at its end."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("day", "credit", "tasks", "recent_average"))

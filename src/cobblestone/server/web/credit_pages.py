@@ -99,14 +99,14 @@ class CreditPages:
         )
 
     async def history_json(self, visit: Visit) -> Response:
-        """The same for programs: a list of spans, of a day, a week or four weeks."""
+        """Show the same for programs: a list of spans, of a day, a week or four weeks."""
         owner, _found = await credit_owner(visit)
         rows = await visit.ctx.store.aread(lambda db: credit_days.credit_periods(db, owner))
         now = visit.ctx.clock()
         return _json([_period(row, now=now) for row in rows], f"{owner.kind}-{owner.id}-history.json")
 
     async def app_json(self, visit: Visit) -> Response:
-        """What the jobs of an app did on each day, since the first one."""
+        """Show what the jobs of an app did on each day, since the first one."""
         app_id = AppId(visit.needed_number("appid"))
         days = await visit.ctx.store.aread(lambda db: app_days.app_days(db, app_id))
         if not days:

@@ -128,7 +128,7 @@ def _drawing(
 
 
 def _step(top: float) -> float:
-    """A round distance between levels, so that there are two to five of them."""
+    """Return a round distance between levels, so that there are two to five of them."""
     size = 10.0 ** math.floor(math.log10(top))
     for factor in (0.2, 0.25, 0.5, 1.0, 2.0, 2.5):
         if top / (size * factor) <= 4:

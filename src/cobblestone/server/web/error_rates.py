@@ -37,7 +37,7 @@ class RateTables:
 
 
 def error_tables(db: Database, rows: Sequence[EndingRow]) -> RateTables:
-    """The worst versions, hosts and systems."""
+    """Return the worst versions, hosts and systems."""
     versions = _grouped(rows, lambda row: row.version_id)
     worst = _grouped(rows, lambda row: row.host_id)
     systems = systems_of_hosts(db, sorted({row.host_id for row in rows if row.host_id}))
@@ -72,7 +72,7 @@ def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
 
 
 def version_label(db: Database, version_id: int) -> str:
-    """An app version as operators call it."""
+    """Return an app version as operators call it."""
     version = apps.version_by_id(db, AppVersionId(version_id))
     if version is None:
         return f"version {version_id}"

@@ -14,7 +14,7 @@ MAX_PASSWORD = 200
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with the name of an account or a team."""
+    """Return what is wrong with the name of an account or a team."""
     if not name:
         return _("The name is empty.")
     if len(name) > MAX_USER_NAME:
@@ -27,14 +27,14 @@ def name_problem(name: str) -> str:
 
 
 def address_problem(email_addr: str) -> str:
-    """What is wrong with an e-mail address."""
+    """Return what is wrong with an e-mail address."""
     if legal_email_addr(email_addr.strip().lower()):
         return ""
     return _("This does not look like an e-mail address. It should be like ada@example.org.")
 
 
 def password_problem(password: str, shortest: int) -> str:
-    """What is wrong with a new password."""
+    """Return what is wrong with a new password."""
     if len(password) < shortest:
         return ngettext(
             "The password needs at least %(least)d character; yours has %(length)d.",
@@ -47,12 +47,12 @@ def password_problem(password: str, shortest: int) -> str:
 
 
 def wrong_password() -> str:
-    """The sentence for a wrong password."""
+    """Return the sentence for a wrong password."""
     return _("This is not your password.")
 
 
 def too_many(error: TooManyAttempts) -> str:
-    """The sentence for somebody who tried too often."""
+    """Return the sentence for somebody who tried too often."""
     return ngettext(
         "There were too many attempts. Try again in %(minutes)d minute.",
         "There were too many attempts. Try again in %(minutes)d minutes.",
@@ -61,7 +61,7 @@ def too_many(error: TooManyAttempts) -> str:
 
 
 def number_problem(text: str, low: float, high: float) -> str:
-    """What is wrong with a number that shall lie in a range."""
+    """Return what is wrong with a number that shall lie in a range."""
     value = parse_number(text)
     if value is None:
         return _("This is not a number.")
@@ -74,7 +74,7 @@ def number_problem(text: str, low: float, high: float) -> str:
 
 
 def parse_number(text: str) -> float | None:
-    """A number as people type it, with a point or a comma; None if it is none."""
+    """Return a number as people type it, with a point or a comma; None if it is none."""
     try:
         value = float(text.strip().replace(",", ".").replace("\u00a0", "").replace("\u202f", ""))
     except ValueError:
@@ -83,7 +83,7 @@ def parse_number(text: str) -> float | None:
 
 
 def plain_number(value: float) -> str:
-    """A number as a form shows it."""
+    """Return a number as a form shows it."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 

@@ -119,32 +119,32 @@ class OperatorPages:
         )
 
     async def batch(self, visit: Visit) -> Response:
-        """A batch, its jobs, and what can be done with it."""
+        """Show a batch, its jobs, and what can be done with it."""
         number = visit.needed_number("id")
         return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
 
     async def workunit(self, visit: Visit) -> Response:
-        """A workunit and its results."""
+        """Show a workunit and its results."""
         number = visit.needed_number("id")
         return await self._thing(
             visit, "workunit", number, "ops_workunit.html", lambda db: _workunit(db, number)
         )
 
     async def host(self, visit: Visit) -> Response:
-        """A host, how its results ended, and what can be done with it."""
+        """Show a host, how its results ended, and what can be done with it."""
         number = visit.needed_number("id")
         since = visit.ctx.clock() - SAMPLES_SECONDS
         return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
 
     async def user(self, visit: Visit) -> Response:
-        """A user, the hosts, and what can be done."""
+        """Show a user, the hosts, and what can be done."""
         number = visit.needed_number("id")
         return await self._thing(visit, "user", number, "ops_user.html", lambda db: _user(db, number))
 
     async def _thing(
         self, visit: Visit, noun: str, number: int, template: str, read: Callable[[Database], dict[str, Any]]
     ) -> Response:
-        """A page about one thing, with its part of the audit log."""
+        """Show a page about one thing, with its part of the audit log."""
         target = f"{noun} {number}"
 
         def load(db: Database) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def actor_of(visit: Visit) -> Actor:
 
 
 def for_operators(handler: Page) -> Page:
-    """The handler of a page that opens for operators only."""
+    """Return the handler of a page that opens for operators only."""
 
     async def guarded(visit: Visit) -> Response:
         if visit.viewer is None:

@@ -37,7 +37,7 @@ class NewsDesk:
         ]
 
     async def news(self, visit: Visit) -> Response:
-        """The list of news with a form for another one, or one piece of news in a form."""
+        """Show the list of news with a form for another one, or one piece of news in a form."""
         number = visit.number("id")
         if visit.request.method == "POST":
             return await self._change(visit, number)
@@ -92,7 +92,7 @@ class NewsDesk:
 
 
 def _problems(title: str, text: str) -> dict[str, str]:
-    """What is wrong with a piece of news, by field."""
+    """Return what is wrong with a piece of news, by field."""
     found: dict[str, str] = {}
     for name, value, most in (("title", title, MAX_TITLE), ("text", text, MAX_TEXT)):
         if not value:

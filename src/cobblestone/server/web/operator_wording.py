@@ -32,7 +32,7 @@ _SHOWN = 160
 
 
 def word(name: str) -> str:
-    """A fixed name in the language of the page; one that is not known stays as it is."""
+    """Return a fixed name in the language of the page; one that is not known stays as it is."""
     text = name.lower().replace("_", " ")
     text = _CALLED.get(text, text)
     return _(text) if text in _WORDS else text
@@ -48,7 +48,7 @@ class Change:
 
 
 def changes(before: str, after: str) -> list[Change]:
-    """What differs between the two values of an entry of the audit log, which are JSON."""
+    """Return what differs between the two values of an entry of the audit log, which are JSON."""
     old, new = dict(_leaves("", msgspec.json.decode(before))), dict(_leaves("", msgspec.json.decode(after)))
     names = [*old, *(name for name in new if name not in old)]
     return [
@@ -59,7 +59,7 @@ def changes(before: str, after: str) -> list[Change]:
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """The single values of nested ones, with dotted names."""
+    """Yield the single values of nested ones, with dotted names."""
     if isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
             yield from _leaves(f"{name}.{key}".lstrip("."), item)

@@ -170,7 +170,7 @@ class PreferencePages:
         await visit.ctx.store.awrite(store)
 
     async def project(self, visit: Visit, user: User) -> Response:
-        """What this project may use and send."""
+        """Show what this project may use and send."""
         venue = _venue(visit)
         sets = read_project(user.project_prefs)
         found = await visit.ctx.store.aread(lambda db: apps.apps_in_use(db)[:MAX_APPS])

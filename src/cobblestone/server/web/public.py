@@ -48,7 +48,7 @@ class PublicPages:
         ]
 
     async def home(self, visit: Visit) -> Response:
-        """What this project is, how it is doing, how to join; clients find the scheduler here."""
+        """Show what this project is, how it is doing, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
         found_apps, news = await visit.ctx.store.aread(
             lambda db: (apps.apps_in_use(db), users.list_news(db, limit=NEWS_ON_HOME))
@@ -63,7 +63,7 @@ class PublicPages:
         )
 
     async def server_status(self, visit: Visit) -> Response:
-        """The state of the server, for people, for status sites, and as the part that pages refresh."""
+        """Show the state of the server, for people, for status sites, and as the part that pages refresh."""
         if visit.fields.get("xml"):
             return Response(
                 await self._status.xml(),
@@ -83,7 +83,7 @@ class PublicPages:
         )
 
     async def user(self, visit: Visit) -> Response:
-        """A volunteer, for people or as XML."""
+        """Show a volunteer, for people or as XML."""
         if visit.fields.get("format") == "xml":
             return await self._user_xml(visit)
         user_id = UserId(visit.needed_number("userid"))
@@ -110,7 +110,7 @@ class PublicPages:
         )
 
     async def _user_xml(self, visit: Visit) -> Response:
-        """A volunteer in the family's form; with the account key (``auth``) also the computers."""
+        """Show a volunteer in the family's form; with the account key (``auth``) also the computers."""
         key = visit.fields.get("auth", "")[:255]
         try:
             user_id = None if key else visit.number("userid")

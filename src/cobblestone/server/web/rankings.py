@@ -61,7 +61,7 @@ class RankingPages:
         return await self._list(visit, "top_users.html", Owner.USER, details)
 
     async def hosts(self, visit: Visit) -> Response:
-        """Computers; of those that their owners hide only the credit appears."""
+        """Show computers; of those that their owners hide only the credit appears."""
 
         def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
             found = {item.id: hosts.host_by_id(db, HostId(item.id)) for item in ranked}

@@ -22,7 +22,7 @@ class Sparkline:
 
 
 def course(samples: Sequence[Sample], name: str) -> list[tuple[float, float]]:
-    """A figure at each time."""
+    """Return a figure at each time."""
     return [(sample.time, sample.figures[name]) for sample in samples if name in sample.figures]
 
 
@@ -37,7 +37,7 @@ def rate_per_hour(samples: Sequence[Sample], name: str) -> list[tuple[float, flo
 
 
 def sparkline(values: Sequence[tuple[float, float]]) -> Sparkline:
-    """The drawing of values at times; the line begins at 0 below."""
+    """Return the drawing of values at times; the line begins at 0 below."""
     if not values:
         return Sparkline(points="", last=0.0, least=0.0, most=0.0)
     numbers = [value for _, value in values]
@@ -60,7 +60,7 @@ def thinned(samples: Sequence[Sample], at_most: int = 140) -> list[Sample]:
 
 
 def drawings(samples: Sequence[Sample], names: Sequence[str]) -> Mapping[str, Sparkline]:
-    """A drawing for each figure; those that begin with ``n_`` as rates per hour."""
+    """Return a drawing for each figure; those that begin with ``n_`` as rates per hour."""
     chosen = thinned(samples)
     return {
         name: sparkline(rate_per_hour(chosen, name) if name.startswith("n_") else course(chosen, name))

@@ -51,11 +51,11 @@ class ProjectStatus:
         self._counts = CachedRead(ctx, lambda db: project_counts(db, now=ctx.clock()))
 
     async def counts(self) -> ProjectCounts:
-        """What waits, runs and was done."""
+        """Return what waits, runs and was done."""
         return await self._counts.get()
 
     def daemons(self) -> list[DaemonStatus]:
-        """The parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
+        """Return the parts of the server: each runs when it does its rounds, even if a step failed and is tried again."""
         ctx, now = self._ctx, self._ctx.clock()
         found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
         known = {
@@ -73,11 +73,11 @@ class ProjectStatus:
         return max(0.0, self._ctx.clock() - (counts.oldest_transition or self._ctx.clock()))
 
     def gflops(self, counts: ProjectCounts) -> float:
-        """Computing speed that the recent credit stands for."""
+        """Return the computing speed that the recent credit stands for."""
         return counts.credit_per_day / self._ctx.settings.credit.per_gflops_day
 
     async def xml(self) -> bytes:
-        """The state in the family's form."""
+        """Return the state in the family's form."""
         counts = await self.counts()
         return write_server_status(
             ServerStatus(

@@ -59,7 +59,7 @@ class TeamPages:
         return visit.show("teams.html", words=words, teams=await visit.ctx.store.aread(read))
 
     async def team(self, visit: Visit) -> Response:
-        """A team and its members."""
+        """Show a team and its members."""
         team_id = TeamId(visit.needed_number("teamid"))
         page = visit.page_number()
 
@@ -91,7 +91,7 @@ class TeamPages:
         )
 
     async def create(self, visit: Visit, user: User) -> Response:
-        """The form for a new team."""
+        """Show the form for a new team."""
         visit.need_confirmed_address(user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=None)
@@ -110,7 +110,7 @@ class TeamPages:
         return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
 
     async def edit(self, visit: Visit, user: User) -> Response:
-        """The founder's form: texts, whether anybody may join, and who founds on."""
+        """Show the founder's form: texts, whether anybody may join, and who founds on."""
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)

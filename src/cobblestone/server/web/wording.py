@@ -20,12 +20,12 @@ class Status:
 
 
 def _said(status: Status) -> Status:
-    """A state in the current language."""
+    """Return a state in the current language."""
     return Status(_(status.label), status.tone, _(status.sentence))
 
 
 def task_status(result: Result, *, now: float) -> Status:
-    """What became of a task."""
+    """Return what became of a task."""
     return _said(_task_status(result, now))
 
 
@@ -123,7 +123,7 @@ def _failure(result: Result) -> Status:
 
 
 def workunit_status(workunit: Workunit) -> Status:
-    """What became of a workunit."""
+    """Return what became of a workunit."""
     if workunit.error_mask:
         cancelled = WorkunitError.CANCELLED in workunit.error_mask
         return Status(
@@ -176,7 +176,7 @@ _EXIT_STATUSES = {
 
 
 def exit_status(status: int) -> str:
-    """An exit status with what it means, where that is known."""
+    """Return an exit status with what it means, where that is known."""
     number = f"{status} (0x{status & 0xFFFFFFFF:x})" if status else "0"
     meaning = _EXIT_STATUSES.get(status)
     return _("%(number)s: %(meaning)s") % {"number": number, "meaning": _(meaning)} if meaning else number

@@ -148,7 +148,7 @@ class WorkPages:
         )
 
     async def workunit(self, visit: Visit) -> Response:
-        """A workunit and its tasks on different computers."""
+        """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
 
         def read(db: Database) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ class BodyTooLarge(CobblestoneError):
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Raises:
         BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
@@ -32,7 +32,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def read_all(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
-    """The same for a bare ASGI application.
+    """Return the same for a bare ASGI application.
 
     Raises:
         BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.

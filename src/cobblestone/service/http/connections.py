@@ -60,18 +60,18 @@ class GuardedConnection(HttpToolsProtocol):
                 self.give_up()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Note that a request begins."""
         self.waits_for_sender = self._in_head = True
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is there; the body follows."""
+        """Note that the head is there; the body follows."""
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is there: now we are the ones who take time."""
+        """Stop the clock: the request is there, and now we are the ones who take time."""
         self.waits_for_sender = False
         super().on_message_complete()
 
@@ -108,7 +108,7 @@ async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) 
 
 
 def connection_class(max_connections: int) -> type[GuardedConnection]:
-    """The class of connections for a server, which is allowed as many open files as it needs."""
+    """Return the class of connections for a server, which is allowed as many open files as it needs."""
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = max_connections + SPARE_FILES

@@ -74,7 +74,7 @@ class RequestMiddleware:
 
 
 def _request_id(scope: Scope) -> bytes:
-    """The id that a proxy gave, if it is one; else a new one."""
+    """Return the id that a proxy gave, if it is one; else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value

@@ -96,18 +96,18 @@ class RateLimits:
 
 
 def minutes(seconds: float) -> int:
-    """A time to wait, for people: whole minutes, at least one."""
+    """Return a time to wait, for people: whole minutes, at least one."""
     return max(1, math.ceil(seconds / 60))
 
 
 def client_address(scope: Scope) -> str:
-    """The address of whoever sent a request; behind a trusted proxy (``server.trusted_proxies``) the one that it names."""
+    """Return the address of whoever sent a request; behind a trusted proxy (``server.trusted_proxies``) the one that it names."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def limit_key(address: str) -> str:
-    """The part of an address that limits count by."""
+    """Return the part of an address that limits count by."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

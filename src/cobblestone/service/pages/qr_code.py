@@ -10,7 +10,7 @@ QUIET_ZONE = 4
 
 
 def qr_code(text: str) -> Markup:
-    """An SVG element, dark on light whatever the page's colours are; empty for a text that is too long for any code."""
+    """Return an SVG element, dark on light whatever the page's colours are; empty for a text that is too long for any code."""
     try:
         drawn = segno.make_qr(text, error="m")
     except segno.DataOverflowError:

@@ -89,7 +89,7 @@ class Sessions(Generic[A]):
         self._form_key = hmac.digest(ctx.secret, b"cobblestone.web.form", "sha256")
 
     async def of(self, request: Request) -> Session[A]:
-        """The session of a request; a new one when there is none or it ended."""
+        """Return the session of a request; a new one when there is none or it ended."""
         content = self._read(request.cookies.get(self.name, ""))
         if content is None:
             return Session(nonce=secrets.token_hex(16))
@@ -111,7 +111,7 @@ class Sessions(Generic[A]):
         self.store(response, self.renewed(user))
 
     def renewed(self, user: A) -> Session[A]:
-        """A new session of a user, to be stored with the response."""
+        """Return a new session of a user, to be stored with the response."""
         return Session(nonce=secrets.token_hex(16), user=user, stored=True)
 
     def start_pending(self, response: Response, user: A) -> None:
@@ -128,7 +128,7 @@ class Sessions(Generic[A]):
         response.delete_cookie(self.name, path=self._path, secure=self.secure, httponly=True, samesite="lax")
 
     def form_token(self, session: Session[A]) -> str:
-        """What every form of this session carries."""
+        """Return what every form of this session carries."""
         user_id = session.user.id if session.user else 0
         return hmac.digest(self._form_key, f"{session.nonce} {user_id}".encode(), "sha256").hex()
 

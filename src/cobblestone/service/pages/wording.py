@@ -16,7 +16,7 @@ from cobblestone.service.languages import gettext as _
 
 
 def number(value: float, digits: int = 0) -> str:
-    """A number with separators and so many decimals."""
+    """Return a number with separators and so many decimals."""
     if not math.isfinite(value):
         return "–"
     if current().code == ENGLISH:
@@ -26,23 +26,23 @@ def number(value: float, digits: int = 0) -> str:
 
 
 def count(value: float) -> str:
-    """A whole number with separators."""
+    """Return a whole number with separators."""
     return number(value)
 
 
 def credit(value: float) -> str:
-    """An amount of credit: fewer decimals the larger it is."""
+    """Return an amount of credit: fewer decimals the larger it is."""
     return number(value, 2 if abs(value) < 1000 else 0)
 
 
 def percent(share: float) -> str:
-    """A share (0 to 1) in per cent: one decimal only close to the ends."""
+    """Return a share (0 to 1) in per cent: one decimal only close to the ends."""
     digits = 1 if 0.0 < share < 0.02 or 0.98 < share < 1.0 else 0
     return _("%(number)s %%") % {"number": number(100 * share, digits)}
 
 
 def duration(seconds: float) -> str:
-    """A length of time in its two largest units."""
+    """Return a length of time in its two largest units."""
     if not math.isfinite(seconds) or seconds < 0:
         return _("unknown")
     if seconds < 60:
@@ -61,7 +61,7 @@ _SIZES = (N_("%(number)s bytes"), N_("%(number)s kB"), N_("%(number)s MB"), N_("
 
 
 def nbytes(value: float) -> str:
-    """A number of bytes with a unit."""
+    """Return a number of bytes with a unit."""
     for place, unit in enumerate(_SIZES):
         if abs(value) < 1000:
             return _(unit) % {"number": number(value, 1 if place else 0)}
@@ -70,7 +70,7 @@ def nbytes(value: float) -> str:
 
 
 def flops(value: float) -> str:
-    """A speed in floating-point operations per second."""
+    """Return a speed in floating-point operations per second."""
     for unit in ("FLOPS", "kFLOPS", "MFLOPS", "GFLOPS", "TFLOPS", "PFLOPS"):
         if abs(value) < 1000:
             return f"{number(value, 2)} {unit}"
@@ -79,12 +79,12 @@ def flops(value: float) -> str:
 
 
 def version_number(number: int) -> str:
-    """An app version's number as it is usually written."""
+    """Return an app version's number as it is usually written."""
     return f"{number // 100}.{number % 100:02d}"
 
 
 def client_version(number: int) -> str:
-    """A client's version as it is usually written."""
+    """Return a client's version as it is usually written."""
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
@@ -92,12 +92,12 @@ def client_version(number: int) -> str:
 
 
 def moment(time: float) -> str:
-    """A moment in UTC, to the minute."""
+    """Return a moment in UTC, to the minute."""
     return f"{day(time)}, {_utc(time):%H:%M} UTC"
 
 
 def day(time: float) -> str:
-    """A day in UTC."""
+    """Return a day in UTC."""
     utc = _utc(time)
     if current().code == ENGLISH:
         return utc.strftime("%-d %b %Y")
@@ -106,7 +106,7 @@ def day(time: float) -> str:
 
 
 def iso(time: float) -> str:
-    """A moment for machines."""
+    """Return a moment for machines."""
     return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -152,7 +152,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def tidy_numbers(text: str) -> str:
-    """A reason's sentence with its long decimals cut to what a reader needs."""
+    """Return a reason's sentence with its long decimals cut to what a reader needs."""
     return _DECIMAL.sub(lambda found: _tidy(float(found[0])), text)
 
 

@@ -198,7 +198,7 @@ def verdicts(
 
 
 def _nowhere(demand: str, figure: str, offenders: Sequence[Change], count: int) -> Verdict:
-    """A scenario offends if the mean of its seeds does; surely, if its interval does."""
+    """Judge a scenario: it offends if the mean of its seeds does; surely, if its interval does."""
     allowed = {"useful": USEFUL_ALLOWED, "share_violation": SHARE_ALLOWED, "idleness": IDLE_ALLOWED}[figure]
     surely = sum(abs(c.change.mean) - c.change.half_width > allowed for c in offenders)
     holds = "yes" if not offenders else "no" if surely else "undecided"

@@ -107,7 +107,7 @@ def _mix_rise(policy: str, first: int = 2, last: int = 20) -> Callable[[World], 
 
 
 def _mix_drift(policy: str) -> Callable[[World], list[Term]]:
-    """The large mixes less the small ones."""
+    """Return the large mixes less the small ones."""
 
     def terms(world: World) -> list[Term]:
         mixes = _mixes(world)
@@ -144,7 +144,7 @@ def _check_at_slack(slack: float) -> Callable[[World], list[Term]]:
 
 
 def _errors(*errors: float) -> Callable[[World], list[Term]]:
-    """The estimate alone less the one with a correction factor."""
+    """Return the estimate alone less the one with a correction factor."""
     return lambda w: [
         Term(f, slack_cell(4.0, JC1, w.mode, error=f), slack_cell(4.0, BASE, w.mode, error=f)) for f in errors
     ]
@@ -173,7 +173,7 @@ def _most(metric: str, terms: Callable[[World], list[Term]], need: Need, what: s
 
 
 def _same_scenario() -> Outcome:
-    """The whole buffer of Figure 3 is that of Table 4, whatever the slack."""
+    """Judge that the whole buffer of Figure 3 is that of Table 4, whatever the slack."""
     same = all(
         math.isclose(a, b)
         for s in (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -115,7 +115,7 @@ def _evidence(part: Part, outcomes: dict[World, Outcome], code: Outcome) -> str:
 
 
 def _golden_runs() -> dict[str, list[dict[str, float]]]:
-    """The known figures of the code of 2007 as runs; twice each, since they are exact."""
+    """Return the known figures of the code of 2007 as runs; twice each, since they are exact."""
     found: dict[str, dict[str, float]] = {}
     for item in golden():
         found.setdefault(item.cell.key, {})[item.metric] = item.value

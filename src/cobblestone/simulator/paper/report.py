@@ -128,7 +128,7 @@ def comparison(results: Results, golden: Sequence[Golden]) -> str:
 
 
 def _other_numbers(results: Results, item: Golden) -> str:
-    """The same cell with other random numbers; those with the check mended are run draw by draw only."""
+    """Return the same cell with other random numbers; those with the check mended are run draw by draw only."""
     if item.cell.mode != "literal":
         return ""
     return _known(results, other_mode(item.cell, "compatible"), item.metric)

@@ -76,14 +76,14 @@ _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
 def _writable(values: Sequence[Any]) -> Sequence[Any]:
-    """The values, those that JSON cannot carry as text."""
+    """Return the values, those that JSON cannot carry as text."""
     return [
         str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
     ]
 
 
 def write_facts(facts: GrantFacts | MessageFacts) -> str:
-    """The JSON of what an entry was computed from."""
+    """Return the JSON of what an entry was computed from."""
     if isinstance(facts, MessageFacts):
         return _write_message(facts)
     host, app, version = facts.result.host_version, facts.app, facts.version
@@ -123,7 +123,7 @@ def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
 
 
 def named_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of an entry with the names of all values, for people and programs."""
+    """Return the facts of an entry with the names of all values, for people and programs."""
     named: dict[str, Any] = dict(facts)
     for key, names in (
         ("result", RESULT),
@@ -152,7 +152,7 @@ def _app(written: Sequence[Any]) -> AppStatistics:
 def read_facts(
     facts: Mapping[str, Any], *, result_id: int, host_id: int, app_version_id: int | None
 ) -> GrantFacts:
-    """The facts of a grant; the ids are columns of the ledger."""
+    """Return the facts of a grant; the ids are columns of the ledger."""
     result = _named(RESULT, facts["result"])
     result["platform"] = PlatformKind(result["platform"])
     scale, mean = facts["version"]
@@ -174,7 +174,7 @@ def read_facts(
 
 
 def read_message_facts(facts: Mapping[str, Any]) -> MessageFacts:
-    """The facts of a trickle message."""
+    """Return the facts of a trickle message."""
     return MessageFacts(
         message=TrickleFacts(**_named(TRICKLE, facts["trickle"])),
         rules=TrickleRules(**_named(RULES, facts["rules"])),

@@ -14,7 +14,7 @@ _SCALES_TIME = "version_scales_time"
 
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
-    """What is known of apps, and their credit options."""
+    """Return what is known of apps, and their credit options."""
     found: dict[AppId, AppStatistics] = {}
     for row in db.query_in(
         "SELECT id, min_avg_pfc, host_scale_check, flops_scale, credit_per_cpu_second, counted_benchmark_credit,"
@@ -57,7 +57,7 @@ def save_app_statistics(tx: Transaction, changed: Mapping[AppId, AppStatistics])
 def version_statistics(
     db: Database, version_ids: Sequence[AppVersionId]
 ) -> dict[AppVersionId, VersionStatistics]:
-    """What is known of app versions over all hosts."""
+    """Return what is known of app versions over all hosts."""
     rows = db.query_in(
         "SELECT id, pfc_n, pfc_avg, pfc_var, pfc_q, pfc_scale FROM app_version WHERE id IN (??)", version_ids
     )
@@ -86,7 +86,7 @@ def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, Vers
 
 
 def current_versions(db: Database) -> dict[AppId, list[tuple[VersionRecord, float]]]:
-    """The newest version of each app, platform and plan class that is in use, with its scale, by app.
+    """Return the newest version of each app, platform and plan class that is in use, with its scale, by app.
 
     ``is_gpu`` of the records is not known here.
     """

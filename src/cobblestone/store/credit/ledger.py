@@ -283,7 +283,7 @@ def creation_before_merges(db: Database) -> dict[int, float]:
 
 
 def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
-    """The line, crediting the computer of which its own has become a part."""
+    """Return the line, crediting the computer of which its own has become a part."""
     merged = db.value("SELECT merged_into FROM host WHERE id = ?", (line.host_id,))
     return line if merged is None else replace(line, host_id=int(merged))
 
@@ -291,7 +291,7 @@ def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
 def _append_correction(
     tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
 ) -> None:
-    """A correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
+    """Return a correction for those whom ``line`` credited, of what was granted at ``granted_time``."""
     tx.execute(
         _INSERT_ENTRY,
         (
@@ -443,7 +443,7 @@ def _line(row: Row) -> LedgerLine:
 
 
 def ledger(db: Database) -> Iterator[LedgerLine]:
-    """The whole ledger, oldest first."""
+    """Yield the whole ledger, oldest first."""
     last = 0
     while rows := db.query(
         f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
@@ -453,14 +453,14 @@ def ledger(db: Database) -> Iterator[LedgerLine]:
 
 
 def granted_credits(db: Database) -> dict[int, float]:
-    """What the rows of results say that they were granted, by id; purged ones are not there."""
+    """Return what the rows of results say that they were granted, by id; purged ones are not there."""
     return {
         row[0]: row[1] for row in db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0")
     }
 
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:
-    """The ledger of one result, oldest first."""
+    """Return the ledger of one result, oldest first."""
     rows = db.query(
         f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,)
     )

@@ -204,21 +204,21 @@ class Intake:
         return job
 
     def job_ready(self, event: ev.JobReady) -> None:
-        """It may run."""
+        """Let it run."""
         job = self.job(event.job)
         job.move("ready")
         job.stalled = False
         self._queue_changed(job)
 
     def download_stalled(self, event: ev.DownloadStalled) -> None:
-        """It no longer counts as work, or does again."""
+        """Note that it no longer counts as work, or does again."""
         job = self.job(event.job)
         if job.stalled != event.stalled:
             job.stalled = event.stalled
             self._queue_changed(job)
 
     def job_suspended(self, event: ev.JobSuspended) -> None:
-        """It no longer counts as work, or does again."""
+        """Note that it no longer counts as work, or does again."""
         job = self.job(event.job)
         job.suspended = event.suspended
         self._queue_changed(job)
@@ -285,7 +285,7 @@ class Intake:
         s.must_schedule = s.must_fetch = True
 
     def job_deferred(self, event: ev.JobDeferred) -> None:
-        """It may not run before its time."""
+        """Let it not run before its time."""
         job = self.job(event.job)
         self._stopped(job)
         job.deferred_until = event.until
@@ -294,7 +294,7 @@ class Intake:
         self.state.must_fetch = True
 
     def task_stopped(self, event: ev.TaskStopped) -> None:
-        """It goes on from its checkpoint some time."""
+        """Note that it goes on from its checkpoint some time."""
         self._stopped(self.job(event.job))
 
     def _stopped(self, job: Job) -> None:
@@ -314,7 +314,7 @@ class Intake:
         self.policy.outdated(job.project)
 
     def job_uploaded(self, event: ev.JobUploaded) -> None:
-        """It can be reported."""
+        """Let it be reported."""
         job = self.job(event.job)
         job.move("uploaded")
         project = self.state.projects[job.project]
@@ -332,7 +332,7 @@ class Intake:
 
 
 def set_clock_back(s: ClientState, seconds: float) -> None:
-    """The clock was set back: move everything that counts from the old time with it (deadlines stay as they are)."""
+    """Set the clock back: move everything that counts from the old time with it (deadlines stay as they are)."""
     for name in ("last_schedule", "last_enforce", "next_fetch", "look_again", "last_contact", "alarm"):
         setattr(s, name, getattr(s, name) + seconds)
     for estimate in (s.on, s.active, s.gpu_active):

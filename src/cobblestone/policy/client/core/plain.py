@@ -101,6 +101,6 @@ def _key(kind: Any, key: str) -> Any:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The types of the fields, in their order."""
+    """Return the types of the fields, in their order."""
     hints = typing.get_type_hints(kind)
     return {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.ClassVar}

@@ -62,15 +62,15 @@ class Policy(Protocol):
         ...
 
     def detached(self, project: int) -> None:
-        """The project at this position is gone, those after it have moved up."""
+        """Note that the project at this position is gone, those after it have moved up."""
         ...
 
     def passed(self, seconds: float) -> None:
-        """The running tasks have computed so long."""
+        """Note that the running tasks have computed so long."""
         ...
 
     def off(self, seconds: float) -> None:
-        """The host was off so long, until now."""
+        """Note that the host was off so long, until now."""
         ...
 
     def before(self, *, deciding: bool) -> None:
@@ -82,23 +82,23 @@ class Policy(Protocol):
         ...
 
     def arrived(self, job: Job) -> None:
-        """A job has come: set its ``cutoff`` and ``remaining``."""
+        """Note that a job has come: set its ``cutoff`` and ``remaining``."""
         ...
 
     def ended(self, job: Job, elapsed: float) -> None:
-        """A job has ended (see its ``failed``) after so many seconds; it is still in its queue."""
+        """Note that a job has ended (see its ``failed``) after so many seconds; it is still in its queue."""
         ...
 
     def preempted(self, job: Job) -> None:
-        """A task was taken off the processor."""
+        """Note that a task was taken off the processor."""
         ...
 
     def replied(self, project: int, requests: Mapping[str, WorkRequest], jobs: Sequence[Job]) -> None:
-        """A contact succeeded and brought these jobs; to set the waits before the next one."""
+        """Set the waits before the next contact: one succeeded and brought these jobs."""
         ...
 
     def unreachable(self, project: int) -> None:
-        """A contact failed; to set the wait before the next one."""
+        """Set the wait before the next contact: one failed."""
         ...
 
     def pressing(self) -> bool:

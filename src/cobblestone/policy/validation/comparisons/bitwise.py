@@ -18,7 +18,7 @@ from cobblestone.policy.validation.numeric import byte_differences
 
 
 def no_options(name: str, text: str) -> dict[str, str | float]:
-    """The options of a kind that has none.
+    """Return the options of a kind that has none.
 
     Raises:
         ConfigError: some were given.

@@ -33,7 +33,7 @@ class PythonFunction(ReadsOutputs):
         return {"function": text}
 
     def project_function(self, options: Options) -> str:
-        """The function that the rule names."""
+        """Return the function that the rule names."""
         return str(options["function"])
 
     def differences(self, options: Options, a: Files, b: Files, limits: ReadLimits) -> Iterator[Reason]:

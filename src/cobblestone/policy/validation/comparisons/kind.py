@@ -66,7 +66,7 @@ class ReadsOutputs:
     """What a kind does unless it says otherwise: read every output, and compare it itself."""
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
-        """Outputs must be read."""
+        """Return whether outputs must be read: they must."""
         return False
 
     def project_function(self, options: Options) -> str:
@@ -92,5 +92,5 @@ def differences_of_files(
 
 
 def malformed(name: str, error: MalformedOutput) -> Reason:
-    """An output that cannot be read."""
+    """Return an output that cannot be read."""
     return reason("output_malformed", "{file}: {problem}", file=name, problem=str(error))

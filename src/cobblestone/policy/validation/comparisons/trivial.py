@@ -21,7 +21,7 @@ class Trivial(ReadsOutputs):
         return no_options(self.name, text)
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
-        """Always."""
+        """Return True: everything agrees."""
         return True
 
     def differences(self, options: Options, a: Files, b: Files, limits: ReadLimits) -> Iterator[Reason]:
