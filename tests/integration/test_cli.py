@@ -450,3 +450,18 @@ def test_help_is_there_for_every_command(cli: Cli):
         outcome = Outcome(run_command(shlex.split(line)), "", "")
         assert outcome.status in (0, 2)
     assert cli("--version").out.startswith("cobblestone 0.")
+
+
+def test_refused_values_are_told_with_their_flag_and_what_is_allowed(cli: Cli, sky: Path):
+    refused = cli(
+        "app create other -p sky --files period.py --delay-bound 5s",
+        "--command",
+        "python3 period.py {input} {output}",
+        status=1,
+    )
+    assert "--delay-bound is 5; it must be a number from 60 to 315,360,000 seconds." in refused.err
+    refused = cli("submit period inputs/low.json -p sky --priority 2000000", status=1)
+    assert "--priority is 2000000; it must be a whole number from -1,000,000 to 1,000,000" in refused.err
+    Path("jobs.jsonl").write_text('{"inputs": ["inputs/low.json"], "priority": "high"}\n')
+    refused = cli("submit period -p sky --jobs jobs.jsonl", status=1)
+    assert "jobs.jsonl, line 1: `priority` is 'high'; it must be a whole number." in refused.err

@@ -11,6 +11,7 @@ class Problem(Reply, frozen=True, kw_only=True):
     code: str  #: stable, for programs
     message: str  #: what and where, for people
     hint: str = ""  #: what to do
+    member: str = ""  #: of the body or query that is wrong, as the message names it
 
 
 class ErrorReply(Reply, frozen=True, kw_only=True):

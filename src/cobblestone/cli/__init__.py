@@ -105,7 +105,10 @@ def run_command(arguments: Sequence[str]) -> int:
         sys.stderr.write("Interrupted.\n")
         return EXIT_INTERRUPTED
     except (CobblestoneError, TimeoutError) as error:
-        sys.stderr.write("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]) + "\n")
+        from cobblestone.cli.flags import error_text
+
+        text = error_text(error) if isinstance(error, CobblestoneError) else str(error)
+        sys.stderr.write("\n".join([f"Error: {text}", *getattr(error, "__notes__", [])]) + "\n")
         return EXIT_FAILED
 
 

@@ -168,8 +168,8 @@ class Connection:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:
             raise Unreachable(
-                f"{answer.url} answered something that is not of this API ({error}). Is the address that of a"
-                " cobblestone project?"
+                f"{answer.url} answered something that is not of this API. Is the address that of a cobblestone project"
+                " of this version?"
             ) from error
 
 
@@ -242,7 +242,11 @@ def _retry_after(answer: httpx.Response) -> float:
     return min(float(text), LONGEST_PAUSE_SECONDS) if text.isdecimal() else 0.0
 
 
-_KINDS: dict[int, type[RequestRefused]] = {404: NotFoundError, 409: ConflictError, 503: BusyError}
+_KINDS: dict[int, type[NotFoundError | ConflictError | BusyError]] = {
+    404: NotFoundError,
+    409: ConflictError,
+    503: BusyError,
+}
 
 
 def _problem(answer: httpx.Response) -> RequestRefused:
@@ -256,5 +260,13 @@ def _problem(answer: httpx.Response) -> RequestRefused:
                 " Is the address that of a cobblestone project?"
             ),
         )
-    kind = _KINDS.get(answer.status_code, RequestRefused)
-    return kind(problem.message, status=answer.status_code, code=problem.code, hint=problem.hint)
+    kind = _KINDS.get(answer.status_code)
+    if kind is not None:
+        return kind(problem.message, status=answer.status_code, code=problem.code, hint=problem.hint)
+    return RequestRefused(
+        problem.message,
+        status=answer.status_code,
+        code=problem.code,
+        hint=problem.hint,
+        member=problem.member,
+    )

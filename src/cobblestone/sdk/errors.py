@@ -26,6 +26,7 @@ class RequestRefused(CobblestoneError):
         status: HTTP status.
         code: Stable, for programs.
         hint: What to do; it is also the end of the text.
+        member: What of the request is wrong, as the text names it in backquotes; empty: the whole, or something else.
 
     >>> try:
     ...     project.submit("echo", [])
@@ -34,8 +35,9 @@ class RequestRefused(CobblestoneError):
     422 no_jobs
     """
 
-    def __init__(self, message: str, *, status: int, code: str, hint: str = "") -> None:
+    def __init__(self, message: str, *, status: int, code: str, hint: str = "", member: str = "") -> None:
         super().__init__(f"{message} {hint}".strip())
+        self.member = member
         self.status = status
         self.code = code
         self.hint = hint

@@ -9,6 +9,7 @@ from typing import cast
 
 import msgspec
 
+from cobblestone.api_schema.faults import find_json_fault
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.jobs import Input, Job
 
@@ -103,6 +104,9 @@ def _read_json_lines(path: Path, input_names: Collection[str]) -> Iterator[Job]:
                 continue
             try:
                 line = msgspec.json.decode(text, type=_Line)
+            except msgspec.ValidationError as error:
+                fault = find_json_fault(error, text, _Line)
+                raise JobError(f"{path}, line {number}: {fault.message}") from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise JobError(f"{path}, line {number}: {error}.") from error
             yield _line_job(path, line)

@@ -172,5 +172,9 @@ def _read(path: Path, kind: type[T], command: str) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         raise ConfigError(f"There is no {path}. Make it with: {command}") from None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}. Make it anew with: {command}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is damaged, or not what it should be. Make it anew with: {command}"
+        ) from error

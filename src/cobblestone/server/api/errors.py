@@ -24,8 +24,9 @@ from cobblestone.domain.people import Scope
 class ApiProblem(CobblestoneError):
     """A request that is refused."""
 
-    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+    def __init__(self, status: int, code: str, message: str, hint: str = "", *, member: str = "") -> None:
         super().__init__(message)
+        self.member = member
         self.status = status
         self.code = code
         self.hint = hint
@@ -76,7 +77,7 @@ def response_for(error: Exception) -> Response:
     headers: dict[str, str] = {}
     if isinstance(error, ApiProblem):
         status, headers = error.status, error.headers
-        problem = Problem(code=error.code, message=str(error), hint=error.hint)
+        problem = Problem(code=error.code, message=str(error), hint=error.hint, member=error.member)
     elif known := [(status, code) for kind, status, code in _STATUSES if isinstance(error, kind)]:
         status, code = known[0]
         problem = Problem(code=code, message=str(error))

@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cobblestone.api_schema.faults import find_fault, find_json_fault
 from cobblestone.api_schema.values import MAX_ID, Body, Query, Reply
 from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.domain.people import Scope
@@ -295,10 +296,14 @@ def _path_value(request: Request, name: str) -> int | str:
 
 
 def _read_query(request: Request, kind: type[Query]) -> Query:
+    given = dict(request.query_params)
     try:
-        return msgspec.convert(dict(request.query_params), kind, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise errors.ApiProblem(422, "bad_parameter", f"In the query: {error}.") from error
+        fault = find_fault(error, given, kind)
+        raise errors.ApiProblem(
+            422, "bad_parameter", f"In the query: {fault.message}", member=fault.member
+        ) from error
 
 
 def _read_json(raw: bytes, kind: type[Body]) -> Body:
@@ -307,7 +312,8 @@ def _read_json(raw: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise errors.ApiProblem(422, "bad_body", f"In the body: {error}.") from error
+        fault = find_json_fault(error, raw, kind)
+        raise errors.ApiProblem(422, "bad_body", fault.message, member=fault.member) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise errors.ApiProblem(400, "not_json", f"The body is not valid JSON: {error}.") from error
 

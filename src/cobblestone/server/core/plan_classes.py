@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cobblestone.api_schema.faults import find_fault
 from cobblestone.domain.apps import PlanClass
 from cobblestone.domain.errors import ConfigError
 
@@ -80,10 +81,11 @@ def _plan_class(name: str, values: object, source: str) -> PlanClass:
             close = difflib.get_close_matches(key, _KNOWN, n=1, cutoff=0.5)
             hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_KNOWN)}."
             raise ConfigError(f"{where}: unknown key {key!r}. {hint}")
+    table = {**given, "name": name}
     try:
-        found = msgspec.convert({**given, "name": name}, PlanClass)
+        found = msgspec.convert(table, PlanClass)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}.") from error
+        raise ConfigError(f"{where}: {find_fault(error, table, PlanClass).message}") from error
     _check_numbers(found, where)
     for key, pattern in (("os_regex", found.os_regex), ("cpu_vendor_regex", found.cpu_vendor_regex)):
         try:

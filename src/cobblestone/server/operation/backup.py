@@ -425,7 +425,7 @@ def _read_manifest(root: Path, shown: Path) -> Manifest:
     except FileNotFoundError as error:
         raise ConfigError(f"{shown} is not a complete backup: it has no {MANIFEST}.") from error
     except msgspec.DecodeError as error:
-        raise StoreError(f"{shown}: {MANIFEST} is damaged: {error}.") from error
+        raise StoreError(f"{shown}: {MANIFEST} is damaged. Take another backup.") from error
     if manifest.format > FORMAT:
         raise StoreError(
             f"{shown} was made by a newer cobblestone ({manifest.cobblestone}). Install that version."
