@@ -86,6 +86,8 @@ collect_packages() {
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
         want postgresql postgresql
         want nginx nginx_server
+        want zsh present zsh
+        want fish present fish
         ;;
     esac
 }
@@ -97,7 +99,7 @@ install_packages() {
     command_line="apt-get install --no-install-recommends$packages"
     present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
         "There is no apt-get here, so install them in your system's way and run make again." \
-        "Fedora: dnf install boinc-client bubblewrap xorg-x11-server-Xvfb xdotool gcc gcc-c++ chromium postgresql-server nginx" \
+        "Fedora: dnf install boinc-client bubblewrap xorg-x11-server-Xvfb xdotool gcc gcc-c++ chromium postgresql-server nginx zsh fish" \
         "The BOINC client alone is enough for \`make demo\`."
     if [ "$(id -u)" != 0 ]; then
         present sudo || fail "these Debian packages are missing:$packages" \

@@ -52,7 +52,7 @@ class ApiClient:
         answer = self.call(method, path, json, **options)
         assert answer.status_code == status, answer.text
         error = answer.json()["error"]
-        assert set(error) == {"code", "message", "hint"}
+        assert set(error) == {"code", "message", "hint", "member"}
         return error
 
     def _good(self, answer: httpx.Response) -> Any:

@@ -205,7 +205,7 @@ def test_any_request_is_done_or_refused(api: ApiClient, endpoint: Endpoint, data
     answer = api.call(endpoint.method, path, content=content, params=query)
     assert answer.status_code < 500 or answer.status_code == 503, answer.text
     if answer.is_error:
-        assert set(answer.json()["error"]) == {"code", "message", "hint"}
+        assert set(answer.json()["error"]) == {"code", "message", "hint", "member"}
 
 
 @QUIET

@@ -117,9 +117,11 @@ def _run_program(arguments: Sequence[str]) -> int:
 
     from cobblestone.cli.arguments import spread_lists
     from cobblestone.ops.connection import connection_defaults
+    from cobblestone.ops.typed_line import typed_noun
 
     connection_defaults()  # takes its variables out of the environment before settings look there
-    get_command(build(next(iter(arguments), ""))).main(spread_lists(arguments), prog_name="cobblestone")
+    noun = next(iter(arguments), "") or typed_noun()
+    get_command(build(noun)).main(spread_lists(arguments), prog_name="cobblestone")
     return 0
 
 

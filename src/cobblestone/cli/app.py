@@ -25,7 +25,7 @@ def register(root: typer.Typer) -> None:
 
 @commands.command("create")
 def create(
-    name: o.NameArgument,
+    name: o.NewNameArgument,
     program: o.ProgramOptions,
     form: o.FormOptions,
     checks: o.CheckOptions,

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cobblestone.cli.completion import app_names
+
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
     from cobblestone.sdk.app_definition import AppSpec, ProjectFunctions
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.", show_default=False)]
+NewNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the app.", show_default=False)]
+NameArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the app.", show_default=False, autocompletion=app_names),
+]
 FilesOption = Annotated[
     list[Path] | None,
     typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),

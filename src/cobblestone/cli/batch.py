@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cobblestone.cli.completion import batch_ids
 from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, error_console, when
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 EXIT_JOBS_FAILED = 3
 
 commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
-BatchArgument = Annotated[int, typer.Argument(metavar="ID", help="Number of the batch.", show_default=False)]
+BatchArgument = Annotated[
+    int,
+    typer.Argument(metavar="ID", help="Number of the batch.", show_default=False, autocompletion=batch_ids),
+]
 
 
 def register(root: typer.Typer) -> None:
