@@ -22,6 +22,7 @@ from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.accounts.account_daemon import AppCreditFollower
 from cobblestone.server.app import create_app
+from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
@@ -58,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     people = populate(world, random.Random(7))
     ids = run_for_a_while(world)
     world.now += 120
-    for daemon in (AppCreditFollower(world.ctx), HistoryKeeper(world.ctx)):
+    for daemon in (AppCreditFollower(world.ctx), HistoryKeeper(world.ctx), BadgeKeeper(world.ctx)):
         while world.run(daemon.step()):
             pass
     world.ctx.started = world.now - 86400

@@ -14,6 +14,7 @@ PUBLIC = {
     "user": "show_user.php?userid={bruno}",
     "team": "team_display.php?teamid=1",
     "history": "credit_history.php?userid={bruno}",
+    "rank": "rank.php?userid={bruno}",
     "history-team": "credit_history.php?teamid=1",
     "teams": "teams.php?words=sun",
     "app": "app.php?appid=1",

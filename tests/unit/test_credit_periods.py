@@ -8,13 +8,13 @@ import pytest
 
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit.history import LedgerMark, credit_history
+from cobblestone.policy.credit.milestones import milestones_between
 from cobblestone.policy.credit.periods import (
     FOUR_WEEKS,
     WEEK,
     CreditPeriod,
     continued,
     first_day,
-    milestones_between,
     slot_days,
     slots,
     thinned,

@@ -298,6 +298,27 @@ class CreditSection(Section):
     )
 
 
+Levels = Annotated[
+    tuple[Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)], ...], Field(max_length=30)
+]
+Percents = Annotated[
+    tuple[Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)], ...], Field(max_length=30)
+]
+
+
+class BadgesSection(Section):
+    """Badges of volunteers, computers and teams; an empty list: none of that kind."""
+
+    total: Levels = Field(
+        (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000),
+        description="Total credit that brings a badge.",
+    )
+    recent: Levels = Field((100, 1_000, 10_000, 100_000), description="Recent average credit a day.")
+    rank_percent: Percents = Field(
+        (1, 5, 25), description="The best so many percent by recent average credit, of those above 1 a day."
+    )
+
+
 class WatchSection(Section):
     """When to warn: in the log, on the operator's page, as a metric."""
 
@@ -363,6 +384,7 @@ class Settings(BaseSettings):
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
     credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
+    badges: BadgesSection = BadgesSection()  # pyright: ignore[reportCallIssue]  # as above
     watch: WatchSection = WatchSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
 

@@ -27,6 +27,7 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
+from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
@@ -116,6 +117,7 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("accounts", AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
             ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
             ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
+            ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
         ):
             yield Daemon(
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from cobblestone.domain.statistics import SECONDS_PER_DAY, RecentAverage
 from cobblestone.policy.credit.history import LedgerMark, day_of, with_mark
+from cobblestone.policy.credit.milestones import Reached, milestones_between
 from cobblestone.policy.credit.rac import decayed, idle_decayed
 
 DAYS_KEPT = 400
@@ -40,29 +41,6 @@ class CreditPeriod:
         return (self.day + self.n_days) * SECONDS_PER_DAY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """A milestone of credit or the first result, and when an entry of the ledger reached it."""
-
-    credit: int  #: 0: the first result
-    time: float  #: Unix seconds
-
-
-SMALLEST_MILESTONE = 1_000
-LARGEST_MILESTONE = 10**18
-
-
-def milestones_between(before: float, after: float) -> list[int]:
-    """Return the powers of ten from `SMALLEST_MILESTONE` on that a total passed on its way up."""
-    found: list[int] = []
-    milestone = SMALLEST_MILESTONE
-    while milestone <= min(after, LARGEST_MILESTONE):
-        if before < milestone:
-            found.append(milestone)
-        milestone *= 10
-    return found
-
-
 def continued(
     last: CreditPeriod | None, marks: Iterable[LedgerMark], *, created: float
 ) -> tuple[list[CreditPeriod], list[Reached]]:
@@ -82,7 +60,7 @@ def continued(
             current = replace(current, day=day, n_days=1, granted=0.0, n_results=0)
         total = max(0.0, current.total + mark.granted)
         if mark.n_results and not current.total_results:
-            reached.append(Reached(credit=0, time=mark.time))
+            reached.append(Reached(time=mark.time))
         reached += [
             Reached(credit=milestone, time=mark.time)
             for milestone in milestones_between(current.total, total)

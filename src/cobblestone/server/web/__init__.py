@@ -14,6 +14,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.account_settings import AccountSettingsPages
 from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages
+from cobblestone.server.web.badge_pictures import BadgePictures
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
 from cobblestone.server.web.mail_links import MailLinkPages
@@ -46,6 +47,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *RankingPages(site).routes(),
         *WorkPages(site).routes(),
         *CreditPages(site).routes(),
+        *BadgePictures(ctx).routes(),
         *OperatorPages(site, security).routes(),
         *NewsDesk(site).routes(),
         site.static_route(),

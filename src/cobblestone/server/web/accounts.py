@@ -218,11 +218,11 @@ class AccountPages:
 
         found = await visit.ctx.store.aread(read)
         cpid = external_cpid(user.cross_project_id, user.email_addr)
-        plot = await self._site.credit_plot(CreditOwner("user", user.id), created=user.create_time)
+        standing = await self._site.standing(CreditOwner("user", user.id), created=user.create_time)
         return visit.show(
             "home.html",
             user=user,
-            plot=plot,
+            standing=standing,
             cpid=cpid,
             page_size=page_queries.PAGE_SIZE,
             done=done_text(visit),

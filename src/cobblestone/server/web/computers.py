@@ -109,7 +109,7 @@ class ComputerPages:
             "computer.html",
             turnaround=turnaround,
             explanation=await self._explanation(visit, host) if own else None,
-            plot=await self._site.credit_plot(CreditOwner("host", host.id), created=host.create_time),
+            standing=await self._site.standing(CreditOwner("host", host.id), created=host.create_time),
             own=own,
             states=TASK_STATES,
             venues=VENUE_NAMES,

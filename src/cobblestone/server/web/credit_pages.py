@@ -13,6 +13,7 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, TeamId, UserId
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.policy.credit import milestones
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.credit.periods import CreditPeriod, slot_days, slots
 from cobblestone.policy.credit.rac import decayed
@@ -74,7 +75,7 @@ class CreditPages:
     async def history(self, visit: Visit) -> Response:
         """Credit since the first day, as a drawing and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
-        rows, milestones = await visit.ctx.store.aread(
+        rows, reached = await visit.ctx.store.aread(
             lambda db: (
                 credit_days.credit_periods(db, owner),
                 credit_days.milestones_of(db, Owner(owner.kind), owner.id),
@@ -95,7 +96,9 @@ class CreditPages:
             step=step,
             first=rows[0].day * SECONDS_PER_DAY if rows else None,
             total_results=rows[-1].total_results if rows else 0,
-            milestones=milestones,
+            milestones=milestones.shown(
+                reached, total=found.credit.total, created=found.create_time, now=now
+            ),
         )
 
     async def history_json(self, visit: Visit) -> Response:

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
+from cobblestone.policy.credit import milestones
 from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
@@ -18,6 +19,8 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
+from cobblestone.store.credit import credit_days
+from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
@@ -96,6 +99,12 @@ class PublicPages:
             return {
                 "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
+                "milestones": milestones.shown(
+                    credit_days.milestones_of(db, Owner.USER, user.id),
+                    total=user.credit.total,
+                    created=user.create_time,
+                    now=visit.ctx.clock(),
+                ),
             }
 
         found = await visit.ctx.store.aread(read)
@@ -105,7 +114,7 @@ class PublicPages:
             open=is_open,
             own=is_owner(visit.viewer, user),
             cpid=external_cpid(user.cross_project_id, user.email_addr),
-            plot=await self._site.credit_plot(CreditOwner("user", user.id), created=user.create_time),
+            standing=await self._site.standing(CreditOwner("user", user.id), created=user.create_time),
             **found,
         )
 

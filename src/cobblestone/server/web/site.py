@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -16,7 +17,8 @@ from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web import operator_wording, wording
 from cobblestone.server.web.credit_history import CreditHistories
-from cobblestone.server.web.credit_plot import DAYS_NEEDED, CreditPlot, credit_plot
+from cobblestone.server.web.credit_plot import DAYS_NEEDED, credit_plot
+from cobblestone.server.web.standing import Standing, badge_title, milestone_title, read_standing
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
@@ -74,6 +76,8 @@ class Site(pages.Site[User, "Visit"]):
             filters={
                 "exit_status": wording.exit_status,
                 "word": operator_wording.word,
+                "badge_title": badge_title,
+                "milestone": milestone_title,
                 "workunit_errors": wording.workunit_errors,
                 "rac": self._rac,
             },
@@ -112,11 +116,13 @@ class Site(pages.Site[User, "Visit"]):
         self.sessions.start(response, user)
         return response
 
-    async def credit_plot(self, owner: CreditOwner, *, created: float) -> CreditPlot | None:
-        """Return the drawing of an owner's credit; None when there is nothing to show."""
+    async def standing(self, owner: CreditOwner, *, created: float) -> Standing:
+        """Return the credit of an owner, who exists since ``created`` (Unix seconds): drawing, places, badges."""
         now = self.ctx.clock()
         days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
-        return credit_plot(days, now=now)
+        return await self.ctx.store.aread(
+            partial(read_standing, owner=owner, plot=credit_plot(days, now=now))
+        )
 
     def _task_status(self, result: Result) -> wording.Status:
         return wording.task_status(result, now=self.ctx.clock())

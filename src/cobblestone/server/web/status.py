@@ -32,6 +32,7 @@ DAEMONS = {
     "accounts": N_("Deletes accounts whose owners asked for it"),
     "top_lists": N_("Adds up credit by app"),
     "history": N_("Keeps credit and work by day"),
+    "badges": N_("Gives badges"),
 }
 
 

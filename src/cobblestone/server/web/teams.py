@@ -79,14 +79,14 @@ class TeamPages:
         found = await visit.ctx.store.aread(read)
         if found is None:
             raise _no_team(team_id)
-        plot = await self._site.credit_plot(CreditOwner("team", team_id), created=found["team"].create_time)
+        standing = await self._site.standing(CreditOwner("team", team_id), created=found["team"].create_time)
         # A session is kept for the buttons: visitors without one see none.
         return visit.show(
             "team.html",
             page=page,
             first=page * page_queries.PAGE_SIZE,
             query=f"teamid={team_id}",
-            plot=plot,
+            standing=standing,
             **found,
         )
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit import periods
 from cobblestone.policy.credit.history import LedgerMark, day_of
-from cobblestone.policy.credit.periods import CreditPeriod, Reached
+from cobblestone.policy.credit.milestones import Reached
+from cobblestone.policy.credit.periods import CreditPeriod
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.credit.follower import CHUNK, FollowedEntry, move_mark, next_entries
