@@ -113,7 +113,7 @@ def _below(node: inspect.Type | None, step: str | int) -> inspect.Type | None:
 
 
 def _choices(node: inspect.Type | None) -> list[inspect.Type]:
-    """The kinds that a value may have, but for null."""
+    """Return the kinds that a value may have, but for null."""
     if isinstance(node, inspect.Metadata):
         return _choices(node.type)
     if isinstance(node, inspect.UnionType):
@@ -187,7 +187,7 @@ def _length(least: int | None, most: int | None, what: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as it stands in a sentence: short ones whole, of long texts and lists the length."""
+    """Return a value as it stands in a sentence: short ones whole, of long texts and lists the length."""
     if isinstance(value, str) and len(value) > SHOWN:
         return f"{value[:SHOWN]!r}… ({len(value)} characters)"
     if isinstance(value, list):

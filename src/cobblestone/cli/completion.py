@@ -38,7 +38,7 @@ def batch_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 @contextmanager
 def _project(ctx: typer.Context) -> Generator[Project]:
-    """The project that the options typed so far mean."""
+    """Open the project that the options typed so far mean."""
     from cobblestone.cli.options import open_project
     from cobblestone.ops.connection import connection_defaults
 

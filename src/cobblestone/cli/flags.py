@@ -63,7 +63,7 @@ _PLACE = re.compile(r"\[\d+\]")
 
 
 def error_text(error: CobblestoneError) -> str:
-    """The text of an error; what it calls by the member of a request is called by its flag."""
+    """Return the text of an error; what it calls by the member of a request is called by its flag."""
     member = getattr(error, "member", "")
     flag = FLAGS.get(_PLACE.sub("[]", _NESTED.sub("", member)))
     text = str(error)

@@ -10,7 +10,7 @@ VARIABLES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 
 
 def typed_noun() -> str:
-    """The command that stands there whole; empty: none yet, or no shell asks."""
+    """Return the command that stands there whole; empty: none yet, or no shell asks."""
     typed = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
     try:
         words = shlex.split(typed)
