@@ -153,3 +153,17 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=re.escape(how_to_install("postgres"))):
         Store("postgresql://host/x")
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)])
+def test_whatever_fails_around_a_commit_the_next_write_is_written(store: Store, error: BaseException):
+    def fails(*_: object) -> None:
+        raise error
+
+    store.set_waker(fails if isinstance(error, Exception) else None)
+    store.write(lambda tx: (users.add_news(tx, "first", "text", now=1.0), tx.wake("candidates")))
+    with pytest.raises((StoreError, ValueError)):
+        store.write(fails)
+    store.set_waker(None)
+    store.write(lambda tx: users.add_news(tx, "second", "text", now=1.0))
+    assert titles(store) == ["second", "first"]

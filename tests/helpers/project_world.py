@@ -135,13 +135,15 @@ class World:
         """Step the daemons until none has anything to do."""
 
         async def all_daemons() -> None:
-            while (
-                await self.transitioner.step()
-                + await self.validator.step()
-                + await self.assimilator.step()
-                + await self.deleter.step()
-            ):
-                pass
+            done = True
+            while done:
+                done = False
+                for daemon in (self.transitioner, self.validator, self.assimilator, self.deleter):
+                    done = bool(await daemon.step()) or done
+                for daemon in (self.validator, self.assimilator):
+                    unfinished = set(daemon.side_work.unfinished)
+                    await daemon.side_work.wait(unfinished, at_most=None)
+                    done = done or bool(unfinished)
 
         self.run(all_daemons())
 

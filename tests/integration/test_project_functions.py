@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 from tests.helpers.api_client import ApiClient
+from tests.helpers.hostile_outputs import npy_of
 from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
+from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.validation.canonical import ValidationDecision, ValidationReport
+from cobblestone.server.daemons import validator as validator_module
+from cobblestone.server.daemons.project_work import ValidationTask
+from cobblestone.server.daemons.workers import WorkerFailedError
 from cobblestone.server.operation.alerts import queue_warnings
 from cobblestone.store.operation.figures import project_figures
 
@@ -176,3 +183,102 @@ def test_a_function_that_keeps_failing_parks_its_job_and_says_so(make_world: Cal
     world.settle()
     assert world.value("SELECT assimilate_state FROM workunit") == 2
     assert world.value("SELECT handler_problem FROM workunit") == ""
+
+
+HOSTILE_FILES = {
+    "a unit on text": ("r.npy", npy_of("<S5[ns]", data=b"12345")),
+    "a shape beyond all numbers": ("r.npy", npy_of("<f8", f"({'9' * 4000},{'9' * 4000})")),
+    "digits and a letter": ("r.txt", b"1" * 60_000 + b"x"),
+}
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("case", list(HOSTILE_FILES))
+def test_a_hostile_output_costs_its_host_and_nobody_else(world: World, case: str):
+    name, content = HOSTILE_FILES[case]
+    rule = ComparisonRule(kind="numeric", options={"rtol": 1e-6})
+    app = world.add_app(quorum=2, comparison=rule, outputs=(OutputSpec(open_name=name, max_nbytes=10**6),))
+    world.add_jobs(app)
+    honest = npy_of("<f8", data=b"\0" * 8) if name.endswith("npy") else b"1.0\n"
+    users = [world.user(name) for name in ("mallory", "alice", "bob")]
+    for user, answer in zip(users, (content, honest, honest), strict=True):
+        host = world.host(user)
+        host.rpc(ask=1)
+        (result,) = host.new_results()
+        world.now += 150
+        host.rpc(reports=[host.finish(result, answer)])
+        world.settle()
+    bad, *good = world.query("SELECT validate_state, granted_credit FROM result ORDER BY id LIMIT 3")
+    assert bad[0] == 2
+    assert not bad[1]
+    assert all(state == 1 and credit > 0 for state, credit in good)
+
+
+def test_outputs_that_cannot_be_read_in_time_are_their_hosts_affair(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    calls: list[int] = []
+
+    async def call(function: Callable[..., object], task: ValidationTask) -> object:
+        calls.append(len(task.results))
+        if any(result.outputs[0].data == b"[1]" for result in task.results):
+            raise WorkerFailedError("It took longer than 60 seconds and was stopped.")
+        return function(task)
+
+    monkeypatch.setattr(world.workers, "call", call)
+    rule = ComparisonRule(kind="numeric", options={"rtol": 1e-6})
+    world.add_jobs(world.add_app(quorum=2, comparison=rule, outputs=(OutputSpec(open_name="out.json"),)))
+    two_results(world, b"[1]", b"[2]")
+    world.settle()
+    assert world.query("SELECT validate_state FROM result WHERE sent_time IS NOT NULL ORDER BY id") == [
+        (2,),
+        (4,),
+    ]
+    assert calls == [2, 1, 1, 1]
+
+
+def test_a_stuck_comparison_does_not_delay_other_workunits(make_world):
+    world = make_world(checks={"timeout": 30, "memory_bytes": 300_000_000})
+    rule = python_rule(
+        world,
+        "import time\ndef compare(a, b):\n    if b'slow' in a['out'].read_bytes():\n        time.sleep(60)\n    return True\n",
+    )
+    world.add_jobs(world.add_app(quorum=2, comparison=rule), n=12)
+    hosts = [world.host(world.user(name)) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1e6)
+        names = sorted(host.new_results())
+        world.now += 100
+        host.rpc(reports=[host.finish(name, b"slow" if n < 2 else b"quick") for n, name in enumerate(names)])
+
+    async def until_the_quick_ones_are_done() -> None:
+        while world.value("SELECT COUNT(*) FROM workunit WHERE canonical_result_id IS NOT NULL") < 10:
+            await world.transitioner.step()
+            await world.validator.step()
+        assert len(world.validator.side_work.unfinished) == 2
+
+    world.run(asyncio.wait_for(until_the_quick_ones_are_done(), timeout=25))
+    world.workers.close()
+
+
+def test_one_workunit_that_spoils_the_write_of_a_batch_is_set_aside(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    world.add_jobs(world.add_app(quorum=2), n=3)
+    hosts = [world.host(world.user(name)) for name in ("alice", "bob")]
+    for host in hosts:
+        host.rpc(ask=1e6)
+        names = sorted(host.new_results())
+        world.now += 100
+        host.rpc(reports=[host.finish(name, b"answer") for name in names])
+    judge = validator_module.judge
+
+    def judge_but_one(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
+        if view.workunit.name == "demo_1_1":
+            raise ZeroDivisionError("a bug")
+        return judge(view, report, now=now)
+
+    monkeypatch.setattr(validator_module, "judge", judge_but_one)
+    world.settle()
+    rows = world.query("SELECT name, assimilate_state, handler_problem FROM workunit ORDER BY id")
+    assert rows == [("demo_1_0", 2, ""), ("demo_1_1", 0, "ZeroDivisionError: a bug"), ("demo_1_2", 2, "")]

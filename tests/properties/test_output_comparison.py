@@ -133,7 +133,7 @@ ARRAYS = DTYPES.flatmap(
 
 @given(array=ARRAYS, fortran=st.booleans())
 def test_arrays_are_read_as_numpy_reads_them(array: np.ndarray, fortran: bool):
-    document = read_npy(npy(np.asarray(array, order="F" if fortran else "C")))
+    document = read_npy(npy(np.asarray(array, order="F" if fortran else "C")), ReadLimits())[0]
     assert isinstance(document, ArrayDocument)
     assert document.shape == array.shape
     expected = array.ravel(order="C").tolist()

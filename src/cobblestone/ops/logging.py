@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import TextIO, cast
@@ -10,13 +11,29 @@ import structlog
 
 
 class _StandardError:
-    """Standard error as it is at the moment of writing: tests and shells replace it."""
+    """Standard error as it is at the moment of writing: tests and shells replace it.
+
+    A log that cannot be written, on a full disk or to a reader that has gone, must not stop who logs: lines are lost, and
+    counted for the first one that can be written again.
+    """
+
+    def __init__(self) -> None:
+        self._n_lost = 0
 
     def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        try:
+            if self._n_lost:
+                sys.stderr.write(f"{self._n_lost} log lines could not be written and are lost\n")
+                sys.stderr.flush()
+                self._n_lost = 0
+            return sys.stderr.write(text)
+        except (OSError, ValueError):
+            self._n_lost += 1
+            return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 class _Threshold:

@@ -273,7 +273,12 @@ class FilesSection(Section):
 class ChecksSection(Section):
     """Limits for the project's own functions (validators and assimilators)."""
 
-    workers: int = Field(1, ge=1, le=64, description="Processes that run validators and assimilators.")
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that run validators and assimilators; as many again for calls that take long.",
+    )
     timeout: Seconds = Field(60, gt=0, description="Seconds that one call may take.")
     memory_bytes: Bytes = Field(
         1_000_000_000, ge=50_000_000, description="Memory that a worker process may use."

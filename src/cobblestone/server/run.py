@@ -53,6 +53,9 @@ ACCOUNT_SWEEP_SECONDS = 600.0
 TOP_LIST_SWEEP_SECONDS = 30.0
 HISTORY_SWEEP_SECONDS = 30.0
 WATCH_SECONDS = 15.0
+SHORT_STEP_SECONDS = 30.0
+"""For steps that handle a batch and wait for nothing else: readiness shall know soon that one hangs."""
+FAREWELL_SECONDS = 5.0
 STAGED_SECONDS = 86400.0
 """What lies in the staging folder for so long belongs to no process any more."""
 
@@ -97,11 +100,18 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
         transitioner = Transitioner(ctx)
-        yield Daemon(name=Role.TRANSITIONER, step=transitioner.step, pause=transitioner.until_next)
+        yield Daemon(
+            name=Role.TRANSITIONER,
+            step=transitioner.step,
+            pause=transitioner.until_next,
+            step_limit=SHORT_STEP_SECONDS,
+        )
     if Role.VALIDATOR in roles:
-        yield Daemon(name=Role.VALIDATOR, step=Validator(ctx, workers).step)
+        yield Daemon(name=Role.VALIDATOR, step=Validator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS)
     if Role.ASSIMILATOR in roles:
-        yield Daemon(name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step)
+        yield Daemon(
+            name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
+        )
     if Role.FILE_DELETER in roles:
         step = in_turn(ctx.processes, Role.FILE_DELETER, FileDeleter(ctx).step)
         yield Daemon(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
@@ -139,8 +149,9 @@ async def project_daemons(
             yield
     finally:
         await asyncio.to_thread(workers.close)
-        with contextlib.suppress(StoreError):  # the database has gone: the others will miss us
-            await heartbeat.end()
+        with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await heartbeat.end()
 
 
 def check_start(root: Path) -> None:
@@ -204,7 +215,8 @@ async def _serve(
     def started() -> None:
         port = listener.getsockname()[1]
         if ready is not None:  # first: people read this one
-            ready(ctx)
+            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
+                ready(ctx)
         named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
         log.info("project_running", url=ctx.master_url, folder=folder, roles=named, port=port)
 

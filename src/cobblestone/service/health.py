@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 LATE_SECONDS = 60.0
 """A daemon that should have woken up so long ago is late."""
 STEP_LIMIT_SECONDS = 900.0
-"""A step that takes longer hangs: the project's own functions are ended long before."""
+"""A step that takes longer hangs, if its daemon says nothing else."""
 
 
 class DaemonHealth(StrEnum):
@@ -38,10 +38,11 @@ class DaemonBeat:
     errors: int = 0
     last_error: str = ""  #: of the last step; empty: it went well
     stopped: bool = False
+    step_limit: float = STEP_LIMIT_SECONDS  #: seconds
 
     def begin(self, now: float) -> None:
         """Note that a round begins."""
-        self.last_beat, self.next_beat = now, now + STEP_LIMIT_SECONDS
+        self.last_beat, self.next_beat = now, now + self.step_limit
 
     def done(self, now: float) -> None:
         """Note that a step went well."""

@@ -8,6 +8,7 @@ import gc
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TypeVar
 
 import uvicorn
@@ -20,6 +21,7 @@ from cobblestone.ops.settings import ServerSection
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.connections import close_silent_connections, connection_class
 from cobblestone.service.http.drain import DrainingServer
+from cobblestone.service.supervision import keep_running
 
 C = TypeVar("C", bound=ServiceContext)
 
@@ -83,7 +85,9 @@ async def serve_http(
         check=check,
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    guard = asyncio.create_task(close_silent_connections(server, settings.idle_seconds))
+    guard = asyncio.create_task(
+        keep_running("guard", partial(close_silent_connections, server, settings.idle_seconds)), name="guard"
+    )
     while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
         await asyncio.sleep(0.01)
     server.listen_to_signals()

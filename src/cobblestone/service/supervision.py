@@ -7,11 +7,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.service.context import ServiceContext
+from cobblestone.service.health import STEP_LIMIT_SECONDS
 from cobblestone.store.engine.process_group import ProcessGroup
 
 log = structlog.get_logger(__name__)
@@ -35,13 +37,17 @@ class Daemon:
     step: Step
     pause: Callable[[], Awaitable[float]] | None = None  #: seconds to wait at most; else `sweep_seconds`
     sweep_seconds: float = SWEEP_SECONDS
+    step_limit: float = STEP_LIMIT_SECONDS  #: seconds after which its step is taken to hang
 
 
 @asynccontextmanager
 async def run_daemons(ctx: ServiceContext, daemons: Iterable[Daemon]) -> AsyncGenerator[None, None]:
     """Run daemons while the block runs."""
     ctx.signals.bind(asyncio.get_running_loop())
-    tasks = [asyncio.create_task(run_daemon(ctx, daemon), name=daemon.name) for daemon in daemons]
+    tasks = [
+        asyncio.create_task(keep_running(daemon.name, partial(run_daemon, ctx, daemon)), name=daemon.name)
+        for daemon in daemons
+    ]
     try:
         yield
     finally:
@@ -50,12 +56,23 @@ async def run_daemons(ctx: ServiceContext, daemons: Iterable[Daemon]) -> AsyncGe
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Run something that is to go on for ever; whenever it ends by itself, that is logged and it begins anew."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("background_task_failed", task=name)
+        await asyncio.sleep(ERROR_PAUSE_SECONDS)
+
+
 async def run_daemon(ctx: ServiceContext, daemon: Daemon) -> None:
     """Take steps until nothing is left to do, then wait for the daemon's signal or the next sweep.
 
     An error is logged and the loop goes on: one bad row must not stop a service.
     """
     beat = ctx.health.daemon(daemon.name)
+    beat.step_limit, beat.stopped = daemon.step_limit, False
     try:
         while True:
             wait = daemon.sweep_seconds

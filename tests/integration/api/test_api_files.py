@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import hashlib
+import resource
 
 import pytest
 from tests.helpers.api_client import ApiClient
@@ -93,3 +95,35 @@ def test_inputs_get_a_compressed_twin_and_app_files_do_not(api: ApiClient, world
     rows = dict(world.query("SELECT name, gzipped_nbytes FROM file"))
     assert rows[plain] < 1000
     assert rows[named] is None
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("where", ["while it arrives", "while its packed copy is made"])
+def test_a_file_for_which_the_disk_has_no_room_is_refused_for_now_and_leaves_nothing(
+    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, where: str
+):
+    content = b"0123456789abcdef" * (400_000 if where == "while it arrives" else 100_000)
+    before = sorted(world.ctx.folder.download.rglob("*")), sorted(world.ctx.folder.staging.rglob("*"))
+    if where == "while its packed copy is made":
+        # Packed data would have to be larger than what is packed to fail by the limit below.
+        def no_room(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(files, "sync_file", no_room)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (3_000_000, limits[1])
+    )  # of every file that this process writes
+    try:
+        answer = api.call("PUT", f"/files/{hashlib.sha256(content).hexdigest()}", content=content)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "disk_full")
+    assert answer.headers["Retry-After"]
+    left = [path for path in world.ctx.folder.download.rglob("*") if path.is_file() and path not in before[0]]
+    assert not left
+    assert sorted(world.ctx.folder.staging.rglob("*")) == before[1]
+    monkeypatch.undo()
+    assert (
+        api.call("PUT", f"/files/{hashlib.sha256(content).hexdigest()}", content=content).status_code == 200
+    )

@@ -1,8 +1,8 @@
 """Gzip and zip from bytes to bytes, with every size bounded: outputs of volunteers are not to be trusted.
 
-Only what outputs need: gzip members in a row; zip archives with stored or deflated members, without
+Only what outputs need: gzip members in a row; zip archives with stored or deflated members that do not overlap, without
 encryption and below 4 GB.  Sizes are limited while decompressing, so a decompression bomb costs no more than
-the limit.
+the limit, and no byte is copied once for each member: time grows with the size alone.
 
 Source: RFC 1952 (gzip), PKWARE's APPNOTE 6.3 (zip).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import JobError
 
@@ -24,6 +24,7 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 _STORED, _DEFLATED = 0, 8
 _GZIP_WRAPPER, _NO_WRAPPER = 31, -15  # zlib's names for them
+_PIECE_NBYTES = 16_384
 
 
 class MalformedOutput(JobError):
@@ -35,21 +36,39 @@ class ReadLimits:
     """What is read of one output file at most; more is refused."""
 
     max_nbytes: int = 200_000_000  #: of the file, and of all that is packed into it
-    max_members: int = 10_000  #: files in an archive
+    max_memory: int = 400_000_000  #: bytes of what it becomes when it is read, by a cautious estimate
+    max_members: int = 10_000  #: files in an archive, parts of a gzip file
     max_depth: int = 200  #: of lists and objects in JSON
+
+    def room_for(self, nbytes: int) -> ReadLimits:
+        """Return the limits that are left once ``nbytes`` of memory are taken.
+
+        Raises:
+            MalformedOutput: they are more than there is.
+        """
+        if nbytes > self.max_memory:
+            raise MalformedOutput(
+                f"is too large to be compared: it would take {min(nbytes, 10**18) // 10**6:,} MB of memory;"
+                f" {self.max_memory // 10**6:,} MB are left"
+            )
+        return replace(self, max_memory=self.max_memory - nbytes)
 
 
 def gunzip(content: bytes, limits: ReadLimits) -> bytes:
     """Decompress gzip.
 
     Raises:
-        MalformedOutput: damaged, or larger than ``limits.max_nbytes`` when decompressed.
+        MalformedOutput: damaged, of too many members, or larger than ``limits.max_nbytes`` when decompressed.
 
     """
     parts: list[bytes] = []
+    packed = memoryview(content)
     room = limits.max_nbytes
-    while content:
-        part, content = _inflate(content, _GZIP_WRAPPER, room, "gzip")
+    while packed:
+        if len(parts) == limits.max_members:
+            raise MalformedOutput(f"gzip has more than {limits.max_members} members")
+        part, used = _inflate(packed, _GZIP_WRAPPER, room, "gzip")
+        packed = packed[used:]
         room -= len(part)
         parts.append(part)
     return b"".join(parts)
@@ -64,7 +83,10 @@ def unzip(content: bytes, limits: ReadLimits) -> dict[str, bytes]:
     """
     members: dict[str, bytes] = {}
     room = limits.max_nbytes
-    for entry in _directory(content, limits):
+    entries = _directory(content, limits)
+    if sum(entry.packed_nbytes for entry in entries) > len(content):
+        raise MalformedOutput("the files in the archive overlap")
+    for entry in entries:
         if entry.name in members:
             raise MalformedOutput(f"the archive holds two files named {entry.name!r}")
         if entry.nbytes > room:
@@ -123,21 +145,31 @@ def _member(content: bytes, entry: _Entry) -> bytes:
     packed = content[start : start + entry.packed_nbytes]
     data = packed
     if entry.method == _DEFLATED:
-        data = _inflate(packed, _NO_WRAPPER, entry.nbytes, repr(entry.name))[0]
+        data, _ = _inflate(memoryview(packed), _NO_WRAPPER, entry.nbytes, repr(entry.name))
     if len(data) != entry.nbytes or zlib.crc32(data) != entry.crc:
         raise damaged
     return data
 
 
-def _inflate(packed: bytes, wbits: int, max_nbytes: int, what: str) -> tuple[bytes, bytes]:
-    """Decompress one stream, which must end within ``max_nbytes``; returns it and what follows it."""
+def _inflate(packed: memoryview, wbits: int, max_nbytes: int, what: str) -> tuple[bytes, int]:
+    """Decompress one stream, which must end within ``max_nbytes``; returns it and how many bytes it took.
+
+    Piece by piece: zlib copies what follows the end of a stream.
+    """
     inflater = zlib.decompressobj(wbits=wbits)
-    try:
-        data = inflater.decompress(packed, max_nbytes + 1)
-    except zlib.error as error:
-        raise MalformedOutput(f"{what} cannot be decompressed: {error}") from None
-    if len(data) > max_nbytes:
+    parts: list[bytes] = []
+    room = max_nbytes + 1
+    used = 0
+    while not inflater.eof and room > 0 and used < len(packed):
+        piece = packed[used : used + _PIECE_NBYTES]
+        try:
+            parts.append(inflater.decompress(piece, room))
+        except zlib.error as error:
+            raise MalformedOutput(f"{what} cannot be decompressed: {error}") from None
+        room -= len(parts[-1])
+        used += len(piece) - len(inflater.unused_data)
+    if room <= 0:
         raise MalformedOutput(f"{what} holds more than {max_nbytes} bytes when decompressed")
     if not inflater.eof:
         raise MalformedOutput(f"{what} is cut off")
-    return data, inflater.unused_data
+    return b"".join(parts), used

@@ -2,6 +2,9 @@
 
 The content decides what a file is; its name is a hint, which also makes the promise that a file must keep: an
 output named ``x.json`` that is not JSON is malformed, while a text that only begins like JSON is a text.
+
+Files are as hostile as their writers.  What a file would take in memory is estimated, from the characters that begin values,
+before it is read, and time grows with its size alone.
 """
 
 from __future__ import annotations
@@ -79,6 +82,11 @@ def read_document(name: str, content: bytes, limits: ReadLimits) -> Document:
         MalformedOutput: larger than the limits, damaged, or not what its name promises.
 
     """
+    return _read(name, content, limits)[0]
+
+
+def _read(name: str, content: bytes, limits: ReadLimits) -> tuple[Document, ReadLimits]:
+    """Read a file; returns it with the limits that are left for others."""
     if content.startswith(GZIP_MAGIC):
         content, name = gunzip(content, limits), name.removesuffix(".gz")
     if len(content) > limits.max_nbytes:
@@ -89,19 +97,19 @@ def read_document(name: str, content: bytes, limits: ReadLimits) -> Document:
             return _read_json(_promised_text(content), limits)
         case "csv" | "tsv":
             text = _promised_text(content)
-            return _read_table(text, "\t" if promise == "tsv" else _delimiter(text))
+            return _read_table(text, "\t" if promise == "tsv" else _delimiter(text), limits)
         case "npy":
-            return read_npy(content)
+            return read_npy(content, limits)
         case "npz" | "zip":
             return _read_archive(content, limits)
         case _:
             return _read_unpromised(content, limits)
 
 
-def _read_unpromised(content: bytes, limits: ReadLimits) -> Document:
+def _read_unpromised(content: bytes, limits: ReadLimits) -> tuple[Document, ReadLimits]:
     """Read a file whose name says nothing: what cannot be read in the way it looks is compared as it is."""
     if content.startswith(NPY_MAGIC):
-        return read_npy(content)  # nothing else looks like this
+        return read_npy(content, limits)  # nothing else looks like this
     text = _as_text(content)
     try:
         if content.startswith(ZIP_MAGIC):
@@ -110,7 +118,9 @@ def _read_unpromised(content: bytes, limits: ReadLimits) -> Document:
             return _read_json(text, limits)
     except MalformedOutput:
         pass
-    return BinaryDocument(content=content) if text is None else _read_text(text)
+    if text is None:
+        return BinaryDocument(content=content), limits.room_for(len(content))
+    return _read_text(text, limits)
 
 
 def _as_text(content: bytes) -> str | None:
@@ -128,22 +138,35 @@ def _promised_text(content: bytes) -> str:
     return text
 
 
-def _read_archive(content: bytes, limits: ReadLimits) -> ArchiveDocument:
-    members = unzip(content, limits)
-    return ArchiveDocument(members={name: _member(name, data, limits) for name, data in members.items()})
+def _read_archive(content: bytes, limits: ReadLimits) -> tuple[ArchiveDocument, ReadLimits]:
+    members: dict[str, Document] = {}
+    for name, data in unzip(content, limits).items():
+        members[name], limits = _member(name, data, limits)
+    return ArchiveDocument(members=members), limits
 
 
-def _member(name: str, content: bytes, limits: ReadLimits) -> Document:
+def _member(name: str, content: bytes, limits: ReadLimits) -> tuple[Document, ReadLimits]:
     """Read a file of an archive; archives in archives stay bytes, so that nothing unfolds without end."""
     if content.startswith((ZIP_MAGIC, GZIP_MAGIC)):
-        return BinaryDocument(content=content)
+        return BinaryDocument(content=content), limits.room_for(len(content))
     try:
-        return read_document(name, content, limits)
+        return _read(name, content, limits)
     except MalformedOutput as error:
         raise MalformedOutput(f"{name} in the archive: {error}") from None
 
 
-def _read_json(text: str, limits: ReadLimits) -> JsonDocument:
+# Bytes that a value takes in CPython, with what points to it, rounded up; of a character in a text that is not ASCII.
+_JSON_ITEM, _JSON_LIST, _JSON_OBJECT, _LINE, _CELL, _CHARACTER = 100, 120, 260, 70, 80, 4
+
+
+def _text_nbytes(text: str) -> int:
+    return len(text) * (1 if text.isascii() else _CHARACTER)
+
+
+def _read_json(text: str, limits: ReadLimits) -> tuple[JsonDocument, ReadLimits]:
+    n_items = text.count(",") + text.count(":")
+    containers = text.count("[") * _JSON_LIST + text.count("{") * _JSON_OBJECT
+    left = limits.room_for(_text_nbytes(text) + n_items * _JSON_ITEM + containers)
     try:
         value = cast("Json", json.loads(text))
     except json.JSONDecodeError as error:
@@ -154,7 +177,7 @@ def _read_json(text: str, limits: ReadLimits) -> JsonDocument:
         _refuse_depth(limits)
     if _is_deeper(value, limits.max_depth):
         _refuse_depth(limits)
-    return JsonDocument(value=value)
+    return JsonDocument(value=value), left
 
 
 def _refuse_depth(limits: ReadLimits) -> NoReturn:
@@ -183,7 +206,11 @@ def _delimiter(text: str) -> str:
     return max(",;\t|", key=first_line.count)
 
 
-def _read_table(text: str, delimiter: str) -> TableDocument:
+def _read_table(text: str, delimiter: str, limits: ReadLimits) -> tuple[TableDocument, ReadLimits]:
+    n_lines = text.count("\n") + 1
+    left = limits.room_for(
+        _text_nbytes(text) + 2 * n_lines * _LINE + (text.count(delimiter) + n_lines) * _CELL
+    )
     rows: list[list[str]] = []
     lines: list[int] = []
     reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=delimiter)
@@ -194,11 +221,12 @@ def _read_table(text: str, delimiter: str) -> TableDocument:
                 lines.append(reader.line_num)
     except csv.Error as error:
         raise MalformedOutput(f"is not a table: {error}, line {reader.line_num}") from None
-    return TableDocument(rows=rows, lines=lines)
+    return TableDocument(rows=rows, lines=lines), left
 
 
-def _read_text(text: str) -> TextDocument:
+def _read_text(text: str, limits: ReadLimits) -> tuple[TextDocument, ReadLimits]:
+    left = limits.room_for(_text_nbytes(text) + (text.count("\n") + 1) * _LINE)
     lines = [line.rstrip() for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    return TextDocument(lines=lines)
+    return TextDocument(lines=lines), left

@@ -69,7 +69,7 @@ def differences(a: Document, b: Document, tolerance: Tolerance, where: str = "")
     """Say where two documents differ, one reason for each place; ``where`` names the file."""
     match a, b:
         case JsonDocument(), JsonDocument():
-            yield from _json_differences(a.value, b.value, tolerance, where, "$")
+            yield from _json_differences(a.value, b.value, tolerance, where, None)
         case TableDocument(), TableDocument():
             yield from _table_differences(a, b, tolerance, where)
         case TextDocument(), TextDocument():
@@ -100,7 +100,7 @@ def nan_places(document: Document, where: str) -> Iterator[Reason]:
     """Say where a document holds NaN: nothing agrees with it unless the rule allows it."""
     match document:
         case JsonDocument():
-            places = _json_nans(document.value, "$")
+            places = (f"${path}" for path in _json_nans(document.value))
         case TableDocument():
             rows = zip(document.lines, document.rows, strict=True)
             places = (
@@ -115,11 +115,11 @@ def nan_places(document: Document, where: str) -> Iterator[Reason]:
             places = (_index(i, document.shape) for i, value in enumerate(values) if value != value)
         case RecordsDocument():
             for name, field in document.fields.items():
-                yield from nan_places(field, f"{where}, field {name}")
+                yield from nan_places(field, f"{where}, field {_shown(name)}")
             return
         case ArchiveDocument():
             for name, member in document.members.items():
-                yield from nan_places(member, f"{where}, file {name}")
+                yield from nan_places(member, f"{where}, file {_shown(name)}")
             return
         case BinaryDocument():
             return
@@ -233,23 +233,42 @@ def _format_of(document: Document) -> str:
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
-def _json_differences(a: Json, b: Json, tolerance: Tolerance, where: str, path: str) -> Iterator[Reason]:
+_Place = tuple["_Place", str | int] | None
+"""Where a JSON value is: the place of its container, and its key there; written out only for a reason that somebody reads."""
+
+
+def _json_differences(a: Json, b: Json, tolerance: Tolerance, where: str, place: _Place) -> Iterator[Reason]:
     if isinstance(a, dict) and isinstance(b, dict):
-        yield from missing_differences(a, b, "member", f"{where}: {path}")
-        for key in a.keys() & b.keys():
-            if not _leaves_agree(a[key], b[key], tolerance):
-                yield from _json_differences(a[key], b[key], tolerance, where, path + _member_path(key))
+        if a.keys() != b.keys():
+            yield from missing_differences(a, b, "member", f"{where}: {_path(place)}")
+        for key in a:
+            if key in b and not _leaves_agree(a[key], b[key], tolerance):
+                yield from _json_differences(a[key], b[key], tolerance, where, (place, key))
     elif isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
-            yield _sizes_differ(where, path, "elements", len(a), len(b))
+            yield _sizes_differ(where, _path(place), "elements", len(a), len(b))
         for i, (x, y) in enumerate(zip(a, b, strict=False)):
             if not _leaves_agree(x, y, tolerance):
-                yield from _json_differences(x, y, tolerance, where, f"{path}[{i}]")
+                yield from _json_differences(x, y, tolerance, where, (place, i))
     elif _is_number(a) and _is_number(b):
         if not tolerance.agree(a, b):
-            yield _numbers_differ(where, path, a, b, tolerance)
+            yield _numbers_differ(where, _path(place), a, b, tolerance)
     elif type(a) is not type(b) or a != b:
-        yield _values_differ(where, path, _kind_or_value(a), _kind_or_value(b))
+        yield _values_differ(where, _path(place), _kind_or_value(a), _kind_or_value(b))
+
+
+def _path(place: _Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, key = place
+        steps.append(_step(key))
+    return "$" + "".join(reversed(steps))
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{_shown(key)}" if key.isidentifier() else f"[{json.dumps(_shown(key), ensure_ascii=False)}]"
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -273,30 +292,30 @@ def _kind_or_value(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _member_path(key: str) -> str:
-    return f".{key}" if key.isidentifier() else f"[{json.dumps(_shown(key), ensure_ascii=False)}]"
-
-
-def _json_nans(value: Json, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _json_nans(child, path + _member_path(key))
-    elif isinstance(value, list):
-        for i, child in enumerate(value):
-            if isinstance(child, dict | list | float):
-                yield from _json_nans(child, f"{path}[{i}]")
-    elif isinstance(value, float) and math.isnan(value):
-        yield path
+def _json_nans(value: Json) -> Iterator[str]:
+    """Paths of the NaN below a value, seen from there."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            yield ""
+        return
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        if isinstance(child, dict | list | float):
+            for path in _json_nans(child):
+                yield _step(key) + path
 
 
 # ------------------------------------------------------------------------------------------ tables and text
 
 _NAN = frozenset({"nan", "NaN", "NAN"})
-_PLAIN = r"(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?"
+# Possessive (``++``): what was read as digits is not tried again as something else, so time grows with the length alone.
+_PLAIN = r"(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
 _SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
 _NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
 # A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
-_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*|\S")
+_TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*+|\S")
 _LONGEST_INTEGER = 1000
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from cobblestone.policy.validation.archives import MalformedOutput
+from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 
 NPY_MAGIC = b"\x93NUMPY"
 
@@ -27,6 +27,9 @@ MAX_HEADER_NBYTES = 65_536
 
 MAX_DIMENSIONS = 64
 """NumPy's own limit."""
+
+MAX_SIZE = 2**62
+"""Elements along one axis, and bytes of one element, beyond what any file can hold."""
 
 Values = Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[complex] | Sequence[str]
 
@@ -50,15 +53,16 @@ class RecordsDocument:
 _INTEGERS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
 _FLOATS = {"f4": "f", "f8": "d"}
 _COMPLEX = {"c8": "f", "c16": "d"}
+_NUMBER_OBJECT, _TEXT_OBJECT = 48, 80  # bytes that one takes in CPython, with what points to it, rounded up
 _LITTLE_ENDIAN = struct.pack("=H", 1) == b"\x01\x00"
-_DTYPE = re.compile(r"([<>|=])([A-Za-z])(\d+)(\[\w+\])?")
+_DTYPE = re.compile(r"([<>|=])(?:([A-LN-Za-ln-z])(\d{1,12})|([mM])8(?:\[\w{1,20}\])?)", re.ASCII)
 
 
-def read_npy(content: bytes) -> ArrayDocument | RecordsDocument:
-    """Read an array.
+def read_npy(content: bytes, limits: ReadLimits) -> tuple[ArrayDocument | RecordsDocument, ReadLimits]:
+    """Read an array; returns it with the limits that are left for others.
 
     Raises:
-        MalformedOutput: not an array file, damaged, or an array of Python objects.
+        MalformedOutput: not an array file, damaged, an array of Python objects, or too large for the limits.
 
     """
     header, start = _read_header(content)
@@ -68,11 +72,15 @@ def read_npy(content: bytes) -> ArrayDocument | RecordsDocument:
     dimensions = cast("tuple[int, ...]", shape)
     data = content[start:]
     if isinstance(dtype, list):
-        return _read_records(cast("list[object]", dtype), dimensions, data, fortran_order=fortran_order)
+        return _read_records(
+            cast("list[object]", dtype), dimensions, data, limits, fortran_order=fortran_order
+        )
     if not isinstance(dtype, str):
         raise MalformedOutput("the array has a strange dtype")
-    _check_size(data, math.prod(dimensions), _itemsize(dtype), dimensions)
-    return _array(dtype, dimensions, data, fortran_order=fortran_order)
+    count = math.prod(dimensions)
+    _check_size(data, count, _itemsize(dtype), dimensions)
+    left = limits.room_for(count * _memory_of_element(dtype, fortran_order=fortran_order))
+    return _array(dtype, dimensions, data, fortran_order=fortran_order), left
 
 
 def _read_header(content: bytes) -> tuple[dict[str, object], int]:
@@ -104,25 +112,35 @@ def _is_shape(shape: object) -> bool:
     if not isinstance(shape, tuple):
         return False
     sizes = cast("tuple[object, ...]", shape)
-    return len(sizes) <= MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in sizes)
+    return len(sizes) <= MAX_DIMENSIONS and all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes)
 
 
 def _itemsize(dtype: str) -> int:
     """Bytes of one element."""
     parts = _DTYPE.fullmatch(dtype)
     if parts is None or parts[2] == "O":
-        raise MalformedOutput(f"arrays of dtype {dtype!r} are not read (Python objects could run code)")
-    size = int(parts[3]) * (4 if parts[2] == "U" else 1)
-    if size == 0:
-        raise MalformedOutput("the elements of the array have no size")
+        raise MalformedOutput(f"arrays of dtype {dtype[:40]!r} are not read (Python objects could run code)")
+    size = int(parts[3] or 8) * (4 if parts[2] == "U" else 1)
+    if not 0 < size <= MAX_SIZE:
+        raise MalformedOutput("the elements of the array have no size, or more than a file holds")
     return size
+
+
+def _memory_of_element(dtype: str, *, fortran_order: bool) -> int:
+    """Bytes that one element takes in memory, rounded up."""
+    size = _itemsize(dtype)
+    if dtype[1] in "SU":
+        return _TEXT_OBJECT + 5 * size
+    if fortran_order or dtype[1:] in _COMPLEX or dtype[1:] in ("f2", "b1"):
+        return _NUMBER_OBJECT + 2 * size
+    return 2 * size
 
 
 def _check_size(data: bytes, count: int, itemsize: int, shape: tuple[int, ...]) -> None:
     if count * itemsize != len(data):
-        raise MalformedOutput(
-            f"an array of shape {shape} needs {count * itemsize} bytes; the file has {len(data)}"
-        )
+        needed = count * itemsize
+        shown = f"{needed}" if needed <= MAX_SIZE else "far more"
+        raise MalformedOutput(f"an array of shape {shape} needs {shown} bytes; the file has {len(data)}")
 
 
 def _array(dtype: str, shape: tuple[int, ...], data: bytes, *, fortran_order: bool) -> ArrayDocument:
@@ -174,6 +192,9 @@ def _strings(letter: str, order: str, length: int, data: bytes) -> list[str]:
 
 def _c_order(values: Values, shape: tuple[int, ...]) -> Values:
     """Reorder values that lie in Fortran order (first index fastest) to C order (last index fastest)."""
+    shape = tuple(
+        size for size in shape if size != 1
+    )  # an axis of one place orders nothing, but costs a copy
     if len(shape) <= 1:
         return values
     reordered: list[object] = []
@@ -183,8 +204,8 @@ def _c_order(values: Values, shape: tuple[int, ...]) -> Values:
 
 
 def _read_records(
-    dtype: list[object], shape: tuple[int, ...], data: bytes, *, fortran_order: bool
-) -> ArrayDocument | RecordsDocument:
+    dtype: list[object], shape: tuple[int, ...], data: bytes, limits: ReadLimits, *, fortran_order: bool
+) -> tuple[ArrayDocument | RecordsDocument, ReadLimits]:
     """Read a structured array field by field; nested ones stay opaque bytes."""
     simple: list[tuple[str, str, int]] = []
     for entry in dtype:
@@ -192,17 +213,23 @@ def _read_records(
             case (str() as name, str() as field_type):
                 simple.append((name, field_type, _itemsize(field_type)))
             case _:
-                return ArrayDocument(shape=shape, kind=f"records {dtype!r} {fortran_order}", values=data)
+                opaque = ArrayDocument(shape=shape, kind=f"records {dtype!r} {fortran_order}", values=data)
+                return opaque, limits.room_for(len(data))
     itemsize = sum(size for _, _, size in simple)
     if itemsize == 0:
         raise MalformedOutput("the elements of the array have no size")
-    _check_size(data, math.prod(shape), itemsize, shape)
+    count = math.prod(shape)
+    _check_size(data, count, itemsize, shape)
+    names = [name for name, _, _ in simple if name]
+    if len(set(names)) < len(names):
+        raise MalformedOutput("the array has two fields of one name")
+    per_element = sum(_memory_of_element(dtype, fortran_order=fortran_order) for _, dtype, _ in simple)
+    left = limits.room_for(count * per_element)
     fields: dict[str, ArrayDocument] = {}
     offset = 0
     for name, field_type, size in simple:
-        layout = struct.Struct(f"{offset}x{size}s{itemsize - offset - size}x")
-        column = b"".join(piece for (piece,) in layout.iter_unpack(data))
+        column = b"".join(data[at : at + size] for at in range(offset, len(data), itemsize))
         offset += size
         if name:  # fields without a name are padding
             fields[name] = _array(field_type, shape, column, fortran_order=fortran_order)
-    return RecordsDocument(fields=fields)
+    return RecordsDocument(fields=fields), left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 import msgspec
@@ -72,6 +73,11 @@ _STATUSES: tuple[tuple[type[CobblestoneError], int, str], ...] = (
 )
 
 
+def has_no_room(error: Exception) -> bool:
+    """Whether the disk is full, or may hold no more of ours."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def response_for(error: Exception) -> Response:
     """Return the answer for an exception; an unforeseen one shows nothing of itself."""
     headers: dict[str, str] = {}
@@ -81,6 +87,13 @@ def response_for(error: Exception) -> Response:
     elif known := [(status, code) for kind, status, code in _STATUSES if isinstance(error, kind)]:
         status, code = known[0]
         problem = Problem(code=code, message=str(error))
+    elif has_no_room(error):
+        status = 503
+        problem = Problem(
+            code="disk_full",
+            message="The server's disk is full. Nothing was stored.",
+            hint="Try again later; the operator must make room.",
+        )
     else:
         status = 500
         problem = Problem(

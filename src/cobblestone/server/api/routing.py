@@ -351,7 +351,10 @@ def _dispatcher(
         except CobblestoneError as error:
             return errors.response_for(error)
         except Exception as error:  # the border: a bug must not show its insides to the caller
-            log.exception("api_failed", path=request.url.path, error=str(error))
+            if errors.has_no_room(error):
+                log.error("disk_full", path=request.url.path, error=str(error))
+            else:
+                log.exception("api_failed", path=request.url.path, error=str(error))
             return errors.response_for(error)
 
     return dispatch

@@ -5,14 +5,21 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import entry_points
 
+import structlog
+
 from cobblestone.policy.validation.comparisons.kind import ComparisonKind
 from cobblestone.policy.validation.comparisons.registry import COMPARISON_KINDS, ENTRY_POINT_GROUP
+
+log = structlog.get_logger(__name__)
 
 
 @cache
 def comparison_kinds() -> dict[str, ComparisonKind]:
-    """All kinds by name; a built-in one is never replaced."""
-    installed: dict[str, ComparisonKind] = {
-        entry.name: entry.load()() for entry in entry_points(group=ENTRY_POINT_GROUP)
-    }
+    """All kinds by name; a built-in one is never replaced, and one that does not load is missed by its own apps only."""
+    installed: dict[str, ComparisonKind] = {}
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            installed[entry.name] = entry.load()()
+        except Exception:
+            log.exception("comparison_kind_not_loaded", kind=entry.name, source=entry.value)
     return installed | COMPARISON_KINDS

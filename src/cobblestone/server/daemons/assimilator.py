@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.credit.systems import find_system
 from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
+from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
@@ -46,33 +48,43 @@ class Assimilator:
     def __init__(self, ctx: ServerContext, workers: Workers) -> None:
         self._ctx = ctx
         self._workers = workers
+        self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
         with self._ctx.processes.lease_shards(self.name) as shards:
-            return await self._handle(shards)
+            busy = self.side_work.unfinished
+            work = await self._ctx.store.aread(
+                partial(_load, now=self._ctx.clock(), shards=shards, busy=busy)
+            )
+            # Without a handler the outputs stay in the store for the batch, and many workunits share a write.
+            done = [item.view for app, item, _ in work if not app.assimilator]
+            if done:
+                await self._ctx.store.awrite(partial(self._transact, done=done, amounts={}))
+            others = [each for each in work if each[0].assimilator][: self.side_work.room]
+            for app, item, outputs in others:
+                self.side_work.begin(item.view.workunit.id, self._handle(app, item, outputs))
+            begun = {item.view.workunit.id for _, item, _ in others}
+            await self.side_work.wait(begun)
+        return len(done) + len(begun)
 
-    async def _handle(self, shards: Shards) -> int:
-        work = await self._ctx.store.aread(partial(_load, now=self._ctx.clock(), shards=shards))
-        done: list[WorkunitView] = []
-        amounts: dict[WorkunitId, float] = {}
-        failed: list[tuple[ToAssimilate, str]] = []
-        for app, item, outputs in work:
-            try:
-                amount = await self._hand_over(app, item, outputs)
-                done.append(item.view)
-                if not item.view.workunit.error_mask and pays_after_assimilation(app):
-                    amounts[item.view.workunit.id] = amount or 0.0
-            except (CobblestoneError, OSError) as error:
-                failed.append((item, str(error)))
-        if work:
-            await self._ctx.store.awrite(partial(self._transact, done=done, failed=failed, amounts=amounts))
-        return len(work)
+    async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> None:
+        """Hand one workunit over, and note that; whatever goes wrong concerns this workunit alone."""
+        workunit = item.view.workunit
+        try:
+            amount = await self._hand_over(app, item, outputs)
+            pays = not workunit.error_mask and pays_after_assimilation(app)
+            amounts = {workunit.id: amount or 0.0} if pays else {}
+            await self._ctx.store.awrite(partial(self._transact, done=[item.view], amounts=amounts))
+        except (CobblestoneError, OSError) as error:
+            await self._ctx.store.awrite(partial(self._postpone, item=item, problem=str(error)))
+        except Exception as error:
+            log.exception("assimilation_failed", workunit=workunit.name)
+            problem = f"{type(error).__name__}: {error}"
+            await self._ctx.store.awrite(partial(self._postpone, item=item, problem=problem))
 
     async def _hand_over(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> float | None:
         """Hand a workunit over; what the project's function returned, if it is a number."""
-        if not app.assimilator:
-            return None  # the outputs stay in the store for the batch
         folder = self._ctx.folder
         workunit = item.view.workunit
         if app.assimilator.startswith(FOLDER_PREFIX):
@@ -99,32 +111,24 @@ class Assimilator:
         return await self._workers.call(assimilate, task)
 
     def _transact(
-        self,
-        tx: Transaction,
-        *,
-        done: list[WorkunitView],
-        failed: list[tuple[ToAssimilate, str]],
-        amounts: dict[WorkunitId, float],
+        self, tx: Transaction, *, done: list[WorkunitView], amounts: dict[WorkunitId, float]
     ) -> None:
         now = self._ctx.clock()
         if amounts:
             self._pay(tx, amounts, now=now)
         lifecycle.mark_assimilated(tx, done, now=now)
-        for item, problem in failed:
-            log.error(
-                "assimilation_failed",
-                workunit=item.view.workunit.name,
-                attempt=item.failures + 1,
-                error=problem,
-            )
-            until = next_attempt(
-                item.failures + 1,
-                max_attempts=self._ctx.settings.checks.max_attempts,
-                first_pause=RETRY_SECONDS,
-                longest_pause=LONGEST_RETRY_SECONDS,
-                now=now,
-            )
-            lifecycle.postpone(tx, item.view.workunit.id, until=until, problem=problem)
+
+    def _postpone(self, tx: Transaction, *, item: ToAssimilate, problem: str) -> None:
+        n_failures = item.failures + 1
+        log.error("assimilation_failed", workunit=item.view.workunit.name, attempt=n_failures, error=problem)
+        until = next_attempt(
+            n_failures,
+            max_attempts=self._ctx.settings.checks.max_attempts,
+            first_pause=RETRY_SECONDS,
+            longest_pause=LONGEST_RETRY_SECONDS,
+            now=self._ctx.clock(),
+        )
+        lifecycle.postpone(tx, item.view.workunit.id, until=until, problem=problem)
 
     def _pay(self, tx: Transaction, amounts: dict[WorkunitId, float], *, now: float) -> None:
         """Grant what the project's function gave, with the very write that notes the assimilation."""
@@ -166,8 +170,9 @@ def describe_error(mask: WorkunitError) -> str:
     return "; ".join(text for bit, text in texts.items() if mask & bit)
 
 
-def _load(db: Database, *, now: float, shards: Shards) -> Work:
-    items = lifecycle.workunits_to_assimilate(db, now=now, limit=BATCH, shards=shards)
+def _load(db: Database, *, now: float, shards: Shards, busy: Set[WorkunitId]) -> Work:
+    found_items = lifecycle.workunits_to_assimilate(db, now=now, limit=BATCH + len(busy), shards=shards)
+    items = [item for item in found_items if item.view.workunit.id not in busy][:BATCH]
     if not items:
         return []
     found = {app.id: app for app in apps.list_apps(db)}

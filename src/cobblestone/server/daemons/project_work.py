@@ -24,7 +24,8 @@ from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import compare, kind_named, usable
+from cobblestone.policy.validation.agreement import DEFAULT_LIMITS, compare, kind_named, usable
+from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.store.work.uploads import StoredOutput, output_content
@@ -55,6 +56,7 @@ class ValidationTask:
     upload_folder: Path
     project_folder: Path
     credit_function: str = ""
+    limits: ReadLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ def project_function(project_folder: Path, reference: str) -> Callable[..., Any]
             sys.path.insert(0, str(path.parent))
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except BaseException as error:  # sys.exit too
             raise JobError(f"{file_name} fails to load:\n{_short_traceback(error)}") from error
         _loaded.modules[key] = module
     function = getattr(module, function_name, None)
@@ -204,9 +206,15 @@ class _Comparison:
             return OutputCheck(result_id=result.result_id, usable=False, problem=str(error))
         except OSError as error:  # the disk is away: that is not the volunteer's fault
             return OutputCheck(result_id=result.result_id, usable=False, transient=True, problem=str(error))
-        problem = usable(task.rule, files, task.specs, kinds=comparison_kinds())
-        if problem is not None:
-            return OutputCheck(result_id=result.result_id, usable=False, problem=problem.text())
+        kinds = comparison_kinds()
+        kind_named(task.rule.kind, kinds)
+        try:
+            refusal = usable(task.rule, files, task.specs, limits=task.limits, kinds=kinds)
+            problem = refusal.text() if refusal is not None else ""
+        except Exception as error:  # noqa: BLE001  # a reader that chokes on an output says so of this output alone
+            problem = f"its outputs cannot be read: {type(error).__name__}: {str(error)[:200]}"
+        if problem:
+            return OutputCheck(result_id=result.result_id, usable=False, problem=problem)
         self._files[result.result_id] = files
         return OutputCheck(result_id=result.result_id, usable=True)
 
@@ -216,7 +224,9 @@ class _Comparison:
         kinds = comparison_kinds()
         reference = kind_named(task.rule.kind, kinds).project_function(task.rule.options)
         if not reference:
-            agreement = compare(task.rule, self._files[one], self._files[other], kinds=kinds)
+            agreement = compare(
+                task.rule, self._files[one], self._files[other], limits=task.limits, kinds=kinds
+            )
             return None if agreement.match else "; ".join(reason.text() for reason in agreement.reasons)
         function = project_function(task.project_folder, reference)
         outcome = _call(function, self._paths(one), self._paths(other))
@@ -293,7 +303,9 @@ def _call(
             return function(*arguments)
     except MemoryError as error:
         raise JobError("The function ran out of the memory that a worker may use.") from error
-    except Exception as error:
+    except (
+        BaseException
+    ) as error:  # sys.exit and KeyboardInterrupt too: it is the function that ends, nothing else
         raise JobError(_short_traceback(error)) from error
 
 

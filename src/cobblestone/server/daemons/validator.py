@@ -1,21 +1,23 @@
 """The validator: compares results, chooses the canonical one, and grants credit.
 
-Workunits whose checksums agree are read, decided and credited in one write for a whole batch.  Outputs that must be read
-are compared before the write begins.
+Workunits whose checksums agree are read, decided and credited in one write for a whole batch.  Those whose outputs must be read
+are looked at one by one in workers, and decided in a write of their own.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import structlog
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import JobError
+from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.policy.validation.agreement import kind_named
+from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -27,7 +29,8 @@ from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
-from cobblestone.server.daemons.workers import Workers
+from cobblestone.server.daemons.side_work import SideWork
+from cobblestone.server.daemons.workers import WorkerFailedError, Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
@@ -38,6 +41,8 @@ log = structlog.get_logger(__name__)
 BATCH = 200
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
+READ_SHARE = 0.4
+"""Part of a worker's memory that one output may take, for two of them are in it at once."""
 
 Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
 Work = list[tuple[App, WorkunitView, Outputs]]
@@ -51,25 +56,55 @@ class Validator:
     def __init__(self, ctx: ServerContext, workers: Workers) -> None:
         self._ctx = ctx
         self._workers = workers
+        self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
         with self._ctx.processes.lease_shards(self.name) as shards:
-            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=BATCH, shards=shards)
-            ids = await self._ctx.store.aread(due)
-            if ids:
-                slow = await self._ctx.store.awrite(partial(self._validate_by_checksum, ids=ids))
-                await self._validate_in_workers(slow)
-        return len(ids)
+            busy = self.side_work.unfinished
+            limit = BATCH + len(busy)
+            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=limit, shards=shards)
+            ids = [id_ for id_ in await self._ctx.store.aread(due) if id_ not in busy][:BATCH]
+            if not ids:
+                return 0
+            slow = await self._validate_by_checksum(ids)
+            begun = slow[: self.side_work.room]
+            await self._begin_in_workers(begun)
+            await self.side_work.wait(set(begun))
+        return len(ids) - len(slow) + len(begun)
 
-    def _validate_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
-        """Decide workunits whose checksums say enough, within one write; those that somebody must look closer at."""
+    async def _validate_by_checksum(self, ids: list[WorkunitId]) -> list[WorkunitId]:
+        """Decide workunits whose checksums say enough, in one write; return those that somebody must look closer at."""
+        try:
+            return await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=ids))
+        except StoreError:
+            raise
+        except Exception:  # one of them spoils the write for all
+            log.exception("validation_failed_of_batch", workunits=len(ids))
+        slow: list[WorkunitId] = []
+        for id_ in ids:
+            try:
+                slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
+            except StoreError:
+                raise
+            except Exception as error:
+                log.exception("validation_failed", workunit=id_)
+                await self._postpone(id_, f"{type(error).__name__}: {error}")
+        return slow
+
+    def _decide_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
         reports: list[tuple[WorkunitView, ValidationReport]] = []
         slow: list[WorkunitId] = []
         for app, view, outputs in _load(tx, ids=ids):
             if not view.workunit.need_validate:  # another validator was faster
                 continue
-            report = _quick_report(app, view, outputs)
+            try:
+                report = _quick_report(app, view, outputs)
+            except (
+                Exception
+            ):  # a kind that is not there, or fails: the worker will say so of this workunit alone
+                log.exception("comparison_by_checksum_failed", workunit=view.workunit.name)
+                report = None
             if report is None:
                 slow.append(view.workunit.id)
             else:
@@ -77,18 +112,25 @@ class Validator:
         self._apply(tx, reports)
         return slow
 
-    async def _validate_in_workers(self, ids: list[WorkunitId]) -> None:
-        """Read and compare outputs in workers, then decide."""
-        if not ids:
-            return
-        reports: dict[WorkunitId, ValidationReport] = {}
-        failed: list[tuple[WorkunitView, str]] = []
-        for app, view, outputs in await self._ctx.store.aread(partial(_load, ids=ids, with_data=True)):
-            try:
-                reports[view.workunit.id] = await self._report(app, view, outputs)
-            except JobError as error:
-                failed.append((view, str(error)))
-        await self._ctx.store.awrite(partial(self._transact, reports=reports, failed=failed))
+    async def _begin_in_workers(self, ids: list[WorkunitId]) -> None:
+        """Have outputs read and compared in workers."""
+        if ids:
+            for app, view, outputs in await self._ctx.store.aread(partial(_load, ids=ids, with_data=True)):
+                self.side_work.begin(view.workunit.id, self._validate_in_worker(app, view, outputs))
+
+    async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs) -> None:
+        """Compare, then decide; whatever goes wrong concerns this workunit alone."""
+        id_ = view.workunit.id
+        try:
+            report = await self._report(app, view, outputs)
+            await self._ctx.store.awrite(partial(self._decide, id_=id_, report=report))
+        except StoreError:
+            raise  # the database is away, which says nothing about the workunit
+        except CobblestoneError as error:
+            await self._postpone(id_, str(error))
+        except Exception as error:
+            log.exception("validation_failed", workunit=view.workunit.name)
+            await self._postpone(id_, f"{type(error).__name__}: {error}")
 
     async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport:
         if not outputs:
@@ -113,22 +155,45 @@ class Validator:
             pairs=pairs_to_compare(view, ids),
             upload_folder=self._ctx.folder.upload,
             project_folder=self._ctx.folder.root,
+            limits=ReadLimits(max_memory=int(self._ctx.settings.checks.memory_bytes * READ_SHARE)),
         )
-        return await self._workers.call(validate, task)
+        try:
+            return await self._workers.call(validate, task)
+        except WorkerFailedError:
+            if kind_named(app.comparison.kind, comparison_kinds()).project_function(app.comparison.options):
+                raise
+            return await self._without_unreadable(task)
 
-    def _transact(
-        self,
-        tx: Transaction,
-        *,
-        reports: dict[WorkunitId, ValidationReport],
-        failed: list[tuple[WorkunitView, str]],
-    ) -> None:
-        # Read again: a report may have come in, or an operator cancelled, while outputs were compared.
-        views = lifecycle.views(tx, list(reports))
-        # Another validator may have been faster.
-        open_ = [view for view in views if view.workunit.need_validate]
-        self._apply(tx, [(view, reports[view.workunit.id]) for view in open_])
-        self._postpone(tx, failed, now=self._ctx.clock())
+    async def _without_unreadable(self, task: ValidationTask) -> ValidationReport:
+        """Compare once more after time, memory or the process itself did not last.
+
+        Each result is read by itself first: one with which that happens again cannot be read, and that is its host's affair.
+
+        Raises:
+            WorkerFailedError: they can all be read, but not compared.
+        """
+        unreadable: list[OutputCheck] = []
+        for result in task.results:
+            alone = replace(task, results=(result,), pairs=(), credit_function="")
+            try:
+                await self._workers.call(validate, alone)
+            except WorkerFailedError as error:
+                problem = f"its outputs cannot be read: {error}"
+                unreadable.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
+        bad = {found.result_id for found in unreadable}
+        rest = replace(
+            task,
+            results=tuple(result for result in task.results if result.result_id not in bad),
+            pairs=tuple(pair for pair in task.pairs if bad.isdisjoint(pair)),
+        )
+        report = await self._workers.call(validate, rest)
+        return replace(report, checked=(*report.checked, *unreadable))
+
+    def _decide(self, tx: Transaction, *, id_: WorkunitId, report: ValidationReport) -> None:
+        # Read again: a report may have come in, an operator cancelled, or another validator been faster.
+        self._apply(
+            tx, [(view, report) for view in lifecycle.views(tx, [id_]) if view.workunit.need_validate]
+        )
 
     def _apply(self, tx: Transaction, reports: list[tuple[WorkunitView, ValidationReport]]) -> None:
         """Decide and grant; the views are those of this write."""
@@ -156,19 +221,22 @@ class Validator:
             batch.decide(view, decision)
         batch.save()
 
-    def _postpone(self, tx: Transaction, failed: list[tuple[WorkunitView, str]], *, now: float) -> None:
-        attempts = lifecycle.handler_failures(tx, [view.workunit.id for view, _ in failed])
-        for view, problem in failed:
-            n = attempts.get(view.workunit.id, 0)
-            log.error("validation_failed", workunit=view.workunit.name, attempt=n + 1, error=problem)
+    async def _postpone(self, id_: WorkunitId, problem: str) -> None:
+        """Look at a workunit again later, a limited number of times."""
+
+        def write(tx: Transaction) -> None:
+            n_failures = lifecycle.handler_failures(tx, [id_]).get(id_, 0) + 1
+            log.error("validation_failed", workunit=id_, attempt=n_failures, error=problem)
             until = next_attempt(
-                n + 1,
+                n_failures,
                 max_attempts=self._ctx.settings.checks.max_attempts,
                 first_pause=RETRY_SECONDS,
                 longest_pause=LONGEST_RETRY_SECONDS,
-                now=now,
+                now=self._ctx.clock(),
             )
-            lifecycle.postpone(tx, view.workunit.id, until=until, problem=problem)
+            lifecycle.postpone(tx, id_, until=until, problem=problem)
+
+        await self._ctx.store.awrite(write)
 
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:

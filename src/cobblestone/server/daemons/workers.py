@@ -1,70 +1,258 @@
-"""A pool of processes for project functions, with limits on time and memory."""
+"""Processes for project functions and comparisons, with limits on time and memory; a slow call delays no other.
+
+Each process has its own pipe, so that one that is killed, at whatever moment, takes nothing with it: the next call starts
+another.  As many calls as there are workers run at once.  One that takes longer than `QUICK_SECONDS` moves to a place for slow
+calls, of which there are as many; if they are all taken and others wait, it is stopped and begins again once there is one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
+import signal
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, TypeVar
 
-from pebble import ProcessExpired, ProcessPool
-
-from cobblestone.domain.errors import JobError
+from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.ops.settings import ChecksSection
 from cobblestone.server.daemons.project_work import limit_memory
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-# A worker's memory limit counts address space; the interpreter and its libraries take this much of it.
 INTERPRETER_BYTES = 500_000_000
+"""A worker's memory limit counts address space; the interpreter and its libraries take this much of it."""
+QUICK_SECONDS = 2.0
+"""What takes longer is slow."""
+MAX_CALLS = 1000
+"""Calls that a process serves before another takes its place: project functions may leak memory."""
+DEATH_SECONDS = 0.5
+"""How often to look whether a process that is silent has died; what it forked may hold its pipe open."""
+
+_context = multiprocessing.get_context("spawn")
+
+
+class WorkerFailedError(JobError):
+    """A call took too long or too much memory, or its process died: the function itself said nothing."""
 
 
 class Workers:
-    """Runs functions in worker processes.  A worker that hangs or dies is replaced, and so is a broken pool."""
+    """Runs functions in worker processes."""
 
     def __init__(self, settings: ChecksSection) -> None:
         self._settings = settings
-        self._pool: ProcessPool | None = None
+        self._places = asyncio.Semaphore(settings.workers)
+        self._slow_places = asyncio.Semaphore(settings.workers)
+        self._n_waiting = 0  # for a place that is not for slow calls
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._threads = ThreadPoolExecutor(2 * settings.workers, thread_name_prefix="worker")
+        self._closed = False
 
     async def call(self, function: Callable[[A], R], argument: A) -> R:
         """Run ``function(argument)`` in a worker.
 
         Raises:
-            JobError: it failed, took too long, or its worker died.
+            WorkerFailedError: it took too long or too much memory, or its process died.
+            JobError: it failed.
+            asyncio.CancelledError: the workers are closed.
         """
-        timeout = self._settings.timeout
-        future = self._started().schedule(function, args=[argument], timeout=timeout)
+        place = _Place()
+        self._n_waiting += 1
         try:
-            return await asyncio.wrap_future(future)
-        except (FutureTimeoutError, TimeoutError) as error:
-            raise JobError(f"It took longer than {timeout:g} seconds and was stopped.") from error
-        except ProcessExpired as error:
-            raise JobError(
-                f"Its process died (exit code {error.exitcode}); perhaps it used too much memory."
-            ) from error
-        except MemoryError as error:
-            raise JobError("It ran out of the memory that a worker may use.") from error
-        except BrokenProcessPool as error:
-            await asyncio.to_thread(self.close)
-            raise JobError(f"The worker processes do not start: {error}.") from error
+            await place.take(self._places)
+        finally:
+            self._n_waiting -= 1
+        try:
+            outcome = await self._run(function, argument, place)
+            while outcome is None:  # it was stopped, for it is slow
+                await place.take(self._slow_places)
+                outcome = await self._run(function, argument, place)
+        finally:
+            place.leave()
+        return outcome[0]
 
-    def _started(self) -> ProcessPool:
-        if self._pool is None:
-            self._pool = ProcessPool(
-                max_workers=self._settings.workers,
-                max_tasks=1000,
-                context=multiprocessing.get_context("spawn"),
-                initializer=limit_memory,
-                initargs=[self._settings.memory_bytes + INTERPRETER_BYTES],
-            )
-        return self._pool
+    async def _run(self, function: Callable[[A], R], argument: A, place: _Place) -> tuple[R] | None:
+        """Run a call once; None: it was stopped, for it is slow, others wait, and all places for slow calls are taken."""
+        process = self._take_process()
+        loop = asyncio.get_running_loop()
+        running: asyncio.Future[Any] = loop.run_in_executor(self._threads, process.start)
+        try:
+            await asyncio.shield(running)  # importing is no part of the call's time
+            running = loop.run_in_executor(self._threads, process.call, function, argument)
+            return await self._wait(running, place)
+        except WorkerFailedError:
+            if self._closed:
+                raise asyncio.CancelledError from None
+            raise
+        finally:
+            self._give_back(process, running)
+
+    async def _wait(self, running: asyncio.Future[R], place: _Place) -> tuple[R] | None:
+        ends = time.monotonic() + self._settings.timeout
+        while not (await asyncio.wait([running], timeout=min(QUICK_SECONDS, ends - time.monotonic())))[0]:
+            if time.monotonic() >= ends:
+                raise WorkerFailedError(
+                    f"It took longer than {self._settings.timeout:g} seconds and was stopped."
+                )
+            if place.taken is self._places:
+                if not self._slow_places.locked():
+                    await place.take(self._slow_places)
+                elif self._n_waiting:
+                    return None
+        return (await running,)
+
+    def _take_process(self) -> _Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.usable:
+                break
+            process.stop()
+        else:
+            process = _Process(self._settings.memory_bytes + INTERPRETER_BYTES)
+        self._busy.add(process)
+        return process
+
+    def _give_back(self, process: _Process, running: asyncio.Future[Any]) -> None:
+        self._busy.discard(process)
+        if running.done() and not running.cancelled() and process.usable and not self._closed:
+            self._idle.append(process)
+        else:
+            process.stop()
+            running.add_done_callback(_nobody_asks)
 
     def close(self) -> None:
         """Stop all workers at once."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.stop()
-            pool.join()
+        self._closed = True
+        for process in (*self._idle, *self._busy):
+            process.stop()
+        self._threads.shutdown()
+
+
+class _Place:
+    """The place that a call has, while it has one."""
+
+    def __init__(self) -> None:
+        self.taken: asyncio.Semaphore | None = None
+
+    async def take(self, semaphore: asyncio.Semaphore) -> None:
+        """Take another place, for the one that it has; the other one is left first."""
+        self.leave()
+        await semaphore.acquire()
+        self.taken = semaphore
+
+    def leave(self) -> None:
+        taken, self.taken = self.taken, None
+        if taken is not None:
+            taken.release()
+
+
+class _Process:
+    """One worker process, which does one call at a time.  It starts with the first."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._n_calls = 0
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it lives and may take another call."""
+        return (
+            not self._stopped
+            and self._n_calls < MAX_CALLS
+            and self._process is not None
+            and self._process.is_alive()
+        )
+
+    def call(self, function: Callable[[A], R], argument: A) -> R:
+        """Run a call, in a thread of the caller's.
+
+        Raises:
+            WorkerFailedError: the process died, or ran out of memory.
+            JobError: the function failed.
+        """
+        self._n_calls += 1
+        outcome, problem = self._ask((function, argument))
+        if problem is not None:
+            raise problem
+        return outcome
+
+    def start(self) -> None:
+        """Start it, unless it runs.
+
+        Raises:
+            WorkerFailedError: it died, or was stopped.
+        """
+        with self._lock:
+            if self._stopped:
+                raise WorkerFailedError
+            if self._process is not None:
+                return
+            self._pipe, theirs = _context.Pipe()
+            self._process = _context.Process(
+                target=_serve, args=(theirs, self._memory_bytes), name="worker", daemon=True
+            )
+            self._process.start()
+            theirs.close()
+        self._ask(None)
+
+    def _ask(self, question: object) -> tuple[Any, JobError | None]:
+        process, pipe = self._process, self._pipe
+        if process is None or pipe is None:
+            raise WorkerFailedError
+        try:
+            pipe.send(question)
+            while not pipe.poll(DEATH_SECONDS):
+                if not process.is_alive():
+                    raise EOFError
+            return pipe.recv()
+        except (EOFError, OSError) as error:
+            self.stop()
+            raise WorkerFailedError(
+                f"Its process died (exit code {process.exitcode}); perhaps it used too much memory."
+            ) from error
+
+    def stop(self) -> None:
+        """End it at once; a call that runs fails."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
+
+
+def _nobody_asks(running: asyncio.Future[Any]) -> None:
+    """Take note of how a stopped call ended."""
+    if not running.cancelled():
+        running.exception()
+
+
+def _serve(pipe: Connection, memory_bytes: int) -> None:
+    """Do calls, one after the other, until the server has gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the server, which stops us when it is time
+    limit_memory(memory_bytes)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            question = pipe.recv()
+            pipe.send((None, None) if question is None else _outcome(*question))
+
+
+def _outcome(function: Callable[[A], R], argument: A) -> tuple[R | None, JobError | None]:
+    try:
+        return function(argument), None
+    except CobblestoneError as error:
+        return None, JobError(str(error))
+    except MemoryError:
+        return None, WorkerFailedError("It ran out of the memory that a worker may use.")
+    except BaseException as error:  # noqa: BLE001  # whatever a foreign function raises, sys.exit included
+        return None, JobError(f"{type(error).__name__}: {error}")

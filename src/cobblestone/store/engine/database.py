@@ -311,7 +311,11 @@ class Writer:
                     stop = True
                     break
                 batch.append(more)
-            self._commit(batch)
+            try:
+                self._commit(batch)
+            except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: nobody else writes
+                self._give_up(error, batch)
+                self._answer(batch)
             n_before = len(batch)
             if stop:
                 return
@@ -344,18 +348,32 @@ class Writer:
             for job in batch:
                 self._apply(transaction, job)
             connection.commit()
-        except Exception as error:  # noqa: BLE001  # the callers get it
+        except BaseException as error:  # noqa: BLE001  # the callers get it
             connection.rollback()
             self._rolled_back()
             return self._explain(error, batch, last=last)
-        for action in transaction.after_commit:
-            action()
-        if transaction.wakeups and self._waker is not None:
-            self._waker(transaction.wakeups)
+        self._announce(transaction)
         return True
 
-    def _explain(self, error: Exception, batch: list[_Job], *, last: bool) -> bool:
+    def _announce(self, transaction: Transaction) -> None:
+        """Tell of a commit; what fails now changes nothing about it."""
+        for action in transaction.after_commit:
+            try:
+                action()
+            except Exception:
+                log.exception("after_commit_failed")
+        if transaction.wakeups and self._waker is not None:
+            try:
+                self._waker(transaction.wakeups)
+            except Exception:
+                log.exception("wake_up_failed", names=sorted(transaction.wakeups))
+
+    def _explain(self, error: BaseException, batch: list[_Job], *, last: bool) -> bool:
         """Tell the callers why their writes were undone; False: they shall be tried again."""
+        if not isinstance(
+            error, Exception
+        ):  # sys.exit or the like, which would end whoever waits for the answer
+            error = StoreError(f"The write was ended by {type(error).__name__}. Nothing was changed.")
         fault = self._fault(error)
         if fault is Fault.TRANSACTION:
             self._give_up(error, batch)
@@ -366,7 +384,7 @@ class Writer:
         batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
         return True
 
-    def _give_up(self, error: Exception, batch: list[_Job]) -> None:
+    def _give_up(self, error: BaseException, batch: list[_Job]) -> None:
         log.error("commit_failed", error=str(error), writes=len(batch))
         failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
         for job in batch:

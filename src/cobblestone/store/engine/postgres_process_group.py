@@ -136,8 +136,8 @@ class PostgresProcessGroup:
                     refreshed = time.monotonic()
                     joined.set()
                 self._send(connection)
-            except (psycopg.Error, StoreError) as error:
-                log.warning("process_group_lost", error=str(error))
+            except Exception as error:  # noqa: BLE001  # whatever it was: without this thread no work is shared
+                log.warning("process_group_lost", error=f"{type(error).__name__}: {error}")
                 self._lose()
                 connection = _close(connection)
                 self._wanted.wait(RETRY_SECONDS)
@@ -221,8 +221,8 @@ class PostgresProcessGroup:
                     sender, *names = notice.payload.split()
                     if sender != self._me:
                         self._deliver(set(names))
-            except (psycopg.Error, StoreError) as error:
-                log.warning("listener_lost", error=str(error))
+            except Exception as error:  # noqa: BLE001  # as above: without this thread nothing is heard
+                log.warning("listener_lost", error=f"{type(error).__name__}: {error}")
                 connection = _close(connection)
                 time.sleep(RETRY_SECONDS)
         _close(connection)

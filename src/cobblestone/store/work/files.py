@@ -131,9 +131,10 @@ class StagingWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._handle.close()
         if not self._finished:
             self.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # closing writes what is left, and the disk may be full
+                self._handle.close()
 
 
 def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
@@ -181,34 +182,49 @@ def add_file(
 
 def _place_all(root: Path, staged: Mapping[str, StagedFile], *, compress: bool) -> list[StoredFile]:
     files: list[StoredFile] = []
+    placed: list[Path] = []
     folders: set[Path] = set()
-    for name, file in staged.items():
-        target = place_of(root, name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _link(file.path, target, file)
-        gzipped = _make_gzip_variant(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
-        folders.add(target.parent)
-        files.append(StoredFile(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped))
-    for folder in [root, *folders]:
-        sync_folder(folder)
+    try:
+        for name, file in staged.items():
+            target = place_of(root, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if _link(file.path, target, file):
+                placed.append(target)
+            gzipped = _make_gzip_variant(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
+            folders.add(target.parent)
+            files.append(StoredFile(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped))
+        for folder in [root, *folders]:
+            sync_folder(folder)
+    except (
+        OSError
+    ):  # the disk is full; whoever placed the same file meanwhile sees that it has gone, and places it again
+        for target in placed:
+            target.unlink(missing_ok=True)
+            gzip_variant(target).unlink(missing_ok=True)
+        raise
     return files
 
 
-def _link(source: Path, target: Path, file: StagedFile) -> None:
+def _link(source: Path, target: Path, file: StagedFile) -> bool:
+    """Place a file; return whether it was not there yet."""
     # A hard link, so that the staged file is still there for another attempt.
     try:
         os.link(source, target)
     except FileExistsError:
         if _same_content(target, file):
-            return
+            return False
         raise Conflict(
             f"There is already another file called {target.name}. A name keeps its content: use a new one."
         ) from None
     except OSError:  # a file system without hard links
         temporary = target.with_name(f".{secrets.token_hex(8)}")
-        shutil.copyfile(source, temporary)
-        sync_file(temporary)
-        temporary.replace(target)
+        try:
+            shutil.copyfile(source, temporary)
+            sync_file(temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return True
 
 
 def _same_content(path: Path, file: StagedFile) -> bool:

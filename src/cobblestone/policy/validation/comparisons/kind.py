@@ -20,6 +20,9 @@ Files = Mapping[str, bytes]
 Options = Mapping[str, str | float]
 """What a rule says beyond its kind, as the database keeps it."""
 
+MAX_PROBLEM = 500
+"""Characters of what is wrong with an output, which may quote it."""
+
 Checksums = Sequence[tuple[int, int, str]]
 """Place among the outputs, size in bytes and MD5 of each output of a result."""
 
@@ -93,4 +96,4 @@ def differences_of_files(
 
 def malformed(name: str, error: MalformedOutput) -> Reason:
     """Return an output that cannot be read."""
-    return reason("output_malformed", "{file}: {problem}", file=name, problem=str(error))
+    return reason("output_malformed", "{file}: {problem}", file=name, problem=str(error)[:MAX_PROBLEM])

@@ -1,0 +1,56 @@
+"""Workunits that a daemon works on one by one beside its rounds, so that one that takes long delays no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Set
+
+import structlog
+
+from cobblestone.domain.ids import WorkunitId
+from cobblestone.store.engine.process_group import ProcessGroup
+
+log = structlog.get_logger(__name__)
+
+MAX_UNFINISHED = 1000
+"""Workunits that are worked on at once, most of them waiting for a worker; a bound for the memory that they take."""
+PATIENCE_SECONDS = 1.0
+"""How long a round waits for the work that it began."""
+
+
+class SideWork:
+    """The unfinished work of one daemon, which keeps its shards for as long as there is some."""
+
+    def __init__(self, processes: ProcessGroup, role: str) -> None:
+        self._processes = processes
+        self._role = role
+        self._tasks: dict[WorkunitId, asyncio.Task[None]] = {}
+
+    @property
+    def unfinished(self) -> Set[WorkunitId]:
+        """Workunits that are worked on."""
+        return self._tasks.keys()
+
+    @property
+    def room(self) -> int:
+        """How many more may be begun."""
+        return max(0, MAX_UNFINISHED - len(self._tasks))
+
+    def begin(self, workunit_id: WorkunitId, work: Coroutine[None, None, None]) -> None:
+        """Begin to work on a workunit; ``work`` writes its outcome itself."""
+        task = asyncio.create_task(self._do(workunit_id, work), name=f"{self._role} {workunit_id}")
+        self._tasks[workunit_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(workunit_id, None))
+
+    async def wait(self, workunit_ids: Set[WorkunitId], *, at_most: float | None = PATIENCE_SECONDS) -> None:
+        """Wait for work on some workunits to end, ``at_most`` seconds."""
+        tasks = [task for id_, task in self._tasks.items() if id_ in workunit_ids]
+        if tasks:
+            await asyncio.wait(tasks, timeout=at_most)
+
+    async def _do(self, workunit_id: WorkunitId, work: Coroutine[None, None, None]) -> None:
+        with self._processes.lease_shards(self._role):
+            try:
+                await work
+            except Exception:  # the workunit is found again in the next round
+                log.exception("side_work_failed", daemon=self._role, workunit=workunit_id)

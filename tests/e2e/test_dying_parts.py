@@ -1,0 +1,98 @@
+"""Parts of a running server die or cannot write; the rest goes on, and it ends when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from tests.helpers.eventually import eventually
+
+from cobblestone.cli import run_command
+from cobblestone.demo.stock_client import free_port
+
+HOLD_DATABASE = """
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    assert run_command(["project", "create", str(root), "--name", "Tides", "--port", str(free_port())]) == 0
+    return root
+
+
+def url_of(folder: Path) -> str:
+    found = re.search(r'^url = "(http[^"]+)"', (folder / "cobblestone.toml").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def answers(url: str, path: str = "readyz") -> int:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(url + path, timeout=5).status_code
+    return 0
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(folder: Path):
+    with Path("/dev/full").open("w") as full:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "cobblestone", "run", str(folder)], stdout=full, stderr=full
+        )
+    try:
+        url = url_of(folder)
+        eventually(lambda: answers(url) == 200)
+        for _ in range(20):  # each of them is worth a line or more
+            httpx.post(url + "cgi-bin/cgi", content=b"<scheduler_request>nonsense", timeout=5)
+            httpx.post(url + "cgi-bin/file_upload_handler", content=b"nonsense", timeout=5)
+        assert answers(url) == 200
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_readiness_says_within_seconds_that_the_database_hangs(folder: Path):
+    server = subprocess.Popen(
+        [sys.executable, "-m", "cobblestone", "run", str(folder)], stderr=subprocess.DEVNULL
+    )
+    try:
+        url = url_of(folder)
+        eventually(lambda: answers(url) == 200)
+        blocker = subprocess.Popen(
+            [
+                *(sys.executable, "-c"),
+                HOLD_DATABASE,
+                str(next(folder.glob("*.sqlite"))),
+            ],
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert blocker.stdout is not None
+            assert blocker.stdout.readline() == b"held\n"
+            began = time.monotonic()
+            eventually(lambda: answers(url) != 200)
+            assert time.monotonic() - began < 15
+            assert answers(url, "healthz") == 200
+        finally:
+            blocker.kill()
+            blocker.communicate()
+        eventually(lambda: answers(url) == 200)
+    finally:
+        for process in psutil.Process(server.pid).children(recursive=True):
+            process.kill()
+        server.terminate()
+        server.wait(30)

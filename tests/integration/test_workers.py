@@ -1,0 +1,115 @@
+"""Worker processes die, hang and are killed; calls of others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from cobblestone.domain.errors import JobError
+from cobblestone.ops.settings import ChecksSection
+from cobblestone.server.daemons import workers as workers_module
+from cobblestone.server.daemons.workers import WorkerFailedError, Workers
+
+
+def pid(_: object) -> int:
+    return os.getpid()
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def leave(how: str) -> None:
+    match how:
+        case "sys.exit":
+            raise SystemExit(3)
+        case "Ctrl-C":
+            raise KeyboardInterrupt
+        case "os._exit":
+            os._exit(3)
+        case "a fork that holds the pipe":
+            if os.fork() == 0:
+                time.sleep(5)
+            os._exit(3)
+        case _:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    found = Workers(ChecksSection(workers=1, timeout=3, memory_bytes=300_000_000, max_attempts=5))
+    yield found
+    found.close()
+
+
+def test_an_idle_worker_that_is_killed_is_replaced(workers: Workers):
+    async def play() -> None:
+        for _ in range(3):
+            first = await workers.call(pid, None)
+            assert await workers.call(pid, None) == first
+            os.kill(first, signal.SIGKILL)
+            psutil.wait_procs([psutil.Process(os.getpid())], timeout=0.05)
+            assert await workers.call(pid, None) != first
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("how", ["sys.exit", "Ctrl-C", "os._exit", "a fork that holds the pipe", "SIGKILL"])
+def test_a_function_that_ends_its_process_fails_alone(workers: Workers, how: str):
+    async def play() -> None:
+        with pytest.raises(JobError):
+            await workers.call(leave, how)
+        assert await workers.call(sleep, 0) == 0
+
+    asyncio.run(play())
+
+
+def test_slow_calls_delay_quick_ones_by_no_more_than_their_first_moments(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 0.3)
+    workers = Workers(ChecksSection(workers=1, timeout=30, memory_bytes=300_000_000, max_attempts=5))
+
+    async def play() -> None:
+        await workers.call(sleep, 0)
+        slow = [asyncio.create_task(workers.call(sleep, 60)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        quick = [asyncio.create_task(workers.call(sleep, 0.01)) for _ in range(10)]
+        await asyncio.gather(*quick)
+        assert not any(task.done() for task in slow)
+        await asyncio.to_thread(workers.close)
+        await asyncio.wait(slow)
+
+    asyncio.run(play())
+
+
+def test_a_slow_call_that_was_stopped_for_others_ends_in_its_own_time(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", 0.2)
+
+    async def play() -> None:
+        assert await asyncio.gather(*(workers.call(sleep, 1.0) for _ in range(3))) == [1.0, 1.0, 1.0]
+
+    asyncio.run(play())
+
+
+def test_a_call_that_hangs_is_stopped(workers: Workers):
+    with pytest.raises(WorkerFailedError, match="longer than 3 seconds"):
+        asyncio.run(workers.call(sleep, 60))
+
+
+def test_closing_ends_what_runs_without_blaming_it(workers: Workers):
+    async def play() -> None:
+        running = asyncio.create_task(workers.call(sleep, 60))
+        await asyncio.sleep(1)
+        await asyncio.to_thread(workers.close)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(play())
