@@ -389,6 +389,29 @@ def adopt(
     )
 
 
+def export(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
+    ],
+    source: FolderOption = DEFAULT_FOLDER,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the state of a stopped client for another client of the family to go on with."""
+    from cobblestone.client.export import export as write_out
+
+    found = write_out(source.expanduser(), folder)
+    words = ", ".join(f"{count} {name}" for name, count in found.items())
+    output(json, quiet).show(
+        found,
+        lines=[
+            f"Written: {words}.",
+            f"Go on with: boinc --dir {folder}",
+            "From now on let only one of the two clients run: they have the same jobs.",
+        ],
+    )
+
+
 def _length(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
@@ -420,4 +443,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "manager": manager,
     "stop": stop,
     "adopt": adopt,
+    "export": export,
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.state import DATABASE, State
 from cobblestone.domain.errors import ConfigError, Conflict, RemoteProtocolError
-from cobblestone.wire.client_state_file import AdoptedState, read_account, read_statistics, read_whole_state
+from cobblestone.wire.client_state_file import StateFile, read_account, read_statistics, read_whole_state
 from cobblestone.wire.web_rpc_client import folder_of
 
 STATE_FILES = ("client_state.xml", "client_state_next.xml", "client_state_prev.xml")
@@ -48,7 +48,7 @@ def adopt(root: Path) -> dict[str, int]:
     }
 
 
-def _read_state(root: Path) -> AdoptedState:
+def _read_state(root: Path) -> StateFile:
     problems: list[str] = []
     for name in STATE_FILES:
         with contextlib.suppress(FileNotFoundError):
@@ -60,14 +60,11 @@ def _read_state(root: Path) -> AdoptedState:
     raise ConfigError(f"{root} cannot be taken over: {reason}.")
 
 
-def _keep(state: State, folders: DataFolder, adopted: AdoptedState) -> None:
+def _keep(state: State, folders: DataFolder, adopted: StateFile) -> None:
     notes = state.notes
-    notes.host_cpid, notes.time_stats, notes.net_stats = (
-        adopted.host_cpid,
-        adopted.time_stats,
-        adopted.net_stats,
-    )
-    notes.p_fpops, notes.p_iops, notes.p_calculated = adopted.p_fpops, adopted.p_iops, adopted.p_calculated
+    host = adopted.host
+    notes.host_cpid, notes.time_stats, notes.net_stats = host.host_cpid, adopted.time_stats, adopted.net_stats
+    notes.p_fpops, notes.p_iops, notes.p_calculated = host.p_fpops, host.p_iops, host.p_calculated
     for mode, number in zip((notes.run_mode, notes.gpu_mode, notes.network_mode), adopted.modes, strict=True):
         mode.permanent = number
     state.keep_notes()

@@ -82,7 +82,8 @@ _FIGURES = (
 )  # fmt: skip
 
 
-def _project_fields(project: ProjectRecord) -> str:
+def write_project_fields(project: ProjectRecord) -> str:
+    """What every form of a project begins with."""
     out = [
         _account_fields(project),
         scalar("nrpc_failures", project.nrpc_failures, _IN),
@@ -127,7 +128,7 @@ def write_gui_project(project: ProjectRecord) -> str:
     """Return a project as GUI RPC shows it."""
     progress = "    <scheduler_rpc_in_progress/>\n" if project.scheduler_rpc_in_progress else ""
     return (
-        f"<project>\n{_project_fields(project)}{progress}{write_gui_urls(project.gui_urls)}"
+        f"<project>\n{write_project_fields(project)}{progress}{write_gui_urls(project.gui_urls)}"
         f"{number('sched_priority', project.sched_priority)}"
         f"{number('project_files_downloaded_time', project.project_files_downloaded_time)}"
         f"{scalar('project_dir', project.project_dir, _IN)}</project>\n"
@@ -160,7 +161,8 @@ def write_statistics(master_url: str, days: Iterable[DailyCredit]) -> str:
 # -- apps, files, jobs ----------------------------------------------------------------------------------
 
 
-def _app(app: AppBlock) -> str:
+def write_known_app(app: AppBlock) -> str:
+    """An app."""
     return (
         f"<app>\n{scalar('name', app.name, _IN)}"
         f"{scalar('user_friendly_name', app.user_friendly_name or app.name, _IN)}"
@@ -168,7 +170,8 @@ def _app(app: AppBlock) -> str:
     )
 
 
-def _file_refs(refs: Iterable[FileRef]) -> str:
+def write_known_file_refs(refs: Iterable[FileRef]) -> str:
+    """Files as something uses them."""
     return "".join(
         f"{_IN}<file_ref>\n{scalar('file_name', ref.file_name, _IN * 2)}"
         f"{scalar('open_name', ref.open_name, _IN * 2) if ref.open_name else ''}"
@@ -177,7 +180,8 @@ def _file_refs(refs: Iterable[FileRef]) -> str:
     )
 
 
-def _app_version(version: AppVersionBlock) -> str:
+def write_known_version(version: AppVersionBlock) -> str:
+    """An app version."""
     coproc = ""
     if version.coproc_type:
         coproc = (
@@ -194,7 +198,7 @@ def _app_version(version: AppVersionBlock) -> str:
             scalar("plan_class", version.plan_class, _IN) if version.plan_class else "",
             scalar("api_version", version.api_version, _IN) if version.api_version else "",
             scalar("cmdline", version.cmdline, _IN) if version.cmdline else "",
-            _file_refs(version.file_refs),
+            write_known_file_refs(version.file_refs),
             coproc,
             number("gpu_ram", version.gpu_ram) if version.gpu_ram else "",
             flags(("dont_throttle", "is_wrapper", "needs_network"), version),
@@ -203,7 +207,8 @@ def _app_version(version: AppVersionBlock) -> str:
     )
 
 
-def _workunit(workunit: WorkunitBlock, version_num: int) -> str:
+def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
+    """A workunit, with the version that its job runs with."""
     figures = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound")
     command = scalar("command_line", workunit.command_line).replace(
         f">{workunit.command_line}<", f">\n{workunit.command_line}\n{_IN}<"
@@ -212,11 +217,12 @@ def _workunit(workunit: WorkunitBlock, version_num: int) -> str:
         f"<workunit>\n{scalar('name', workunit.name, _IN)}{scalar('app_name', workunit.app_name, _IN)}"
         f"{scalar('version_num', version_num, _IN)}"
         f"{''.join(number(name, getattr(workunit, name)) for name in figures)}"
-        f"{_IN + command if workunit.command_line else ''}{_file_refs(workunit.file_refs)}</workunit>\n"
+        f"{_IN + command if workunit.command_line else ''}{write_known_file_refs(workunit.file_refs)}</workunit>\n"
     )
 
 
-def _outcome(job: JobRecord) -> str:
+def write_outcome(job: JobRecord) -> str:
+    """How a job ended, and where it stands."""
     return (
         f"{number('final_cpu_time', job.final_cpu_time)}{number('final_elapsed_time', job.final_elapsed_time)}"
         f"{scalar('exit_status', job.exit_status, _IN)}{scalar('state', int(job.state), _IN)}"
@@ -238,7 +244,7 @@ def write_gui_result(job: JobRecord, *, project_suspended: bool = False) -> str:
             scalar("version_num", result.version_num, _IN),
             scalar("plan_class", result.plan_class, _IN),
             scalar("project_url", job.project, _IN),
-            _outcome(job),
+            write_outcome(job),
             number("report_deadline", result.report_deadline),
             number("received_time", job.received_time),
             number("estimated_cpu_time_remaining", job.estimated_remaining),
@@ -293,9 +299,9 @@ def write_project_content(content: ProjectContent) -> str:
     return "".join(
         (
             write_gui_project(content.project),
-            *map(_app, content.apps.values()),
-            *map(_app_version, content.versions),
-            *(_workunit(w, versions.get(w.name, 0)) for w in content.workunits.values()),
+            *map(write_known_app, content.apps.values()),
+            *map(write_known_version, content.versions),
+            *(write_known_workunit(w, versions.get(w.name, 0)) for w in content.workunits.values()),
             *(write_gui_result(job, project_suspended=suspended) for job in content.jobs.values()),
         )
     )

@@ -18,6 +18,7 @@ from cobblestone.wire.client_records import (
 )
 from cobblestone.wire.host_report import (
     MAX_TIME,
+    HostInfo,
     NetStats,
     TimeStats,
     read_host_info,
@@ -44,33 +45,26 @@ _VERBATIM = ("stderr_out", "project_preferences", "command_line")
 
 
 @dataclass(slots=True, kw_only=True)
-class AdoptedState:
+class StateFile:
     """What a state file holds."""
 
-    host_cpid: str
-    p_fpops: float
-    p_iops: float
-    p_calculated: float
+    host: HostInfo
     time_stats: TimeStats
     net_stats: NetStats
     modes: tuple[int, int, int] = (2, 2, 2)  #: run, GPU, network
     contents: dict[str, ProjectContent] = field(default_factory=dict[str, ProjectContent])
 
 
-def read_whole_state(body: bytes) -> AdoptedState:
+def read_whole_state(body: bytes) -> StateFile:
     """Read ``client_state.xml``.  Raises RemoteProtocolError."""
     root = read_tree(body, "client_state", _VERBATIM)
     notes: list[Lenience] = []
     host_node, times, net = root.find("host_info"), root.find("time_stats"), root.find("net_stats")
     if host_node is None:
         raise RemoteProtocolError("the state file holds no <host_info>")
-    host = read_host_info(host_node.reader(notes))
     top = root.reader(notes)
-    adopted = AdoptedState(
-        host_cpid=host.host_cpid,
-        p_fpops=host.p_fpops,
-        p_iops=host.p_iops,
-        p_calculated=host.p_calculated,
+    adopted = StateFile(
+        host=read_host_info(host_node.reader(notes)),
         time_stats=read_time_stats(times.reader(notes)) if times else TimeStats(),
         net_stats=read_net_stats(net.reader(notes)) if net else NetStats(),
         modes=(
@@ -210,7 +204,7 @@ def _stderr(raw: str) -> str:
     return text.strip("\r\n").encode("latin-1").decode("utf-8", "replace")
 
 
-def _task(node: Node, adopted: AdoptedState, notes: list[Lenience]) -> None:
+def _task(node: Node, adopted: StateFile, notes: list[Lenience]) -> None:
     r = node.reader(notes)
     content = adopted.contents.get(canonical_master_url(r.text("project_master_url")))
     job = content.jobs.get(r.name("result_name")) if content else None

@@ -148,20 +148,20 @@ def _result(result: ReportedResult, client: str) -> str:
             *(f"{_IN}<{n}>{whole(getattr(result, n))}</{n}>\n" for n in peaks if getattr(result, n)),
             *(f"{_IN}<{n}>{decimal(getattr(result, n))}</{n}>\n" for n in counts if getattr(result, n)),
             scalar("app_version_num", result.app_version_num, _IN),
-            _stderr(result, client),
+            write_stderr(result.stderr, result.error_message, client),
             *map(_reported_file, result.files),
             "</result>\n",
         )
     )
 
 
-def _stderr(result: ReportedResult, client: str) -> str:
-    """Return what the program wrote goes out byte by byte, as the family does; what would end it early is taken apart."""
+def write_stderr(stderr: str, error_message: str, client: str) -> str:
+    """Write what the program wrote, byte by byte as the family does; what would end it early is taken apart."""
     texts = ""
-    if result.error_message:
-        texts += f"<message>\n{_in_cdata(result.error_message)}</message>\n"
-    if result.stderr:
-        texts += f"<stderr_txt>\n{_in_cdata(result.stderr)}\n\n</stderr_txt>\n"
+    if error_message:
+        texts += f"<message>\n{_in_cdata(error_message)}</message>\n"
+    if stderr:
+        texts += f"<stderr_txt>\n{_in_cdata(stderr)}\n\n</stderr_txt>\n"
     if texts:
         texts = f"<![CDATA[\n{texts}]]>\n"
     return f"<stderr_out>\n{scalar('core_client_version', client)}{texts}</stderr_out>\n"
