@@ -88,6 +88,7 @@ collect_packages() {
         want nginx nginx_server
         want zsh present zsh
         want fish present fish
+        want systemd present systemd-analyze
         ;;
     esac
 }

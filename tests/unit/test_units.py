@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +79,18 @@ def test_the_proxy_keeps_the_port_of_the_master_url():
 def test_roles_are_read_with_either_dash():
     assert parse_roles("file-deleter, web") == {Role.FILE_DELETER, Role.WEB}
     assert parse_roles("") == ALL_ROLES
+
+
+@pytest.mark.parametrize("user", ["", "daemon"])
+def test_the_unit_of_a_client_is_one_that_systemd_accepts(user: str, tmp_path: Path):
+    folder = tmp_path / "my data"
+    done = subprocess.run(
+        [sys.executable, "-m", "cobblestone", "client", "unit", str(folder), "--user", user, "--into", str(tmp_path), "--json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    unit = Path(json.loads(done.stdout)["unit"])
+    assert f'client run "{folder}"' in unit.read_text()
+    assert ("User=daemon" in unit.read_text()) == bool(user)
+    checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert unit.name not in checked.stderr, checked.stderr
+    assert checked.returncode == 0, checked.stderr

@@ -412,6 +412,36 @@ def export(
     )
 
 
+def unit(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    user: Annotated[
+        str, typer.Option(help="A unit of the system that runs as this account; else one of your own.")
+    ] = "",
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="Where the file goes.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a systemd unit, so that the client runs whenever the computer does."""
+    from cobblestone.client.systemd_unit import NAME, client_unit
+    from cobblestone.ops.durable_files import write_durably
+
+    made = client_unit(folder.expanduser().absolute(), user=user)
+    place = into.absolute() / NAME if into else made.place
+    try:
+        write_durably(place, made.text.encode())
+    except OSError as error:
+        raise ConfigError(
+            f"{place} cannot be written: {error.strerror}. Give --into DIR, or be root."
+        ) from error
+    output(json, quiet).show(
+        {"unit": str(place), "commands": made.commands},
+        lines=[f"Wrote {place}.", "Next:", *(f"  {each}" for each in made.commands)],
+        essential=[place],
+    )
+
+
 def _length(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
@@ -444,4 +474,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "stop": stop,
     "adopt": adopt,
     "export": export,
+    "unit": unit,
 }

@@ -33,6 +33,7 @@ from cobblestone.client.state import State
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.client.transfers import Transfers
 from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.ops.service_manager import notify
 from cobblestone.policy.client.core.events import (
     DevicesChanged,
     Event,
@@ -150,6 +151,7 @@ class Client:
         )
         self.journal.say(f"Data directory: {self.folders.root}")
         await self._prepare()
+        notify("READY=1")
         watcher = asyncio.create_task(self._runner().run())
         ticker = asyncio.create_task(self._tick_for_ever())
         try:
@@ -220,6 +222,7 @@ class Client:
         self._pending.extend(events)
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
+        notify("STOPPING=1")
         self.journal.say("Stopping: jobs save their work")
         self._may_act = False
         if self._alarm is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import sys
 
@@ -49,3 +50,9 @@ def replace_process(listener: socket.socket) -> None:
     if connection_defaults().project:
         environment[PROJECT_VARIABLE] = connection_defaults().project
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  # our own program
+
+
+def quoted_word(word: str) -> str:
+    """Return a word of a unit file (systemd.service(5), command lines)."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if re.search(r"[\s'\"\\;]", word) else escaped

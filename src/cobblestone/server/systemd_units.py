@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.service_manager import quoted_word
 from cobblestone.ops.settings import Settings
 from cobblestone.server.app import SCHEDULER_PATH
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, Role, parse_roles
@@ -164,10 +165,10 @@ def _service(root: Path, settings: Settings, process: Process, *, prefix: str, u
         roles="everything" if process.all_roles else process.name,
         prefix=prefix,
         user=user,
-        command=" ".join(_quoted(word) for word in words),
+        command=" ".join(quoted_word(word) for word in words),
         stop_seconds=int(settings.server.drain_seconds) + 30,
         protect_home="no" if _under_home(root, Path(sys.executable)) else "yes",
-        root=_quoted(str(root)),
+        root=quoted_word(str(root)),
     )
 
 
@@ -175,12 +176,6 @@ def _under_home(*paths: Path) -> bool:
     """Whether a process needs what lies in somebody's home folder."""
     places = [place for path in paths for place in (str(path), str(path.resolve()))]
     return any(place.startswith(("/home/", "/root/")) for place in places)
-
-
-def _quoted(word: str) -> str:
-    """Return a word of a unit file (systemd.service(5), command lines)."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{escaped}"' if re.search(r"[\s'\"\\;]", word) else escaped
 
 
 _NGINX = """\
