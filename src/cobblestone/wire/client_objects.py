@@ -83,7 +83,7 @@ _FIGURES = (
 
 
 def write_project_fields(project: ProjectRecord) -> str:
-    """What every form of a project begins with."""
+    """Write what every form of a project begins with."""
     out = [
         _account_fields(project),
         scalar("nrpc_failures", project.nrpc_failures, _IN),
@@ -162,7 +162,7 @@ def write_statistics(master_url: str, days: Iterable[DailyCredit]) -> str:
 
 
 def write_known_app(app: AppBlock) -> str:
-    """An app."""
+    """Write an app."""
     return (
         f"<app>\n{scalar('name', app.name, _IN)}"
         f"{scalar('user_friendly_name', app.user_friendly_name or app.name, _IN)}"
@@ -171,7 +171,7 @@ def write_known_app(app: AppBlock) -> str:
 
 
 def write_known_file_refs(refs: Iterable[FileRef]) -> str:
-    """Files as something uses them."""
+    """Write files as something uses them."""
     return "".join(
         f"{_IN}<file_ref>\n{scalar('file_name', ref.file_name, _IN * 2)}"
         f"{scalar('open_name', ref.open_name, _IN * 2) if ref.open_name else ''}"
@@ -181,7 +181,7 @@ def write_known_file_refs(refs: Iterable[FileRef]) -> str:
 
 
 def write_known_version(version: AppVersionBlock) -> str:
-    """An app version."""
+    """Write an app version."""
     coproc = ""
     if version.coproc_type:
         coproc = (
@@ -208,7 +208,7 @@ def write_known_version(version: AppVersionBlock) -> str:
 
 
 def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
-    """A workunit, with the version that its job runs with."""
+    """Write a workunit, with the version that its job runs with."""
     figures = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound")
     command = scalar("command_line", workunit.command_line).replace(
         f">{workunit.command_line}<", f">\n{workunit.command_line}\n{_IN}<"
@@ -222,7 +222,7 @@ def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
 
 
 def write_outcome(job: JobRecord) -> str:
-    """How a job ended, and where it stands."""
+    """Write how a job ended, and where it stands."""
     return (
         f"{number('final_cpu_time', job.final_cpu_time)}{number('final_elapsed_time', job.final_elapsed_time)}"
         f"{scalar('exit_status', job.exit_status, _IN)}{scalar('state', int(job.state), _IN)}"

@@ -39,7 +39,7 @@ _NOT_KEPT = ("session_active_duration", "session_gpu_active_duration")
 
 
 def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platform: str) -> str:
-    """``client_state.xml``."""
+    """Write ``client_state.xml``."""
     major, minor, release = client
     version = ".".join(map(str, client))
     return "".join(
@@ -68,7 +68,7 @@ def write_whole_state(state: StateFile, *, client: tuple[int, int, int], platfor
 
 
 def _time_stats(stats: TimeStats) -> str:
-    """As projects are told, but the time of the last update goes by another name."""
+    """Write them as projects are told, but the time of the last update goes by another name."""
     names = {name: name for name in TimeStats.__dataclass_fields__} | {"now": "last_update"}
     inner = "".join(
         number(element, getattr(stats, name)) for name, element in names.items() if name not in _NOT_KEPT
@@ -185,7 +185,7 @@ def _task(job: JobRecord) -> str:
 
 
 def write_manager_files(manager: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """``acct_mgr_url.xml`` and ``acct_mgr_login.xml``, by their names; ``manager`` has the family's names of its fields."""
+    """Write ``acct_mgr_url.xml`` and ``acct_mgr_login.xml``, by their names; ``manager`` has the family's names of its fields."""
 
     def elements(*names: str) -> str:
         return "".join(scalar(name, manager[name], _IN) for name in names if manager[name] != "")
@@ -202,7 +202,7 @@ def write_manager_files(manager: Mapping[str, str | float | bool]) -> dict[str, 
 
 
 def write_job_log(rows: Iterable[Mapping[str, object]]) -> str:
-    """``job_log_*.txt``: a line for each reported job, oldest first; the keys are those of the client's history."""
+    """Write ``job_log_*.txt``: a line for each reported job, oldest first; the keys are those of the client's history."""
     return "".join(
         f"{whole(_figure(row, 'reported'))} ue {_figure(row, 'estimate'):.6f} ct {_figure(row, 'cpu_time'):.6f}"
         f" fe {whole(_figure(row, 'fpops'))} nm {row['job']} et {_figure(row, 'elapsed'):.6f} es {row['exit_status']}\n"
@@ -216,5 +216,5 @@ def _figure(row: Mapping[str, object], name: str) -> float:
 
 
 def write_trickle_file(variety: str, text: str) -> str:
-    """A message of a job that the project does not have yet, as it waits in the project's folder."""
+    """Write a message of a job that the project does not have yet, as it waits in the project's folder."""
     return f"{scalar('variety', variety) if variety else ''}{printable(text)}\n"
