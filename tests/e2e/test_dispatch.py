@@ -11,7 +11,7 @@ COPY = "import sys\nopen(sys.argv[2], 'w').write(open(sys.argv[1]).read())\n"
 NO_PYTHON = "import sys\nsys.exit(195)\n"
 
 
-def test_the_owner_of_a_computer_that_lacks_something_gets_a_notice_until_it_is_mended(
+def test_the_owner_of_a_computer_that_lacks_something_gets_a_notice_until_it_is_repaired(
     live: Callable[..., LiveProject],
 ):
     project = live()
@@ -30,10 +30,8 @@ def test_the_owner_of_a_computer_that_lacks_something_gets_a_notice_until_it_is_
     assert project.value("SELECT COUNT(*) FROM result WHERE host_id IS NOT NULL") == sent
     result = project.cli("explain", "result", "1", "--project", str(project.folder)).stdout
     assert "status 195" in result
-    mended = project.cli(
-        "explain", "host", "1", "--mended", "--json", "--project", str(project.folder)
-    ).stdout
-    assert json.loads(mended)["problems"] == []
+    repaired = project.cli("host", "reset-errors", "1", "--json", "--project", str(project.folder)).stdout
+    assert json.loads(repaired)["problems"] == []
 
 
 def test_a_job_for_one_computer_goes_there_and_a_checked_one_to_two(live: Callable[..., LiveProject]):

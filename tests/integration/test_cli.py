@@ -437,6 +437,53 @@ def test_people_are_managed(cli: Cli, sky: Path):
     assert "published" in cli("news add Hello World -p sky").out
 
 
+def test_accounts_computers_workunits_and_news_are_listed_shown_and_edited(cli: Cli, sky: Path):
+    cli("user create a@example.org Alice -p sky")
+    cli("user create b@example.org Bob -p sky")
+    assert [each["name"] for each in cli("user list -p sky --json").json] == ["Bob", "Alice"]
+    assert [each["name"] for each in cli("user list -p sky --json --limit 1 --before 2").json] == ["Alice"]
+    assert cli("user list -p sky --role operator --quiet").out == ""
+    cli("user role 1 operator -p sky")
+    assert cli("user list -p sky --role operator --quiet").out == "1\n"
+    assert "hides computers" in cli("user edit 1 --hide-hosts --country France -p sky").out
+    shown = cli("user show 1 -p sky --json").json
+    assert (shown["country"], shown["show_hosts"], shown["role"]) == ("France", False, "operator")
+    cli("news add Hello World -p sky")
+    assert cli("news edit 1 --text Monde -p sky --json").json["title"] == "Hello"
+    assert cli("news show 1 -p sky --quiet").out == "Monde\n"
+    assert "withdrawn" in cli("news withdraw 1 -p sky").out
+    assert "No news" in cli("news list -p sky").out
+    cli("submit period inputs/low.json inputs/high.json -p sky")
+    assert cli("workunit list -p sky --quiet").out == "2\n1\n"
+    assert "waiting" in cli("workunit list -p sky --status waiting").out
+    changed = cli("workunit edit 2 --priority 5 --delay-bound 7200 --max-error-results 1 -p sky").out
+    assert "priority 5" in changed
+    assert "2 h until" in changed
+    assert cli("workunit show 2 -p sky --json").json["max_error_results"] == 1
+    assert "No computers" in cli("host list -p sky").out
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [
+        ("user show 9", 1, "There is no user 9. See: cobblestone user list"),
+        ("user edit 1", 2, "--hide-hosts"),
+        ("user role 1 king", 2, "operator"),
+        ("host show 9", 1, "There is no host 9. See: cobblestone host list"),
+        ("host show 0", 2, "Error"),
+        ("host edit 9 --venue moon", 2, "home"),
+        ("host reset-errors 9", 1, "There is no host 9"),
+        ("news show 9", 1, "There is no news 9"),
+        ("news edit 9", 2, "--title"),
+        ("workunit show nobody", 1, "There is no workunit nobody"),
+        ("workunit edit 1", 2, "--priority"),
+        ("workunit list --limit 5000", 2, "1000"),
+    ],
+)
+def test_what_is_not_there_or_not_allowed_is_said(cli: Cli, sky: Path, line: str, status: int, text: str):
+    assert text in cli(f"{line} -p sky", status=status).err
+
+
 def test_help_is_there_for_every_command(cli: Cli):
     for line in (
         "",

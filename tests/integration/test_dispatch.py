@@ -391,7 +391,7 @@ def test_a_host_that_never_reports_holds_no_more_than_a_new_one_may(make_world):
     assert sent <= wasted_at_most(initial=2, processors=4, daily_quota=500, days=20)
 
 
-def test_a_mended_host_is_back_within_a_few_jobs(make_world):
+def test_a_repaired_host_is_back_within_a_few_jobs(make_world):
     world = make_world(scheduler={"max_jobs_per_day_init": 2})
     world.add_jobs(world.add_app(rules=PATIENT), n=200)
     host = world.host(world.user("alice"), p_ncpus=2)
@@ -407,7 +407,7 @@ def test_a_mended_host_is_back_within_a_few_jobs(make_world):
     assert done >= 60
 
 
-def test_a_host_without_python_gets_no_more_such_tasks_until_its_owner_says_it_is_mended(world: World):
+def test_a_host_without_python_gets_no_more_such_tasks_until_its_errors_are_reset(world: World):
     world.add_jobs(world.add_app(rules=PATIENT), n=30)
     host = world.host(world.user("alice"), p_ncpus=1)
     host.rpc(ask=1)
@@ -419,7 +419,7 @@ def test_a_host_without_python_gets_no_more_such_tasks_until_its_owner_says_it_i
     assert host.new_results() == []
     from cobblestone.store.people import hosts
 
-    world.write(lambda tx: hosts.forgive(tx, HostId(host.id), now=world.now))
+    world.write(lambda tx: hosts.reset_errors(tx, HostId(host.id), now=world.now))
     host.rpc(ask=1)
     assert len(host.new_results()) == 1
 

@@ -63,12 +63,12 @@ def test_a_single_job_a_day_that_is_bad_again_brings_longer_and_longer_pauses():
 
 
 def test_one_valid_result_ends_the_pauses_and_each_doubles_the_quota():
-    mended = record(max_jobs_per_day=Q, bad_results=halvings(Q) + 3)
+    repaired = record(max_jobs_per_day=Q, bad_results=halvings(Q) + 3)
     found: list[int] = []
     for _ in range(6):
-        mended = after_valid(mended, Q)
-        found.append(jobs_per_day(mended, Q))
-        assert pause_days(mended, Q) == 1
+        repaired = after_valid(repaired, Q)
+        found.append(jobs_per_day(repaired, Q))
+        assert pause_days(repaired, Q) == 1
     assert found == [3, 6, 12, 25, 50, 100]
 
 

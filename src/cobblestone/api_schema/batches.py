@@ -87,13 +87,6 @@ class JobNames(Body, frozen=True, kw_only=True):
     ]
 
 
-class PageQuery(Query, frozen=True):
-    """A part of a long list."""
-
-    before: Position | None = None
-    limit: Limit = 100
-
-
 class JobsQuery(Query, frozen=True):
     """A part of the list of jobs."""
 

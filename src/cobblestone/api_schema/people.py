@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from cobblestone.api_schema.values import Body, FilledLine, Id, Limit, Position, Query, Reply, Text
+from cobblestone.api_schema.values import Body, FilledLine, Id, Line, PageQuery, Query, Reply, Text
 from cobblestone.domain.people import Scope
 from cobblestone.domain.states import TaskState
 
@@ -74,16 +74,45 @@ class CreatedUser(User, frozen=True):
 
 
 class UserList(Reply, frozen=True):
-    """Accounts in the order of their ids."""
+    """Accounts, the newest first."""
 
     users: list[User]
 
 
-class UsersQuery(Query, frozen=True):
-    """A part of the list."""
+class UsersQuery(PageQuery, frozen=True):
+    """Which accounts."""
 
-    after: Position = 0
-    limit: Limit = 100
+    role: Annotated[str, msgspec.Meta(max_length=20)] | None = None  #: operator; empty: volunteers
+    blocked: bool | None = None  #: whose computers get no tasks
+
+
+class UserDetails(User, frozen=True):
+    """An account with what operators may see of it."""
+
+    recent_average_credit: float
+    country: str
+    url: str
+    language: str
+    venue: str
+    role: str
+    blocked: str  #: why its computers get no tasks; empty: they do
+    show_hosts: bool
+    send_email: bool
+    second_factor: bool
+    erase_time: float | None  #: Unix seconds: when it is to be erased
+    computers: int
+    tasks: dict[str, int]  #: by state, of the newest 20,000
+
+
+class UserChanges(Body, frozen=True):
+    """What is to be changed; what is left out stays."""
+
+    name: FilledLine | None = None
+    country: Line | None = None
+    url: Line | None = None
+    language: Annotated[str, msgspec.Meta(max_length=10)] | None = None  #: empty: the browser's
+    show_hosts: bool | None = None
+    send_email: bool | None = None
 
 
 class NewTeam(Body, frozen=True):
@@ -126,6 +155,22 @@ class News(Reply, frozen=True):
     """A piece of news."""
 
     id: int
+    title: str
+    text: str
+    time: float  #: Unix seconds
+
+
+class NewsList(Reply, frozen=True):
+    """News, the newest first."""
+
+    news: list[News]
+
+
+class NewsChanges(Body, frozen=True):
+    """What is to be changed; what is left out stays."""
+
+    title: FilledLine | None = None
+    text: Text | None = None
 
 
 class OwnAccount(Reply, frozen=True):

@@ -34,3 +34,10 @@ Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
 """Where a part of a list begins: 0, or the id of the last one before."""
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class PageQuery(Query, frozen=True):
+    """A part of a long list that begins with the newest."""
+
+    before: Position | None = None  #: only smaller ids
+    limit: Limit = 100

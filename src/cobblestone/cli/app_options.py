@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cobblestone.cli.completion import app_names
+from cobblestone.cli.options import given
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
@@ -32,16 +33,6 @@ RolloutOption = Annotated[
         show_default=False,
     ),
 ]
-
-
-def given(*groups: object) -> dict[str, Any]:
-    """Return the options that were given, by the names of their fields."""
-    return {
-        each.name: value
-        for group in groups
-        for each in fields(group)  # pyright: ignore[reportArgumentType]  # groups are dataclasses
-        if (value := getattr(group, each.name)) is not None
-    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,12 @@ ReasonOption = Annotated[
 ]
 
 
+BlockedOption = Annotated[
+    bool | None,
+    typer.Option("--blocked/--not-blocked", help="Only those that are, or are not.", show_default=False),
+]
+
+
 def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> None:
     """Give a host, or a user's hosts, no more work, or (no reason) work again, and say so."""
     with common.connect() as connected:

@@ -27,20 +27,16 @@ def register(root: typer.Typer) -> None:
 @commands.command("host")
 def host(
     host_id: HostArgument,
-    mended: Annotated[
-        bool,
-        typer.Option("--mended", help="Forget its bad results and what it lacked: it gets tasks at once."),
-    ] = False,
-    *,
     common: Common,
 ) -> None:
     """Say what a computer would get if it asked now, and why not more."""
     with common.connect() as connected:
-        found = connected.admin.forgive_host(host_id) if mended else connected.admin.explain_host(host_id)
-    common.out.show(found, lines=_host_lines(found), essential=[found.would_get])
+        found = connected.admin.explain_host(host_id)
+    common.out.show(found, lines=host_lines(found), essential=[found.would_get])
 
 
-def _host_lines(found: HostExplanation) -> list[str]:
+def host_lines(found: HostExplanation) -> list[str]:
+    """Return what a computer would get, and why not more, for people."""
     held = f"holds {found.in_progress} tasks."
     lines = [
         f"Host {found.id} {found.name} of user {found.user}; last contact {when(found.last_contact)}; {held}"

@@ -78,6 +78,19 @@ class Common:
         return output(self.json, self.quiet)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Which part of a long list."""
+
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50
+    before: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="ID", help="Go on below this one, the last of the part before.", show_default=False
+        ),
+    ] = None
+
+
 class Commands(typer.Typer):
     """Commands whose parameters may be groups of options."""
 
@@ -114,6 +127,16 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _option(name: str, kind: Any, default: object) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def given(*groups: object) -> dict[str, Any]:
+    """Return the options that were given, by the names of their fields."""
+    return {
+        each.name: value
+        for group in groups
+        for each in fields(group)  # pyright: ignore[reportArgumentType]  # groups are dataclasses
+        if (value := getattr(group, each.name)) is not None
+    }
 
 
 def local_folder(project: str | None) -> Path:

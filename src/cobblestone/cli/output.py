@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -102,6 +102,14 @@ def when(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def counted(numbers: Mapping[str, int]) -> str:
+    """Numbers by name for people, without those that are 0."""
+    return (
+        ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items() if number)
+        or "none"
+    )
 
 
 def size(nbytes: float) -> str:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cobblestone.cli.blocking import ReasonOption, set_blocked
-from cobblestone.cli.options import Commands, Common
-from cobblestone.cli.output import when
+from cobblestone.cli.blocking import BlockedOption, ReasonOption, set_blocked
+from cobblestone.cli.options import Commands, Common, Page, given
+from cobblestone.cli.output import counted, when
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.people import UserDetails
 
 commands = Commands(no_args_is_help=True, help="Accounts of volunteers.")
+UserArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID",
+        min=1,
+        help="Number of the user; see `user list` and `cobblestone find`.",
+        show_default=False,
+    ),
+]
+RoleWord = Literal["operator", "volunteer"]
 
 
 def register(root: typer.Typer) -> None:
@@ -47,11 +61,20 @@ def create(
 
 @commands.command("list")
 def list_users(
+    role: Annotated[RoleWord | None, typer.Option(help="Only those of a role.", show_default=False)] = None,
+    blocked: BlockedOption = None,
+    *,
+    page: Page,
     common: Common,
 ) -> None:
-    """List accounts."""
+    """List accounts, the newest first."""
     with common.connect() as connected:
-        found = connected.admin.users()
+        found = connected.admin.users(
+            limit=page.limit,
+            before=page.before,
+            role=None if role is None else _stored_role(role),
+            blocked=blocked,
+        )
     rows = [
         (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.1f}", when(each.created))
         for each in found
@@ -60,27 +83,95 @@ def list_users(
         found,
         ["id", "name", "e-mail", "team", "credit", "made"],
         rows,
-        empty="No accounts yet.",
-        right=("credit",),
+        empty="No accounts.",
+        right=("id", "team", "credit"),
     )
 
 
-UserArgument = Annotated[
-    int, typer.Argument(metavar="ID", help="Number of the user; see `user list`.", show_default=False)
-]
+def _stored_role(name: str) -> str:
+    return "" if name == "volunteer" else name
+
+
+@commands.command("show")
+def show(
+    user_id: UserArgument,
+    common: Common,
+) -> None:
+    """Describe an account."""
+    with common.connect() as connected:
+        found = connected.admin.user(user_id)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+def _lines(found: UserDetails) -> list[str]:
+    choices = [
+        "shows computers" if found.show_hosts else "hides computers",
+        "takes mails" if found.send_email else "takes no mails",
+        f"language {found.language}" if found.language else "language of the browser",
+    ]
+    return [
+        f"User {found.id}: {found.name} <{found.email}>, {found.role or 'volunteer'}",
+        f"  since        {when(found.created)}; team {found.team_id or '-'}; country {found.country or '-'}",
+        f"  web page     {found.url or '-'}",
+        f"  chose        {', '.join(choices)}",
+        f"  log-in       {'with' if found.second_factor else 'without'} one-time password",
+        f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
+        f"  computers    {found.computers} (cobblestone host list --user {found.id})",
+        f"  tasks        {counted(found.tasks)}",
+        *([f"  blocked      {found.blocked}"] if found.blocked else []),
+        *([f"  is erased    {when(found.erase_time)}"] if found.erase_time is not None else []),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """What can be changed."""
+
+    name: Annotated[str | None, typer.Option(help="Name that others see.", show_default=False)] = None
+    country: Annotated[str | None, typer.Option(help="Country; empty: none.", show_default=False)] = None
+    url: Annotated[str | None, typer.Option(help="Web page; empty: none.", show_default=False)] = None
+    language: Annotated[
+        str | None,
+        typer.Option(help="Of pages and mails, such as fr; empty: the browser's.", show_default=False),
+    ] = None
+    show_hosts: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-hosts/--hide-hosts", help="Whether others see the computers.", show_default=False
+        ),
+    ] = None
+    send_email: Annotated[
+        bool | None,
+        typer.Option("--send-email/--no-email", help="Whether the project may write.", show_default=False),
+    ] = None
+
+
+@commands.command("edit")
+def edit(
+    user_id: UserArgument,
+    wanted: ProfileOptions,
+    common: Common,
+) -> None:
+    """Change what an account says and shows. Its owner alone changes the e-mail address, on the page of the account."""
+    from cobblestone.api_schema.people import UserChanges
+
+    changes = given(wanted)
+    if not changes:
+        raise typer.BadParameter("give what shall change, such as --name or --hide-hosts")
+    with common.connect() as connected:
+        found = connected.admin.change_user(user_id, UserChanges(**changes))
+    common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
 @commands.command("role")
 def role(
     user_id: UserArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="operator|volunteer", help="What the user may do.", show_default=False)
-    ],
+    name: Annotated[RoleWord, typer.Argument(help="What the user may do.", show_default=False)],
     common: Common,
 ) -> None:
     """Let a user use the operator's pages, or no more."""
     with common.connect() as connected:
-        done = connected.operation.set_role(user_id, "" if name == "volunteer" else name)
+        done = connected.operation.set_role(user_id, _stored_role(name))
     common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
 
 

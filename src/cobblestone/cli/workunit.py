@@ -2,22 +2,173 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.options import Commands, Common, Page, given
+from cobblestone.cli.output import size, when
+from cobblestone.domain.states import JobStatus
+
+if TYPE_CHECKING:
+    from cobblestone.api_schema.workunits import Task, WorkunitDetails
 
 commands = Commands(no_args_is_help=True, help="Single workunits.")
 WorkunitArgument = Annotated[
     int,
-    typer.Argument(metavar="ID", help="Number of the workunit; see `cobblestone find`.", show_default=False),
+    typer.Argument(
+        metavar="ID",
+        min=1,
+        help="Number of the workunit; see `workunit list` and `cobblestone find`.",
+        show_default=False,
+    ),
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.", show_default=False)
 ]
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(commands, name="workunit")
+
+
+@commands.command("list")
+def list_workunits(
+    app: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of an app.", show_default=False)
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
+    ] = None,
+    status: Annotated[
+        JobStatus | None, typer.Option(help="Only those that stand there.", show_default=False)
+    ] = None,
+    *,
+    page: Page,
+    common: Common,
+) -> None:
+    """List workunits, the newest first; those of an app or status are sought among 20,000."""
+    with common.connect() as connected:
+        found = connected.operation.workunits(
+            limit=page.limit, before=page.before, app=app, batch=batch, status=status
+        )
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.label or "-",
+            each.app,
+            each.batch,
+            each.status,
+            each.priority,
+            when(each.created),
+        )
+        for each in found
+    ]
+    common.out.table(
+        found,
+        ["id", "name", "job", "app", "batch", "status", "priority", "made"],
+        rows,
+        empty="No workunits.",
+        right=("id", "batch", "priority"),
+    )
+
+
+@commands.command("show")
+def show(
+    workunit: NameArgument,
+    common: Common,
+) -> None:
+    """Describe a workunit: limits, rules, and what became of its results."""
+    with common.connect() as connected:
+        found = connected.operation.workunit(workunit)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
+
+
+def _lines(found: WorkunitDetails) -> list[str]:
+    return [
+        f"Workunit {found.id} ({found.name}{f', job {found.label}' if found.label else ''}), app {found.app}: {found.status}",
+        f"  batch        {found.batch or '-'}, made {when(found.created)}, priority {found.priority}",
+        f"  inputs       {', '.join(found.inputs) or '-'}",
+        f"  quorum       {found.min_quorum} of {found.target_nresults}",
+        (
+            f"  at most      {found.max_total_results} results, {found.max_error_results} failed,"
+            f" {found.max_success_results} successful ones"
+        ),
+        f"  estimate     {found.rsc_fpops_est:.3g} FLOPs, ended beyond {found.rsc_fpops_bound:.3g}",
+        (
+            f"  bounds       {size(found.rsc_memory_bound)} memory, {size(found.rsc_disk_bound)} disk,"
+            f" {found.delay_bound / 3600:g} h until a report is due"
+        ),
+        *(_task_line(each, found.canonical_result) for each in found.tasks),
+        f"What becomes of it: cobblestone explain workunit {found.id}",
+    ]
+
+
+def _task_line(task: Task, canonical: int | None) -> str:
+    where = f" on host {task.computer}" if task.computer else ""
+    state = f"{task.state or 'not sent'}{', canonical' if task.id == canonical else ''}"
+    ended = f", reported {when(task.reported)}" if task.reported else ""
+    failed = f", exit status {task.exit_status}" if task.exit_status else ""
+    return f"  result       {task.id} {task.name}{where}: {state}{ended}{failed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """What can be changed of an unfinished workunit, in the workunit itself."""
+
+    priority: Annotated[int | None, typer.Option(help="Higher ones are sent first.", show_default=False)] = (
+        None
+    )
+    max_error_results: Annotated[
+        int | None, typer.Option(min=0, help="Results that may fail.", show_default=False)
+    ] = None
+    max_total_results: Annotated[
+        int | None, typer.Option(min=1, help="Results at all.", show_default=False)
+    ] = None
+    max_success_results: Annotated[
+        int | None, typer.Option(min=1, help="Successful results without agreement.", show_default=False)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """What can be changed of its limits."""
+
+    rsc_fpops_bound: Annotated[
+        float | None,
+        typer.Option("--fpops-bound", help="Operations beyond which it is ended.", show_default=False),
+    ] = None
+    rsc_memory_bound: Annotated[
+        float | None, typer.Option("--memory-bound", help="Bytes of memory.", show_default=False)
+    ] = None
+    rsc_disk_bound: Annotated[
+        float | None, typer.Option("--disk-bound", help="Bytes of disk.", show_default=False)
+    ] = None
+    delay_bound: Annotated[
+        float | None, typer.Option("--delay-bound", help="Seconds until a report is due.", show_default=False)
+    ] = None
+
+
+@commands.command("edit")
+def edit(
+    workunit: NameArgument,
+    rules: RuleOptions,
+    limits: LimitOptions,
+    common: Common,
+) -> None:
+    """Change an unfinished workunit, for results that are sent from now on."""
+    from cobblestone.api_schema.apps import LimitsBody
+    from cobblestone.api_schema.workunits import WorkunitChanges
+
+    changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
+    if changes == WorkunitChanges():
+        raise typer.BadParameter("give what shall change, such as --priority or --delay-bound")
+    with common.connect() as connected:
+        found = connected.operation.change_workunit(workunit, changes)
+    common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
 @commands.command("cancel")

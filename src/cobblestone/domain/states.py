@@ -110,6 +110,16 @@ class ExitStatus(IntEnum):
     NO_PYTHON = 195  #: the launcher found no interpreter on the host
 
 
+class JobStatus(StrEnum):
+    """Where a job stands, as its submitter sees it."""
+
+    WAITING = "waiting"
+    RUNNING = "running"  #: a result of it is on a host
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 class TaskState(StrEnum):
     """How volunteers sort their tasks."""
 

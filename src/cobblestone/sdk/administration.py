@@ -21,6 +21,8 @@ from cobblestone.api_schema.people import (
     CreatedUser,
     NewNews,
     News,
+    NewsChanges,
+    NewsList,
     NewTeam,
     NewUser,
     Team,
@@ -29,6 +31,8 @@ from cobblestone.api_schema.people import (
     Token,
     TokenList,
     User,
+    UserChanges,
+    UserDetails,
     UserList,
 )
 from cobblestone.api_schema.project import NewTrickle, SentTrickle, Trickle, TrickleList
@@ -69,14 +73,26 @@ class Administration:
             "/users", NewUser(email=email, name=name, password=password), CreatedUser
         )
 
-    def users(self) -> list[User]:
-        """All accounts."""
-        found: list[User] = []
-        while page := self._connection.get(
-            "/users", UserList, after=found[-1].id if found else 0, limit=PAGE
-        ).users:
-            found += page
-        return found
+    def users(
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        role: str | None = None,
+        blocked: bool | None = None,
+    ) -> list[User]:
+        """List accounts, the newest first; ``before``: only those with a smaller id, to go on from there."""
+        return self._connection.get(
+            "/users", UserList, limit=limit, before=before, role=role, blocked=blocked
+        ).users
+
+    def user(self, user_id: int) -> UserDetails:
+        """Describe an account.  Raises NotFoundError."""
+        return self._connection.get(f"/users/{user_id}", UserDetails)
+
+    def change_user(self, user_id: int, changes: UserChanges) -> UserDetails:
+        """Change what the owner of an account says and shows.  Raises NotFoundError."""
+        return self._connection.patch(f"/users/{user_id}", changes, UserDetails)
 
     def create_team(self, name: str, founder: int) -> Team:
         """Make a team; its founder joins it.  Raises NotFoundError, ConflictError."""
@@ -100,6 +116,22 @@ class Administration:
         """Publish a piece of news: clients show it as a notice."""
         return self._connection.post("/news", NewNews(title=title, text=text), News)
 
+    def news(self, *, limit: int = 100, before: int | None = None) -> list[News]:
+        """List news, the newest first; ``before``: only those with a smaller id."""
+        return self._connection.get("/news", NewsList, limit=limit, before=before).news
+
+    def news_item(self, news_id: int) -> News:
+        """Read a piece of news.  Raises NotFoundError."""
+        return self._connection.get(f"/news/{news_id}", News)
+
+    def edit_news(self, news_id: int, *, title: str | None = None, text: str | None = None) -> News:
+        """Edit a piece of news; clients that have shown it do not show it again.  Raises NotFoundError."""
+        return self._connection.patch(f"/news/{news_id}", NewsChanges(title=title, text=text), News)
+
+    def withdraw_news(self, news_id: int) -> News:
+        """Take a piece of news off the pages and the feed.  Raises NotFoundError."""
+        return self._connection.delete(f"/news/{news_id}", News)
+
     def explain_credit(self, result: str) -> CreditExplanation:
         """How the credit of a result (id or name) was computed.  Raises NotFoundError."""
         return self._connection.get(f"/credit/results/{quote(result, safe='')}", CreditExplanation)
@@ -115,10 +147,6 @@ class Administration:
     def explain_result(self, result: str) -> ResultExplanation:
         """Return what became of a result (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
-
-    def forgive_host(self, host_id: int) -> HostExplanation:
-        """Say that a computer is mended: its bad results are forgotten.  Raises NotFoundError."""
-        return self._connection.post(f"/hosts/{host_id}/forgive", {}, HostExplanation)
 
     def prove_credit(self) -> CreditProof:
         """Compute every grant, total and average again from the ledger."""

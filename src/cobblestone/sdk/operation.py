@@ -1,9 +1,12 @@
-"""What operators do by hand: cancel, retry, block, roles, roll-out, audit log, checks."""
+"""What operators do by hand: hosts, workunits, roles, roll-out, audit log, checks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
+from cobblestone.api_schema.explanations import HostExplanation
+from cobblestone.api_schema.hosts import Host, HostChanges, HostDetails, HostList
 from cobblestone.api_schema.operation import (
     AuditEntry,
     AuditList,
@@ -23,6 +26,7 @@ from cobblestone.api_schema.operation import (
     Rollout,
     RolloutBody,
 )
+from cobblestone.api_schema.workunits import Workunit, WorkunitChanges, WorkunitDetails, WorkunitList
 from cobblestone.sdk.connection import Connection
 
 CHECK_SECONDS = 3600.0
@@ -34,6 +38,32 @@ class Operation:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def workunits(
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        app: str | None = None,
+        batch: int | None = None,
+        status: str | None = None,
+    ) -> list[Workunit]:
+        """List workunits, the newest first; ``before``: only those with a smaller id.
+
+        Those of one app or status (``waiting``, ``running``, ``done``, ``failed``, ``cancelled``) are sought among the
+        newest 20,000.
+        """
+        return self._connection.get(
+            "/workunits", WorkunitList, limit=limit, before=before, app=app, batch=batch, status=status
+        ).workunits
+
+    def workunit(self, workunit: str) -> WorkunitDetails:
+        """Describe a workunit (id or name), with its results."""
+        return self._connection.get(f"/workunits/{quote(workunit, safe='')}", WorkunitDetails)
+
+    def change_workunit(self, workunit: str, changes: WorkunitChanges) -> WorkunitDetails:
+        """Change a workunit (id or name) for results that are not sent yet.  Raises ConflictError when it is finished."""
+        return self._connection.patch(f"/workunits/{quote(workunit, safe='')}", changes, WorkunitDetails)
+
     def cancel_workunit(self, workunit_id: int) -> Done:
         """Stop a workunit.  Raises ConflictError when it is finished."""
         return self._connection.post(f"/workunits/{workunit_id}/cancel", {}, Done)
@@ -41,6 +71,31 @@ class Operation:
     def retry_workunit(self, workunit_id: int) -> RetriedWorkunit:
         """Try a workunit again.  Raises ConflictError when it has an answer."""
         return self._connection.post(f"/workunits/{workunit_id}/retry", {}, RetriedWorkunit)
+
+    def hosts(
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        user: int | None = None,
+        blocked: bool | None = None,
+    ) -> list[Host]:
+        """List computers, the newest first; ``before``: only those with a smaller id."""
+        return self._connection.get(
+            "/hosts", HostList, limit=limit, before=before, user=user, blocked=blocked
+        ).hosts
+
+    def host(self, host_id: int) -> HostDetails:
+        """Describe a computer."""
+        return self._connection.get(f"/hosts/{host_id}", HostDetails)
+
+    def change_host(self, host_id: int, changes: HostChanges) -> HostDetails:
+        """Change what the owner of a computer chose for it."""
+        return self._connection.patch(f"/hosts/{host_id}", changes, HostDetails)
+
+    def reset_host_errors(self, host_id: int) -> HostExplanation:
+        """Forget the bad results of a computer, and what it lacked: it was repaired."""
+        return self._connection.post(f"/hosts/{host_id}/reset_errors", {}, HostExplanation)
 
     def block(self, noun: str, number: int, reason: str) -> Done:
         """Give a ``host``, or the hosts of a ``user``, no more work; the volunteer reads the reason."""

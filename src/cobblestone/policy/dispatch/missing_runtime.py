@@ -2,7 +2,7 @@
 
 The launcher ends with status 195 where it finds no interpreter, within a second, so such a host would burn one job after
 the other.  No app of the pseudo platform "any" is sent there again until something changed: its system or client, or the
-owner or an operator says that it is mended; and since installing Python changes nothing that a client reports, it is
+owner or an operator resets its errors; and since installing Python changes nothing that a client reports, it is
 tried again after a week.
 """
 

@@ -10,7 +10,7 @@ quota each time::
 
 With Q = 500 eight bad results more than valid ones leave one job a day.  If that one is bad too, the host pauses: the next
 comes after 2, 4, then every 8 days.  One valid result ends the pauses and the quota doubles with each further one, so a
-mended host is back within a few jobs.  A reported success raises the quota only as long as nothing bad is on record: a
+repaired host is back within a few jobs.  A reported success raises the quota only as long as nothing bad is on record: a
 host whose results look fine and are invalid is throttled like one that crashes.
 
 What a bad host can waste, per app version and of short jobs (`wasted_at_most`): a host that never worked, I jobs per

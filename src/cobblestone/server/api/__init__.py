@@ -15,6 +15,8 @@ from cobblestone.server.api import (
     errors,
     explain,
     files,
+    hosts,
+    news,
     operator,
     outputs,
     own,
@@ -24,6 +26,7 @@ from cobblestone.server.api import (
     status,
     tokens,
     trickles,
+    workunits,
 )
 from cobblestone.server.api.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.openapi import openapi_document
@@ -38,6 +41,9 @@ _MODULES = (
     signing,
     tokens,
     people,
+    news,
+    hosts,
+    workunits,
     own,
     trickles,
     credit,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema.apps import LimitsBody
+from cobblestone.api_schema.values import PageQuery
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import Scope
@@ -176,7 +177,7 @@ async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 
 
 @endpoint("GET", "/batches", scope=Scope.READ, tag="batches")
-async def list_batches(call: Call, query: schema.PageQuery) -> schema.BatchList:
+async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     """List batches."""
     return await call.ctx.store.aread(
         lambda db: schema.BatchList(

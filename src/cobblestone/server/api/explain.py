@@ -1,17 +1,13 @@
-"""Why: what a host would get, what becomes of a workunit, what became of a result; and forgiveness for mended hosts."""
+"""Explain what a host would get, what becomes of a workunit, what became of a result."""
 
 from __future__ import annotations
 
 from cobblestone.api_schema import explanations as schema
-from cobblestone.domain.errors import NotFound
-from cobblestone.domain.ids import HostId
 from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.host_status import VersionStatus
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.operation import explain
-from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import hosts
 
 
 def _reason(each: Reason) -> schema.Explanation:
@@ -30,10 +26,11 @@ async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
 
     Asks the dispatch rule on its behalf, with what is stored now; nothing is sent.
     """
-    return await _explain_host(call, host_id)
+    return await host_explanation(call, host_id)
 
 
-async def _explain_host(call: Call, host_id: int) -> schema.HostExplanation:
+async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
+    """Return what the dispatch rule would say of a host now."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
     found = await call.ctx.store.aread(
         lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now)
@@ -87,19 +84,3 @@ async def explain_result(call: Call, result: str) -> schema.ResultExplanation:
         reasons=[_reason(each) for each in found.reasons],
         told=list(found.told),
     )
-
-
-@endpoint("POST", "/hosts/{host_id:int}/forgive", scope=Scope.MANAGE, tag="explain", problems=(404,))
-async def forgive_host(call: Call, host_id: HostId) -> schema.HostExplanation:
-    """Say that a host is mended.
-
-    Forgets its bad results and what it lacked, so that it gets tasks at once.
-    """
-
-    def forgive(tx: Transaction) -> None:
-        if hosts.host_by_id(tx, host_id) is None:
-            raise NotFound(f"There is no host {host_id}.")
-        hosts.forgive(tx, host_id, now=call.now)
-
-    await call.ctx.store.awrite(forgive)
-    return await _explain_host(call, host_id)

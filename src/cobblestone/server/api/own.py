@@ -5,7 +5,7 @@ These endpoints take a token that a volunteer made on the page of tokens, and sh
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -80,7 +80,10 @@ async def tasks(call: Call, query: schema.TasksQuery) -> schema.OwnTasks:
     rows = await call.ctx.store.aread(read)
     more = len(rows) > query.limit
     shown = rows[: query.limit]
-    return schema.OwnTasks(tasks=[_task(row) for row in shown], before=shown[-1].result.id if more else None)
+    return schema.OwnTasks(
+        tasks=[schema.OwnTask(**task_fields(row)) for row in shown],
+        before=shown[-1].result.id if more else None,
+    )
 
 
 def _computer(host: Host, now: float) -> schema.OwnComputer:
@@ -100,20 +103,21 @@ def _computer(host: Host, now: float) -> schema.OwnComputer:
     )
 
 
-def _task(row: TaskRow) -> schema.OwnTask:
+def task_fields(row: TaskRow) -> dict[str, Any]:
+    """Return what a reply says of a task."""
     result = row.result
-    return schema.OwnTask(
-        id=result.id,
-        name=result.name,
-        workunit=result.workunit_id,
-        app=row.app_title,
-        computer=result.host_id,
-        state=page_queries.task_state(result),
-        sent=result.sent_time,
-        deadline=result.report_deadline,
-        reported=result.received_time,
-        run_time=result.elapsed_time,
-        cpu_time=result.cpu_time,
-        exit_status=result.exit_status,
-        credit=result.granted_credit,
-    )
+    return {
+        "id": result.id,
+        "name": result.name,
+        "workunit": result.workunit_id,
+        "app": row.app_title,
+        "computer": result.host_id,
+        "state": page_queries.task_state(result),
+        "sent": result.sent_time,
+        "deadline": result.report_deadline,
+        "reported": result.received_time,
+        "run_time": result.elapsed_time,
+        "cpu_time": result.cpu_time,
+        "exit_status": result.exit_status,
+        "credit": result.granted_credit,
+    }

@@ -1,20 +1,24 @@
-"""Users, teams and news, for the operator."""
+"""Accounts and teams, for operators."""
 
 from __future__ import annotations
 
 import secrets
-from typing import Annotated
-
-import msgspec
+from dataclasses import replace
+from typing import Any
 
 from cobblestone.api_schema import people as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Scope, Team, User
+from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.errors import ApiProblem
 from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.service.languages import NAMES as LANGUAGES
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import listings, page_queries
+from cobblestone.store.operation.page_queries import TaskOwner
+from cobblestone.store.people import account_changes
 from cobblestone.store.people import users as people
 from cobblestone.wire.account import (
     AccountCreation,
@@ -25,19 +29,22 @@ from cobblestone.wire.account import (
 )
 from cobblestone.wire.identity import passwd_hash
 
-Id = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-Password = Annotated[str, msgspec.Meta(max_length=200)]
+
+def _fields(user: User) -> dict[str, Any]:
+    return {
+        "id": user.id,
+        "name": user.name,
+        "email": user.email_addr,
+        "team_id": user.team_id,
+        "created": user.create_time,
+        "total_credit": user.credit.total,
+    }
 
 
-def _user(user: User) -> schema.User:
-    return schema.User(
-        id=user.id,
-        name=user.name,
-        email=user.email_addr,
-        team_id=user.team_id,
-        created=user.create_time,
-        total_credit=user.credit.total,
-    )
+def _check_name(name: str) -> None:
+    problem = user_name_problem(name.strip())
+    if problem:
+        raise ApiProblem(422, "bad_name", f"{name!r}: {problem}.")
 
 
 def _team(team: Team) -> schema.Team:
@@ -57,9 +64,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
     email = body.email.strip().lower()
     if not legal_email_addr(email):
         raise ApiProblem(422, "bad_email", f"{email!r} is not an e-mail address.")
-    problem = user_name_problem(body.name.strip())
-    if problem:
-        raise ApiProblem(422, "bad_name", f"{body.name!r}: {problem}.")
+    _check_name(body.name)
     if body.password and len(body.password) < settings.min_password_length:
         raise ApiProblem(
             422, "bad_password", f"A password needs at least {settings.min_password_length} characters here."
@@ -80,21 +85,88 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was made: {failure}"
         ) from failure
-    created = schema.CreatedUser(authenticator=user.authenticator, **msgspec.structs.asdict(_user(user)))
+    created = schema.CreatedUser(authenticator=user.authenticator, **_fields(user))
     return await call.write(lambda tx: created)
 
 
 @endpoint("GET", "/users", scope=Scope.MANAGE, tag="people")
 async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
-    """List accounts."""
-    found = await call.ctx.store.aread(lambda db: people.list_users(db, limit=query.limit, after=query.after))
-    return schema.UserList(users=[_user(user) for user in found])
+    """List accounts, the newest first."""
+    page = listings.Page(limit=query.limit, before=query.before)
+    found = await call.ctx.store.aread(
+        lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
+    )
+    return schema.UserList(users=[schema.User(**_fields(user)) for user in found])
 
 
-def _check_user(db: Database, user_id: int) -> UserId:
-    if people.user_by_id(db, UserId(user_id)) is None:
+@endpoint("GET", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
+async def get_user(call: Call, user_id: UserId) -> schema.UserDetails:
+    """Describe an account."""
+    return await call.ctx.store.aread(lambda db: _details(db, _user_or_missing(db, user_id), call.now))
+
+
+@endpoint("PATCH", "/users/{user_id:int}", scope=Scope.MANAGE, tag="people", problems=(404,))
+async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> schema.UserDetails:
+    """Change what the owner of an account says and shows.
+
+    The e-mail address is part of the password's hash: its owner changes it on the page of the account.
+    """
+    changes = {name: value for name in _PROFILE if (value := getattr(body, name)) is not None}
+    _check_profile(changes)
+
+    def change(tx: Transaction) -> schema.UserDetails:
+        user = _user_or_missing(tx, user_id)
+        call.before.append({name: getattr(user, name) for name in _PROFILE})
+        changed = replace(user, **changes)
+        account_changes.set_profile(tx, user.id, **{name: getattr(changed, name) for name in _PROFILE})
+        return _details(tx, changed, call.now)
+
+    return await call.write(change)
+
+
+_PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
+
+
+def _check_profile(changes: dict[str, Any]) -> None:
+    """Trim a new name; refuse what an account's owner could not choose.  Raises ApiProblem."""
+    if "name" in changes:
+        changes["name"] = changes["name"].strip()
+        _check_name(changes["name"])
+    url = changes.get("url", "")
+    if url and not url.startswith(("https://", "http://")):
+        raise ApiProblem(422, "bad_url", f"{url!r} is no web page: it begins with https:// or http://.")
+    language = changes.get("language", "")
+    if language not in ("", *LANGUAGES):
+        raise ApiProblem(
+            422, "bad_language", f"There is no language {language!r} here. Known: {', '.join(LANGUAGES)}."
+        )
+
+
+def _details(db: Database, user: User, now: float) -> schema.UserDetails:
+    tasks = page_queries.count_tasks(db, TaskOwner(user_id=user.id))
+    return schema.UserDetails(
+        **_fields(user),
+        recent_average_credit=decayed(user.credit.recent, now),
+        country=user.country,
+        url=user.url,
+        language=user.language,
+        venue=user.venue,
+        role=user.role,
+        blocked=user.blocked_reason,
+        show_hosts=user.show_hosts,
+        send_email=user.send_email,
+        second_factor=user.second_factor,
+        erase_time=user.erase_time,
+        computers=listings.count_hosts(db, user.id),
+        tasks={state.value: number for state, number in tasks.items()},
+    )
+
+
+def _user_or_missing(db: Database, user_id: int) -> User:
+    user = people.user_by_id(db, UserId(user_id))
+    if user is None or user.erased:
         raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
-    return UserId(user_id)
+    return user
 
 
 @endpoint(
@@ -104,7 +176,7 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
     """Make a team."""
 
     def create(tx: Transaction) -> schema.Team:
-        founder = _check_user(tx, body.founder)
+        founder = _user_or_missing(tx, body.founder).id
         return _team(people.create_team(tx, body.name, founder, now=call.now))
 
     return await call.write_once(create, schema.Team)
@@ -125,17 +197,7 @@ async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> sch
         team = people.team_by_id(tx, team_id)
         if team is None:
             raise NotFound(f"There is no team {team_id}. See: cobblestone team list")
-        people.join_team(tx, _check_user(tx, body.user), team_id)
+        people.join_team(tx, _user_or_missing(tx, body.user).id, team_id)
         return _team(team)
 
     return await call.write(join)
-
-
-@endpoint("POST", "/news", scope=Scope.MANAGE, tag="people", status=201, idempotent=True)
-async def add_news(call: Call, body: schema.NewNews) -> schema.News:
-    """Publish a piece of news."""
-
-    def add(tx: Transaction) -> schema.News:
-        return schema.News(id=people.add_news(tx, body.title, body.text, now=call.now))
-
-    return await call.write_once(add, schema.News)

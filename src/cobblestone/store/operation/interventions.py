@@ -10,7 +10,7 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import HostId, UserId, WorkunitId
 from cobblestone.domain.people import OPERATOR, User
 from cobblestone.domain.states import WorkunitError
-from cobblestone.domain.work import Workunit
+from cobblestone.domain.work import ReplicationRules, Workunit
 from cobblestone.policy.lifecycle.states import (
     CLIENT_DETACHED,
     CLIENT_ERROR,
@@ -20,14 +20,17 @@ from cobblestone.policy.lifecycle.states import (
 )
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.figures import RATE_WINDOW
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.batches import Batch, NewJob
-from cobblestone.store.work.steps import matching
+from cobblestone.store.work.steps import IS_UNSENT, matching
 
 MAX_FOUND = 20
+_LIMITS = work.LIMITS.writer()
+_RULES = RowMapper(ReplicationRules).writer()
 _FAILED = matching(COULDNT_SEND, CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, CLIENT_DETACHED)
 
 
@@ -89,6 +92,20 @@ def give_another_chance(tx: Transaction, workunit_id: int, *, now: float) -> int
     )
     tx.wake("transitioner")
     return state.n_failed
+
+
+def change_workunit(tx: Transaction, before: Workunit, after: Workunit, *, now: float) -> None:
+    """Store priority, limits and rules of a workunit, and let transitioner and scheduler look at them."""
+    tx.execute(_LIMITS.update("workunit"), (*_LIMITS.values(after.limits), after.id))
+    tx.execute(_RULES.update("workunit"), (*_RULES.values(after.rules), after.id))
+    tx.execute(
+        "UPDATE workunit SET priority = ?, transition_time = ? WHERE id = ?", (after.priority, now, after.id)
+    )
+    tx.execute(  # retries may stand above their workunit
+        f"UPDATE result SET priority = priority + ? WHERE workunit_id = ? AND {IS_UNSENT}",
+        (after.priority - before.priority, after.id),
+    )
+    tx.wake("transitioner", "candidates")
 
 
 def failed_workunits(db: Database, batch_id: int, *, after: int, limit: int) -> list[int]:

@@ -16,7 +16,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people.users import CREDIT
 
-_HOSTS = RowMapper(Host, {"credit": CREDIT})
+HOSTS = RowMapper(Host, {"credit": CREDIT})
 _RECORDS = RowMapper(HostAppVersion)
 _SAVED_RECORD = _RECORDS.writer()
 _SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
@@ -26,11 +26,11 @@ _encode = msgspec.json.Encoder().encode
 def host_by_id(db: Database, host_id: HostId) -> Host | None:
     """Return a host, or None; a record that was merged away leads to its survivor."""
     for _ in range(10):
-        row = db.one(f"SELECT {_HOSTS.columns}, merged_into FROM host WHERE id = ?", (host_id,))
+        row = db.one(f"SELECT {HOSTS.columns}, merged_into FROM host WHERE id = ?", (host_id,))
         if row is None:
             return None
         if row[-1] is None:
-            return _HOSTS.load(row)
+            return HOSTS.load(row)
         host_id = HostId(row[-1])
     return None
 
@@ -38,21 +38,21 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
     """Return a user's computers, the one that called last first; not those that the owner removed and that did not call again."""
     rows = db.query(
-        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
+        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
         " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
-    return [_HOSTS.load(row) for row in rows]
+    return [HOSTS.load(row) for row in rows]
 
 
 def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
     """Return a user's records with one (hashed) host id, newest first."""
     rows = db.query(
-        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
+        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
         (user_id, host_cpid),
     )
-    return [_HOSTS.load(row) for row in rows]
+    return [HOSTS.load(row) for row in rows]
 
 
 def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
@@ -60,29 +60,29 @@ def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]
     if not domain_name:
         return []
     rows = db.query(
-        f"SELECT {_HOSTS.columns} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
+        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
         " ORDER BY id DESC LIMIT 10",
         (user_id, domain_name),
     )
-    return [_HOSTS.load(row) for row in rows]
+    return [HOSTS.load(row) for row in rows]
 
 
 def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
     """Return hosts in the order of their ids."""
     rows = db.query(
-        f"SELECT {_HOSTS.columns} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
+        f"SELECT {HOSTS.columns} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
         (after, limit),
     )
-    return [_HOSTS.load(row) for row in rows]
+    return [HOSTS.load(row) for row in rows]
 
 
 def recent_hosts(db: Database, *, limit: int) -> list[Host]:
     """Return the hosts that called last."""
     rows = db.query(
-        f"SELECT {_HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
+        f"SELECT {HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
         (limit,),
     )
-    return [_HOSTS.load(row) for row in rows]
+    return [HOSTS.load(row) for row in rows]
 
 
 def speeds(db: Database) -> list[float]:
@@ -144,8 +144,8 @@ def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -
     tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
 
 
-def forgive(tx: Transaction, host_id: HostId, *, now: float) -> None:
-    """Forget a host's trouble, and its bad results as far as they hold back tasks: somebody says that it is mended."""
+def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
+    """Forget what a host lacks, and its bad results as far as they hold back tasks."""
     set_trouble(tx, host_id, "", now=now)
     tx.execute(
         "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",

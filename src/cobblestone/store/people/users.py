@@ -23,7 +23,7 @@ CREDIT = RowMapper(
     },
 )
 """Total and recent average of whatever has them."""
-_USERS = RowMapper(
+USERS = RowMapper(
     User,
     {
         "credit": CREDIT,
@@ -43,8 +43,8 @@ def _must_be_there(row: T | None) -> T:
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
     """Return a user, or None."""
-    row = db.one(f"SELECT {_USERS.columns} FROM user_account WHERE id = ?", (user_id,))
-    return None if row is None else _USERS.load(row)
+    row = db.one(f"SELECT {USERS.columns} FROM user_account WHERE id = ?", (user_id,))
+    return None if row is None else USERS.load(row)
 
 
 def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
@@ -53,24 +53,16 @@ def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool]
         return None
     weak = "_" in authenticator
     column = "weak_authenticator" if weak else "authenticator"
-    row = db.one(f"SELECT {_USERS.columns} FROM user_account WHERE {column} = ?", (authenticator,))
-    return None if row is None else (_USERS.load(row), weak)
+    row = db.one(f"SELECT {USERS.columns} FROM user_account WHERE {column} = ?", (authenticator,))
+    return None if row is None else (USERS.load(row), weak)
 
 
 def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
     """Return the user of an e-mail address (any case), with the stored password hash."""
     row = db.one(
-        f"SELECT {_USERS.columns}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
+        f"SELECT {USERS.columns}, passwd_hash FROM user_account WHERE email_addr = ?", (email_addr.lower(),)
     )
-    return None if row is None else (_USERS.load(row), str(row[-1]))
-
-
-def list_users(db: Database, *, limit: int = 100, after: int = 0) -> list[User]:
-    """Return users in the order of their ids."""
-    rows = db.query(
-        f"SELECT {_USERS.columns} FROM user_account WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
-    )
-    return [_USERS.load(row) for row in rows]
+    return None if row is None else (USERS.load(row), str(row[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +204,10 @@ class NewsItem:
     time: float
 
 
+_NEWS = RowMapper(NewsItem)
+MAX_ID = 2**62
+
+
 def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
     """Publish a piece of news; return its id."""
     return tx.insert("INSERT INTO news (title, text, time) VALUES (?, ?, ?)", (title, text, now))
@@ -219,26 +215,29 @@ def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
 
 def set_news(tx: Transaction, news_id: int, title: str, text: str) -> NewsItem:
     """Change a piece of news; what it was.  Raises NotFound."""
-    before = _news_item(tx, news_id)
+    before = news_item(tx, news_id)
     tx.execute("UPDATE news SET title = ?, text = ? WHERE id = ?", (title, text, news_id))
     return before
 
 
 def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
     """Take a piece of news away; what it was.  Its number is not used again.  Raises NotFound."""
-    before = _news_item(tx, news_id)
+    before = news_item(tx, news_id)
     tx.execute("DELETE FROM news WHERE id = ?", (news_id,))
     return before
 
 
-def _news_item(db: Database, news_id: int) -> NewsItem:
-    row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
+def news_item(db: Database, news_id: int) -> NewsItem:
+    """Return a piece of news.  Raises NotFound."""
+    row = db.one(f"SELECT {_NEWS.columns} FROM news WHERE id = ?", (news_id,))
     if row is None:
         raise NotFound(f"There is no news {news_id}.")
-    return NewsItem(*row)
+    return _NEWS.load(row)
 
 
-def list_news(db: Database, *, limit: int = 20) -> list[NewsItem]:
-    """Return the newest news first."""
-    rows = db.query("SELECT id, title, text, time FROM news ORDER BY id DESC LIMIT ?", (limit,))
-    return [NewsItem(*row) for row in rows]
+def list_news(db: Database, *, limit: int = 20, before: int = MAX_ID) -> list[NewsItem]:
+    """Return the newest news first, of those with ids below ``before``."""
+    rows = db.query(
+        f"SELECT {_NEWS.columns} FROM news WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
+    )
+    return [_NEWS.load(row) for row in rows]

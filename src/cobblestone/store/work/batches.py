@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, BatchState, WorkunitError
+from cobblestone.domain.states import AssimilateState, BatchState, JobStatus, WorkunitError
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
 from cobblestone.policy.lifecycle.states import (
@@ -289,20 +289,24 @@ class Job:
     running: bool  #: a result of it is on a host
 
     @property
-    def status(self) -> str:
-        """``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``."""
+    def status(self) -> JobStatus:
+        """Where it stands."""
         if self.completed_seq is None and not self.error_mask:
-            return "running" if self.running else "waiting"
+            return JobStatus.RUNNING if self.running else JobStatus.WAITING
         if self.error_mask & WorkunitError.CANCELLED:
-            return "cancelled"
-        return "failed" if self.error_mask else "done"
+            return JobStatus.CANCELLED
+        return JobStatus.FAILED if self.error_mask else JobStatus.DONE
 
 
 RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
-"""The condition that a result of workunit w is on a host."""
-_JOBS = RowMapper(
-    Job, {"workunit_id": "id", "output_specs": Column(decode=decode_outputs), "running": RUNNING}
-)
+"""Condition on workunits ``w``: a result of it is on a host."""
+JOB_COLUMNS: Mapping[str, str | Column] = {
+    "workunit_id": "id",
+    "output_specs": Column(decode=decode_outputs),
+    "running": RUNNING,
+}
+"""How the fields of a `Job` are read from workunits ``w``."""
+_JOBS = RowMapper(Job, JOB_COLUMNS)
 
 
 def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[Job]:

@@ -1,0 +1,113 @@
+"""Computers of volunteers, for operators: list, show, change, forget their errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cobblestone.api_schema import hosts as schema
+from cobblestone.api_schema.explanations import HostExplanation
+from cobblestone.domain.errors import NotFound
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.ids import HostId
+from cobblestone.domain.people import Scope
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.server.api.explain import host_explanation
+from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import listings, page_queries
+from cobblestone.store.operation.page_queries import TaskOwner
+from cobblestone.store.people import computers, hosts
+
+
+def _host_or_missing(db: Database, host_id: int) -> Host:
+    host = hosts.host_by_id(db, HostId(host_id))
+    if host is None:
+        raise NotFound(f"There is no host {host_id}. See: cobblestone host list")
+    return host
+
+
+def _fields(host: Host, now: float) -> dict[str, Any]:
+    return {
+        "id": host.id,
+        "name": host.description.domain_name,
+        "label": host.label,
+        "user": host.user_id,
+        "created": host.create_time,
+        "last_contact": host.rpc_time,
+        "total_credit": host.credit.total,
+        "recent_average_credit": decayed(host.credit.recent, now),
+        "blocked": host.blocked_reason,
+    }
+
+
+def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
+    about = host.description
+    tasks = page_queries.count_tasks(db, TaskOwner(host_id=host.id))
+    return schema.HostDetails(
+        **_fields(host, now),
+        venue=host.venue,
+        hidden=host.hidden,
+        client_version=about.client_version,
+        platforms=list(about.platforms),
+        processor=about.p_model,
+        cpus=about.p_ncpus,
+        fpops=about.p_fpops,
+        memory=about.m_nbytes,
+        disk_free=about.d_free,
+        system=f"{about.os_name} {about.os_version}".strip(),
+        gpus=[f"{each.count} × {each.name or each.type}" for each in about.coprocessors],
+        lacks=host.trouble,
+        tasks={state.value: number for state, number in tasks.items()},
+    )
+
+
+@endpoint("GET", "/hosts", scope=Scope.MANAGE, tag="hosts")
+async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
+    """List hosts, the newest first."""
+    page = listings.Page(limit=query.limit, before=query.before)
+    found = await call.ctx.store.aread(
+        lambda db: listings.newest_hosts(db, page, user_id=query.user, blocked=query.blocked)
+    )
+    return schema.HostList(hosts=[schema.Host(**_fields(host, call.now)) for host in found])
+
+
+@endpoint("GET", "/hosts/{host_id:int}", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+async def get_host(call: Call, host_id: HostId) -> schema.HostDetails:
+    """Describe a host.
+
+    One that was merged away leads to its survivor.
+    """
+    return await call.ctx.store.aread(lambda db: _details(db, _host_or_missing(db, host_id), call.now))
+
+
+@endpoint("PATCH", "/hosts/{host_id:int}", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+async def change_host(call: Call, host_id: HostId, body: schema.HostChanges) -> schema.HostDetails:
+    """Change what the owner of a host chose for it."""
+
+    def change(tx: Transaction) -> schema.HostDetails:
+        host = _host_or_missing(tx, host_id)
+        label = host.label if body.label is None else body.label.strip()
+        venue = host.venue if body.venue is None else body.venue
+        hidden = host.hidden if body.hidden is None else body.hidden
+        call.before.append({"label": host.label, "venue": host.venue, "hidden": host.hidden})
+        computers.set_computer(tx, host.id, label=label, venue=venue, hidden=hidden)
+        return _details(tx, replace(host, label=label, venue=venue, hidden=hidden), call.now)
+
+    return await call.write(change)
+
+
+@endpoint("POST", "/hosts/{host_id:int}/reset_errors", scope=Scope.MANAGE, tag="hosts", problems=(404,))
+async def reset_host_errors(call: Call, host_id: HostId) -> HostExplanation:
+    """Forget the errors of a host.
+
+    Its bad results and what it lacked hold back no tasks any more: for a computer that was repaired.
+    """
+
+    def reset(tx: Transaction) -> schema.HostDetails:
+        host = _host_or_missing(tx, host_id)
+        hosts.reset_errors(tx, host.id, now=call.now)
+        return _details(tx, host, call.now)
+
+    await call.write(reset)
+    return await host_explanation(call, host_id)
