@@ -380,8 +380,8 @@ class Writer:
             return True
         if len(batch) > 1 or (fault is Fault.COLLISION and not last):
             return False
-        collided = fault is Fault.COLLISION
-        batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if collided else error
+        in_the_way = fault in (Fault.COLLISION, Fault.BLOCKED)
+        batch[0].error = Busy(f"Other writes were in the way: {error}. Try again.") if in_the_way else error
         return True
 
     def _give_up(self, error: BaseException, batch: list[_Job]) -> None:

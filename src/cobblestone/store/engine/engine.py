@@ -22,6 +22,7 @@ class Fault(Enum):
     JOB = auto()  #: only the write that caused it fails
     TRANSACTION = auto()  #: nothing of the transaction can be kept
     COLLISION = auto()  #: another process was in the way: the transaction may be tried again
+    BLOCKED = auto()  #: somebody held a row for long: whoever needs it comes again later, the others go on
 
 
 class Cursor(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 
 import psycopg
 from psycopg import errors
@@ -16,14 +15,23 @@ from cobblestone.store.engine.postgres_connection import PostgresConnection, ada
 from cobblestone.store.engine.process_group import ProcessGroup
 
 OLDEST_VERSION = 14
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 3
+"""Nobody waits longer for a server that does not answer: whoever waits meanwhile waits as long once more."""
+WRITE_ANSWER_SECONDS = 6.0
+READ_ANSWER_SECONDS = 9.0
+"""A server that is silent for so long counts as gone.  The server itself gives a statement up a second earlier and says so."""
+LOCK_SECONDS = 1.0
+"""Processes of ours hold the locks of rows for some milliseconds.  Who waits longer waits for somebody else, and lets the
+other writes of its transaction go on without it."""
+IDLE_SECONDS = 10.0
+"""A process that was stopped in the middle of a write loses its connection after that, and with it its locks."""
 
 # Statements are prepared once and run many thousand times: planning them anew, or compiling them, would cost more than it saves.
-# A process that was stopped in the middle of a write must not hold up the others for ever.
 _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"
 )
+_SERVING = "SET lock_timeout = {lock}; SET statement_timeout = {statement}; SET idle_in_transaction_session_timeout = {idle}"
 
 
 class PostgresEngine:
@@ -38,13 +46,24 @@ class PostgresEngine:
         Raises:
             StoreError: see :func:`connect`.
         """
-        return PostgresConnection(partial(connect, self._address), read_only=read_only)
+        seconds = READ_ANSWER_SECONDS if read_only else WRITE_ANSWER_SECONDS
+
+        def serving() -> psycopg.Connection[Row]:
+            connection = connect(self._address)
+            limits = {"lock": LOCK_SECONDS, "statement": seconds - 1, "idle": IDLE_SECONDS}
+            milliseconds = {name: round(1000 * limit) for name, limit in limits.items()}
+            connection.execute(_SERVING.format(**milliseconds).encode(), prepare=False)
+            return connection
+
+        return PostgresConnection(serving, read_only=read_only, answer_seconds=seconds)
 
     def fault(self, error: BaseException) -> Fault:
         """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure | errors.UniqueViolation):
             # A unique row that another process wrote a moment ago: the next try sees it and says so in its own words.
             return Fault.COLLISION
+        if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
+            return Fault.BLOCKED
         if isinstance(
             error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
         ):
@@ -72,6 +91,11 @@ def connect(address: str) -> psycopg.Connection[Row]:
             autocommit=True,
             prepare_threshold=0,
             connect_timeout=CONNECT_SECONDS,
+            # A network that swallows packets is noticed: the system itself would try for a quarter of an hour.
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
             application_name="cobblestone",
         )
     except psycopg.ProgrammingError as error:

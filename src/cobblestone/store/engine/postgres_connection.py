@@ -140,8 +140,12 @@ class PostgresConnection:
     row_locks = True
     savepoints = False
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[Row]], *, read_only: bool) -> None:
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Row]], *, read_only: bool, answer_seconds: float
+    ) -> None:
+        """Connect; a server that says nothing for ``answer_seconds`` counts as gone."""
         self._connect = connect
+        self._answer_ms = int(answer_seconds * 1000)
         self._begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         self._open()
 
@@ -165,10 +169,8 @@ class PostgresConnection:
             self._waiting.append(bound)
             return self._answer(self._send_waiting()[-1])
         name, values, formats = bound
-        result = self._pg.exec_prepared(name, values, formats, pq.Format.BINARY)
-        if result.status not in _GOOD:
-            raise self._error(result)
-        return self._answer(result)
+        self._pg.send_query_prepared(name, values, formats, pq.Format.BINARY)
+        return self._answer(self._result())
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
@@ -209,9 +211,8 @@ class PostgresConnection:
         """Return names of a table's columns, in order."""
         if self._waiting:
             self._send_waiting()
-        result = self._pg.exec_(f"SELECT * FROM {table} LIMIT 0".encode())
-        if result.status not in _GOOD:
-            raise self._error(result)
+        self._pg.send_query(f"SELECT * FROM {table} LIMIT 0".encode())
+        result = self._result()
         return [(result.fname(place) or b"").decode() for place in range(result.nfields)]
 
     # ------------------------------------------------------------------ transactions
@@ -244,7 +245,8 @@ class PostgresConnection:
         self._expected.clear()
         with contextlib.suppress(psycopg.Error):
             if self._pg.transaction_status != pq.TransactionStatus.IDLE:
-                self._pg.exec_(b"ROLLBACK")
+                self._pg.send_query(b"ROLLBACK")
+                self._result()
 
     def close(self) -> None:
         """Close the connection."""
@@ -270,18 +272,50 @@ class PostgresConnection:
         return self._prepared.get(key) or self._prepare(key), values, converter.formats or ()
 
     def _forget_prepared(self) -> None:
-        result = self._pg.exec_(b"DEALLOCATE ALL")
-        if result.status not in _GOOD:
-            raise self._error(result)
+        self._pg.send_query(b"DEALLOCATE ALL")
+        self._result()
         self._prepared.clear()
 
     def _prepare(self, key: tuple[str, tuple[int, ...]]) -> bytes:
         name = b"s%d" % len(self._prepared)
-        result = self._pg.prepare(name, translated(key[0]), key[1])
-        if result.status not in _GOOD:
-            raise self._error(result)
+        self._pg.send_prepare(name, translated(key[0]), key[1])
+        self._result()
         self._prepared[key] = name
         return name
+
+    def _result(self) -> pq.abc.PGresult:
+        """Return the answer to the one statement that was sent outside of a pipeline."""
+        results: list[pq.abc.PGresult] = []
+        try:
+            unsent = self._pg.flush()
+            while True:
+                unsent = self._await(unsent)
+                while not self._pg.is_busy():
+                    result = self._pg.get_result()
+                    if result is None:
+                        break
+                    results.append(result)
+                else:
+                    continue
+                break
+        except psycopg.Error:
+            self._connection.close()
+            raise
+        bad = next((result for result in results if result.status not in _GOOD), None)
+        if bad is not None or not results:
+            raise self._error(bad) if bad is not None else psycopg.OperationalError("the connection was lost")
+        return results[-1]
+
+    def _await(self, unsent: int) -> int:
+        """Take in what comes next, and send what could not be sent; return whether something is still unsent.
+
+        Raises:
+            psycopg.OperationalError: nothing came for too long: the server hangs, or the network swallows what is sent.
+        """
+        if not (self._ready if unsent else self._readable).poll(self._answer_ms):
+            raise psycopg.OperationalError(f"the database did not answer for {self._answer_ms / 1000:g} s")
+        self._pg.consume_input()
+        return self._pg.flush() if unsent else 0
 
     def _send_waiting(self) -> list[pq.abc.PGresult]:
         """Send what waits, and bring the answers; the first one that is an error is raised."""
@@ -310,10 +344,7 @@ class PostgresConnection:
         results: list[pq.abc.PGresult] = []
         unsent = self._pg.flush()
         while True:
-            (self._ready if unsent else self._readable).poll()
-            self._pg.consume_input()
-            if unsent:
-                unsent = self._pg.flush()
+            unsent = self._await(unsent)
             while not self._pg.is_busy():
                 result = self._pg.get_result()
                 if result is None:  # after each statement's answer
