@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.app_history import MEMORY, AppHistory, band_of
+from cobblestone.policy.client.app_history import MEMORY, NOTHING_YET, AppHistory, BandReadings, band_of
 from cobblestone.policy.client.cautious_fetch import OWED, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -73,12 +73,13 @@ def history(ratios: list[float], *, readings: list[list[tuple[float, float]]] | 
     """What is known after jobs of these sizes (estimate 1000 s); ``readings``: seconds used and fraction reported."""
     found = AppHistory()
     for number, ratio in enumerate(ratios):
-        foretold: dict[int, float] = {}
+        seen: dict[int, BandReadings] = {}
         for used, fraction in readings[number] if readings else ():
             band = band_of(used, fraction)
-            if band is not None:
-                foretold.setdefault(band, used / fraction)
-        found = found.after_job(ratio, tuple(foretold.items()), ratio * 1000.0)
+            band = NOTHING_YET if band is None else band
+            first = seen[band].first if band in seen else (fraction, used)
+            seen[band] = BandReadings(band, first, (fraction, used))
+        found = found.after_job(ratio, tuple(seen.values()), ratio * 1000.0)
     return found
 
 
@@ -135,6 +136,35 @@ def test_what_is_distorted_never_makes_a_job_seem_longer_at_least_than_its_app_s
     for x in (0.15, 0.5, 0.9):
         need = known.need(estimate=1000.0, used=1000.0 * x, fraction=said(x))
         assert 1000.0 * x + need.least <= 1200.0 + 1e-6
+
+
+def test_evenly_distorted_progress_shows_a_giant_early() -> None:
+    def said(x: float) -> float:
+        return x**0.8
+
+    points = [0.005 * k for k in range(1, 200)]
+    ratios = [0.8, 1.0, 1.2, 1.0, 0.9, 1.1]
+    known = history(
+        ratios, readings=[[(x * r * 1000.0 + 120.0, said(x + 0.12 / r)) for x in points] for r in ratios]
+    )
+    assert not known.truthful
+    giant = known.need(estimate=1000.0, used=1000.0, fraction=said(0.1))
+    assert giant.least > 3000.0
+    assert 1000.0 + giant.least <= 10_000.0
+
+
+def test_progress_that_does_not_begin_shows_a_giant_only_where_the_app_s_jobs_say_something_sooner_or_later() -> (
+    None
+):
+    ratios = [1.0] * 8
+    points = [0.13, 0.2, 0.29, 0.35, 0.6, 0.95]
+
+    def after(said: Callable[[float], float]) -> float:
+        known = history(ratios, readings=[[(x * 1000.0, said(x)) for x in points]] * 8)
+        return known.need(estimate=1000.0, used=3000.0, fraction=0.0).least
+
+    assert after(lambda x: 0.0 if x < 0.3 else x) > 3000.0
+    assert after(lambda x: 0.0) <= 300.0
 
 
 def test_an_app_that_tells_the_truth_no_more_is_no_longer_believed() -> None:

@@ -4,15 +4,17 @@ what the progress that they report is worth.
 Nothing that an app says of its progress is believed because it is said.  At every reading the total that the fraction
 foretells (time used / fraction) is noted; when the job has ended, it is compared with the truth.  Apps are judged band
 by band of the fraction, so an app that runs unevenly, begins in the middle, or stays at 99 % is understood or ignored, but
-cannot mislead twice.  Sizes are kept as they were, since a correction factor that remembers one number takes all jobs for
-the largest.
+cannot mislead twice.  Where an app's progress is distorted but grows, its *curve* still tells how far a job is at most: not
+farther than finished jobs were when they said the same or a little more.  Sizes are kept as they were, since a correction factor
+that remembers one number takes all jobs for the largest.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cobblestone.policy.client.estimates import remaining_2007
 
@@ -24,6 +26,8 @@ KNOWN = 5
 RARE = 0.05
 #: Bands of the reported fraction begin here; a smaller fraction says nothing.
 BANDS = (0.0001, 0.005, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9)
+#: Stands for the band before the first.
+NOTHING_YET = -1
 #: Seconds of computing before a fraction is read.
 FIRST_READING = 120.0
 #: When the progress of a job that has just begun is looked at.
@@ -34,10 +38,24 @@ TRUSTED_READINGS = 3
 TRUSTED_SPREAD = 1.5
 #: An app whose progress was true in a band, but for this, is believed in the bands below before it was seen there.
 TRUE_PROGRESS = 1.1
+#: Readings of the progress curve that are remembered per app.
+CURVE = 256
+#: Of the readings at the same fraction or above, so many of the nearest bound how far a job can be ...
+NEAREST = 8
+#: ... and with fewer than these nothing is known.
+FEWEST_NEAR = 4
 #: A job that is longer than all before it is taken to need at least this part of its time once more ...
 LEAST_EXCESS = 0.1
 #: ... and probably this part.
 LIKELY_EXCESS = 0.5
+
+
+class BandReadings(NamedTuple):
+    """What a job reported in one band of fractions: each time the fraction and the seconds used until then."""
+
+    band: int
+    first: tuple[float, float]
+    last: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +76,16 @@ class AppHistory:
     """Per band of the fraction: true total divided by the foretold one, latest last."""
     trusts: tuple[tuple[float, float] | None, ...] = (None,) * len(BANDS)
     """Least and mean of the truths of each band that is trusted."""
+    readings: tuple[tuple[float, float], ...] = ()
+    """Fractions that were reported and the parts that were done in truth, latest last."""
+    curve: tuple[tuple[float, float], ...] = ()  #: the same in order of the fraction
     truthful: bool = False
     """Progress was true wherever it was read.  Only then is a job given up because of it; what is distorted evenly serves
     to guess how long a job will take.
     """
 
-    def after_job(self, ratio: float, foretold: Sequence[tuple[int, float]], total: float) -> AppHistory:
-        """Return what is known after a job of ``ratio`` times its estimate, in truth ``total`` seconds.
-
-        ``foretold``: bands, and the totals that the job's progress foretold in them.
-        """
+    def after_job(self, ratio: float, readings: Sequence[BandReadings], total: float) -> AppHistory:
+        """Return what is known after a job of ``ratio`` times its estimate, in truth ``total`` seconds, with what it reported."""
         ratios = (*self.ratios, ratio)
         ordered = list(self.ordered)
         if len(ratios) > MEMORY:
@@ -75,13 +93,19 @@ class AppHistory:
             ratios = ratios[1:]
         insort(ordered, ratio)
         truths = list(self.truths)
-        for band, said in foretold:
-            truths[band] = (*truths[band][1 - MEMORY :], total / said)
+        for band, (fraction, used), _ in readings:
+            if band == NOTHING_YET:
+                continue
+            truths[band] = (*truths[band][1 - MEMORY :], total * fraction / used)
+        pairs = {(fraction, used / total) for _, first, last in readings for fraction, used in (first, last)}
+        known = (*self.readings, *sorted(pairs))[-CURVE:]
         return AppHistory(
             ratios=ratios,
             ordered=tuple(ordered),
             truths=tuple(truths),
             trusts=_trusts(truths),
+            readings=known,
+            curve=tuple(sorted(known)),
             truthful=all(_is_true(min(seen), max(seen)) for seen in truths if seen),
         )
 
@@ -89,11 +113,25 @@ class AppHistory:
         """Return what a job still needs; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
         by_sizes = self._by_sizes(estimate, used, fraction)
         by_progress = self._by_progress(used, fraction)
-        if by_progress is None:
-            return by_sizes
-        if self.truthful:
+        if by_progress is not None and self.truthful:
             return by_progress
-        return Need(likely=by_progress.likely, least=min(by_progress.least, by_sizes.least))
+        least = self._by_curve(used, fraction)
+        if by_progress is None:
+            return Need(likely=max(by_sizes.likely, least), least=max(by_sizes.least, least))
+        least = max(least, min(by_progress.least, by_sizes.least))
+        return Need(likely=max(by_progress.likely, least), least=least)
+
+    def _by_curve(self, used: float, fraction: float | None) -> float:
+        """Return what a job needs if it is as far as any that reported so much; 0 if nothing is known."""
+        if used < FIRST_READING or len(self.ordered) < KNOWN:
+            return 0.0
+        fraction = said(fraction)
+        near = self.curve[bisect_left(self.curve, (fraction, 0.0)) :]
+        if len(near) < FEWEST_NEAR:
+            return 0.0
+        last = near[:NEAREST][-1][0]
+        done = max([part for each, part in near if each <= last])
+        return used / done - used
 
     def _by_progress(self, used: float, fraction: float | None) -> Need | None:
         band = band_of(used, fraction)
@@ -144,6 +182,13 @@ def _trusts(truths: Sequence[Sequence[float]]) -> tuple[tuple[float, float] | No
 
 def _is_true(low: float, high: float) -> bool:
     return low * TRUE_PROGRESS >= 1.0 and high <= TRUE_PROGRESS
+
+
+def said(fraction: float | None) -> float:
+    """Return a reported fraction, 0 if there is none worth the name: that says something too, of an app whose jobs report one
+    sooner or later.
+    """
+    return 0.0 if fraction is None or fraction < BANDS[0] else fraction
 
 
 def band_of(used: float, fraction: float | None) -> int | None:

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, band_of
+from cobblestone.policy.client.app_history import (
+    FIRST_READING,
+    NOTHING_YET,
+    PROBE_SECONDS,
+    AppHistory,
+    BandReadings,
+    band_of,
+    said,
+)
 from cobblestone.policy.client.cautious_fetch import fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -59,8 +67,8 @@ class OwnMemory(PublishedMemory):
 
     interruptions: Interruptions = field(default_factory=Interruptions)
     projects: list[ProjectMemory] = field(default_factory=list[ProjectMemory])
-    foretold: dict[int, dict[int, float]] = field(default_factory=dict[int, dict[int, float]])
-    """By serial number of a job: band of the reported fraction -> total that it foretold."""
+    progress: dict[int, dict[int, BandReadings]] = field(default_factory=dict[int, dict[int, BandReadings]])
+    """By serial number of a job, and by band: what it reported."""
     unmeetable: set[int] = field(default_factory=set[int])
     """Serial numbers of jobs that will be late, kept for want of better ones."""
     full_shares: list[float] = field(default_factory=list[float])  #: as the volunteer set them
@@ -157,7 +165,7 @@ class OwnPolicy(Published):
 
     def learn(self, job: Job, elapsed: float) -> None:
         """Remember what a job needed, and whether anything came of it."""
-        foretold = self.memory.foretold.pop(job.serial, {})
+        readings = self.memory.progress.pop(job.serial, {})
         if job.given_up:
             return  # that was learned when it was given up
         i = job.project
@@ -166,9 +174,9 @@ class OwnPolicy(Published):
         if job.failed or self.choice.job_completion == 1:
             return
         ratio = elapsed / job.raw if job.raw > 0.0 else 1.0
-        history = self._history(job).after_job(ratio, tuple(foretold.items()), elapsed)
+        history = self._history(job).after_job(ratio, tuple(readings.values()), elapsed)
         known.apps[job.app_name] = history
-        known.history = known.history.after_job(PastJob(elapsed, job.raw, _bound(job)))
+        known.history = known.history.after_job(PastJob(elapsed, job.raw, _bound(job), app=job.app_name))
         self._look_out(i)
 
     def _history(self, job: Job) -> AppHistory:
@@ -265,8 +273,9 @@ class OwnPolicy(Published):
             changed.update([job.project for job in state.running])
         for i in changed:
             jobs = state.projects[i].queue
-            correction = self.outlooks[i].correction
+            outlook = self.outlooks[i]
             for job in jobs:
+                correction = outlook.by_app.get(job.app_name, outlook.correction)
                 job.remaining = self._remaining(job) if job.done > 0.0 else job.raw * correction
             hopeful = [j for j in jobs if j.serial not in late] if late else jobs
             self.prepared[i] = ProjectQueue(
@@ -276,11 +285,14 @@ class OwnPolicy(Published):
         return self.prepared
 
     def _remaining(self, job: Job) -> float:
-        """Return what a job that has begun probably still needs, and note what its progress foretells."""
+        """Return what a job that has begun probably still needs, and note its progress."""
         fraction = job.fraction_done
-        band = band_of(job.done, fraction)
-        if band is not None and fraction:
-            self.memory.foretold.setdefault(job.serial, {}).setdefault(band, job.done / fraction)
+        if job.done >= FIRST_READING and (fraction is None or fraction < 1.0):
+            band = band_of(job.done, fraction)
+            band = NOTHING_YET if band is None else band
+            mine, now = self.memory.progress.setdefault(job.serial, {}), (said(fraction), job.done)
+            first = mine[band].first if band in mine else now
+            mine[band] = BandReadings(band, first, now)
         return max(1.0, self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely)
 
     def before(self, *, deciding: bool) -> None:
@@ -366,7 +378,8 @@ class OwnPolicy(Published):
             return False
         known.giving_up = known.giving_up.after_one()
         self._book(i, job.done, useful=False)
-        lost = PastJob(job.done + job.remaining, job.raw, _bound(job), given_up=True)
+        size = job.done + job.remaining
+        lost = PastJob(size, job.raw, _bound(job), given_up=True, app=job.app_name)
         known.history = known.history.after_job(lost)
         self.memory.unmeetable.discard(job.serial)
         self.outcome = None

@@ -5,8 +5,8 @@ them can be in time on this host.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from cobblestone.policy.client.app_history import KNOWN, MEMORY
@@ -22,6 +22,7 @@ class PastJob(NamedTuple):
     estimate: float  #: the project's
     latency_bound: float
     given_up: bool = False  #: it would have been late; the size is the least that it can have been
+    app: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,9 @@ class Outlook:
     deviation: float = 0.0
     time_left: float = 0.0  #: seconds from its arrival to its deadline
     correction: float = 1.0  #: size divided by the project's estimate
+    by_app: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: the same per app, where there are several
     hopeless: bool = False  #: none of its jobs could have been in time here
 
 
@@ -69,11 +73,20 @@ class ProjectHistory:
         mean = math.fsum([job.size for job in kept]) / len(kept)
         variance = math.fsum([(job.size - mean) ** 2 for job in kept]) / len(kept)
         estimated = math.fsum([job.estimate for job in kept]) / len(kept)
+        apps = {job.app for job in kept}
         return Outlook(
             known=True,
             busy=mean,
             deviation=math.sqrt(variance),
             time_left=self.latency_bound,
             correction=mean / estimated if estimated > 0.0 else 1.0,
+            by_app={app: _correction([job for job in kept if job.app == app]) for app in apps}
+            if len(apps) > 1
+            else {},
             hopeless=hopeless,
         )
+
+
+def _correction(jobs: Sequence[PastJob]) -> float:
+    estimated = math.fsum([job.estimate for job in jobs])
+    return math.fsum([job.size for job in jobs]) / estimated if estimated > 0.0 else 1.0
