@@ -1,4 +1,4 @@
-"""Credit in a running project: statistics, ledger, explanations, proof, corrections, hostile reports."""
+"""Credit in a running project: statistics, ledger, explanations, audit, corrections, hostile reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
-from cobblestone.server.credit.audit_report import Proof
+from cobblestone.server.credit.audit_report import LedgerAudit
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.credit.version_scales import update_scales
@@ -60,7 +60,7 @@ def ledger(world: World) -> list[LedgerLine]:
     return world.ctx.store.read(lambda db: list(credit.ledger(db)))
 
 
-def proof(world: World) -> Proof:
+def audit(world: World) -> LedgerAudit:
     return world.ctx.store.read(recompute)
 
 
@@ -98,7 +98,7 @@ def test_statistics_of_host_and_version_are_kept_and_used(world: World):
         12,
     )
     assert world.query("SELECT pfc_n, pfc_avg FROM app_version") == [(12, pytest.approx(1.2))]
-    assert proof(world).agrees
+    assert audit(world).agrees
 
 
 def test_the_speed_that_a_client_is_told_follows_what_its_host_measured(world: World):
@@ -125,7 +125,7 @@ def test_two_hosts_that_agree_are_paid_alike_and_the_ledger_keeps_why(world: Wor
     assert first.granted == second.granted > 0
     assert [line.claimed for line in (first, second)] == pytest.approx([1.2e12 / 432e9, 0.6e12 / 432e9])
     assert "pegged_average" in [each["code"] for each in first.reasons]
-    found = proof(world)
+    found = audit(world)
     assert (found.agrees, found.grants, found.rows["host"]) == (True, 2, 2)
 
 
@@ -144,7 +144,7 @@ def test_a_straggler_gets_what_the_canonical_result_got(world: World):
     first, second = ledger(world)
     assert second.granted == first.granted
     assert second.facts["straggler"] is True
-    assert proof(world).agrees
+    assert audit(world).agrees
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_every_system_leaves_books_that_can_be_proven(world: World, system: str)
         world.now += 700
         for host in (alice, bob):
             report(world, host, elapsed=100.0 + 37 * round_, fpops_cumulative=2e11)
-    found = proof(world)
+    found = audit(world)
     assert found.differences == []
     assert found.grants == 12
     assert sum(line.granted for line in ledger(world)) == pytest.approx(
@@ -186,10 +186,10 @@ def test_a_wrong_total_and_a_changed_entry_are_listed(world: World):
     app = an_app(world, "benchmark")
     world.add_jobs(app, n=2)
     run_jobs(world, a_host(world), 2)
-    assert proof(world).agrees
+    assert audit(world).agrees
     world.write(lambda tx: tx.execute("UPDATE host SET total_credit = total_credit + 0.001"))
     world.write(lambda tx: tx.execute("UPDATE credit_entry SET claimed = claimed * 2 WHERE id = 1"))
-    found = {(each.table, each.id, each.figure) for each in proof(world).differences}
+    found = {(each.table, each.id, each.figure) for each in audit(world).differences}
     assert found == {("host", 1, "total"), ("credit_entry", 1, "claimed")}
 
 
@@ -200,18 +200,18 @@ def test_a_mean_that_the_ledger_did_not_teach_is_listed(world: World, table: str
     world.add_jobs(app, n=4)
     host = a_host(world)
     run_jobs(world, host, 2)
-    assert proof(world).differences == []
+    assert audit(world).differences == []
     world.write(lambda tx: tx.execute(f"UPDATE {table} SET {figure} = {figure} + ?", (change,)))
     name = f"pfc {figure.removeprefix('pfc_').replace('avg', 'mean')}"
-    assert [(each.table, each.figure) for each in proof(world).differences] == [(table, name)]
+    assert [(each.table, each.figure) for each in audit(world).differences] == [(table, name)]
     # what follows starts from the wrong figure: that entry is listed, and the rows agree with the last one again
     run_jobs(world, host, 1)
     prefix = "version " if table == "app_version" else ""
-    found = {(each.table, each.id, each.figure) for each in proof(world).differences}
+    found = {(each.table, each.id, each.figure) for each in audit(world).differences}
     assert found == {("credit_entry", 3, prefix + name)}
 
 
-def test_the_proof_follows_a_record_that_a_new_version_took_over(world: World):
+def test_the_audit_follows_a_record_that_a_new_version_took_over(world: World):
     app = an_app(world, DEPLOYED)
     world.add_jobs(app, n=3)
     host = a_host(world)
@@ -221,12 +221,12 @@ def test_the_proof_follows_a_record_that_a_new_version_took_over(world: World):
     world.add_jobs(app, n=3)
     run_jobs(world, host, 3)
     assert world.query("SELECT app_version_id, pfc_n FROM host_app_version") == [(2, 6)]
-    assert proof(world).differences == []
+    assert audit(world).differences == []
     world.write(lambda tx: tx.execute("DELETE FROM credit_inheritance"))
-    assert {each.table for each in proof(world).differences} == {"credit_entry", "host_app_version"}
+    assert {each.table for each in audit(world).differences} == {"credit_entry", "host_app_version"}
 
 
-def test_idle_averages_decay_daily_and_the_proof_follows(world: World):
+def test_idle_averages_decay_daily_and_the_audit_follows(world: World):
     app = an_app(world, "benchmark")
     world.add_jobs(app, n=3)
     host = a_host(world)
@@ -246,7 +246,7 @@ def test_idle_averages_decay_daily_and_the_proof_follows(world: World):
     host.rpc(ask=1)
     world.now += 1000
     report(world, host)
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def test_a_correction_is_a_further_entry_and_takes_no_more_than_was_granted(world: World):
@@ -262,7 +262,7 @@ def test_a_correction_is_a_further_entry_and_takes_no_more_than_was_granted(worl
     assert [entry.kind for entry in ledger(world)] == ["grant", "grant", "correction"]
     assert world.value("SELECT total_credit FROM user_account") == pytest.approx(1.5 * line.granted)
     assert world.value("SELECT granted_credit FROM result WHERE id = ?", line.result_id) == line.granted / 2
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def test_failures_raise_the_error_rate_and_aborts_by_the_project_do_not(world: World):
@@ -306,7 +306,7 @@ def test_the_steady_system_learns_its_factor_from_results_and_pays_by_it(world: 
     before, after = ledger(world)[-2:]
     assert before.granted == pytest.approx(1e12 * 200 / 86400e9)
     assert after.granted == pytest.approx(before.granted * taught[1])
-    assert proof(world).agrees
+    assert audit(world).agrees
 
 
 def test_a_new_version_inherits_what_a_host_taught_under_the_deployed_system(world: World):
@@ -361,7 +361,7 @@ def test_a_hostile_figure_is_refused_with_a_reason_and_the_rest_of_the_report_co
     answer = world.get(f"/api/v1/credit/results/{name}", headers=token(world)).json()
     assert answer["report"] or answer["entries"][0]["reasons"]
     assert any("elapsed" in each["text"] for each in answer["report"]), answer["report"]
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def token(world: World) -> dict[str, str]:
@@ -409,7 +409,7 @@ def test_no_report_poisons_an_average(
             "SELECT pfc_avg, pfc_var, et_avg, et_var, turnaround_avg, turnaround_var, error_rate FROM host_app_version"
         ):
             assert all(value is not None and 0 <= value < 1e30 for value in row), row
-        assert proof(world).differences == []
+        assert audit(world).differences == []
     finally:
         asyncio.set_event_loop(None)
 
@@ -452,7 +452,7 @@ def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_i
     report(world, host, elapsed=1900.0, cpu=1900.0)
     assert sum(line.granted for line in ledger(world)) == pytest.approx(1900 * 3e9 * 200 / 86400e9)
     assert "granted_before" in {each["code"] for each in ledger(world)[-1].reasons}
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explained(world: World):
@@ -486,7 +486,7 @@ def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explaine
         assert (total, average) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-6))
     world.write(lambda tx: credit.take_back_provisional(tx, [entries[0].result_id], now=world.now))  # type: ignore[list-item]
     assert len(ledger(world)) == 3 + 1 + 2
-    assert proof(world).differences == []
+    assert audit(world).differences == []
     answer = world.get(f"/api/v1/credit/results/{liar}", headers=token(world)).json()
     assert answer["granted"] == 0
     assert "3 trickle messages" in answer["entries"][-1]["reasons"][0]["text"]
@@ -563,7 +563,7 @@ def test_credit_is_what_the_projects_function_says_of_the_canonical_result(world
     assert [line.granted for line in ledger(world)] == [21.5, 21.5, 21.5]
     assert ledger(world)[2].facts["straggler"] is True
     assert "assigned" in [each["code"] for each in ledger(world)[0].reasons]
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 @pytest.mark.parametrize("amount", ["-5", "nan", "inf", "1e304"])
@@ -579,7 +579,7 @@ def test_an_impossible_amount_of_the_projects_function_is_bounded_with_a_reason(
     assert [line.granted for line in ledger(world)] == [limit, limit]
     codes = {each["code"] for each in ledger(world)[0].reasons}
     assert codes & {"number_refused", "number_bounded"}
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 @pytest.mark.parametrize(
@@ -627,7 +627,7 @@ def test_credit_after_assimilation_is_what_the_projects_function_returns(world: 
         report(world, host)
     assert [line.granted for line in ledger(world)] == [12.5, 12.5]
     assert world.value("SELECT et_n FROM host_app_version") == 1
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 # -------------------------------------------------------------------------------------- merged computers
@@ -649,7 +649,7 @@ def test_merging_computers_leaves_the_ledger_as_it_is_and_everything_can_be_comp
     )
     assert world.query("SELECT * FROM credit_entry ORDER BY id")[: len(before)] == before
     assert [line.kind for line in ledger(world)[len(before) :]] == ["merge"]
-    assert proof(world).differences == []
+    assert audit(world).differences == []
     assert world.query("SELECT total_credit FROM host ORDER BY id") == [
         (0.0,),
         (pytest.approx(totals[0][1] + totals[1][1]),),
@@ -657,13 +657,13 @@ def test_merging_computers_leaves_the_ledger_as_it_is_and_everything_can_be_comp
     world.now += 86400
     world.add_jobs(app, n=3)
     run_jobs(world, new, 3)
-    assert proof(world).differences == []
+    assert audit(world).differences == []
     # What the earlier record was granted is taken from whoever has it now.
     first = ledger(world)[0]
     world.write(
         lambda tx: credit.correct(tx, first, -first.granted, reason("tried", "Tried."), now=world.now)
     )
-    found = proof(world)
+    found = audit(world)
     assert found.differences == []
     assert found.corrections == 1
     assert world.value("SELECT total_credit FROM host ORDER BY id LIMIT 1") == 0.0
@@ -693,7 +693,7 @@ def test_messages_of_a_small_job_bring_no_more_than_its_bound_is_worth(world: Wo
     assert [world.value("SELECT granted_credit FROM result WHERE name = ?", name) for name in names] == [
         pytest.approx(worth)
     ] * 3
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def test_messages_of_all_jobs_of_a_host_bring_no_more_than_its_processors_can_earn(world: World):
@@ -715,7 +715,7 @@ def test_messages_of_all_jobs_of_a_host_bring_no_more_than_its_processors_can_ea
     assert sum(line.granted for line in ledger(world)) <= possible * (8 + 7) / 7
     week = [line.granted for line in ledger(world) if line.time > world.now - 7 * 86400]
     assert sum(week) <= 2 * 8 * 86400 * 3e9 * 200 / 86400e9 * (1 + 1e-9)
-    assert proof(world).differences == []
+    assert audit(world).differences == []
 
 
 def test_a_new_app_is_not_the_one_that_a_child_can_cheat(world: World):

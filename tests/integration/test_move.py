@@ -68,7 +68,7 @@ def test_every_row_arrives_and_the_project_goes_on(project: Path, postgres: Post
     assert set(rows) == set(metadata.tables)
     assert rows["workunit"] == 3
     assert rows["credit_entry"] == 2
-    assert [table.mended for table in moved.tables if table.name == "news"] == [1]
+    assert [table.stripped for table in moved.tables if table.name == "news"] == [1]
     assert digest(project / "project.sqlite") == before
     assert load_settings(project).database.url == address
     with open_project(project) as ctx:

@@ -109,7 +109,7 @@ def test_a_host_without_python_gets_no_app_that_needs_it_until_something_changes
     everywhere = catalogue(version(platform=ANY_PLATFORM))
     found = missing_runtime_after_report(host(), 195, now=NOW)
     assert found is not None
-    troubled = host(trouble=found[0], trouble_time=found[1])
+    troubled = host(missing_runtime=found[0], missing_since=found[1])
     decision = choose(request(host=troubled), candidates(1), everywhere)
     assert codes(decision) == ["no_python"]
     assert "Install Python" in decision.refusals[0].text()

@@ -66,7 +66,7 @@ class CreditDifference(Reply, frozen=True):
     note: str
 
 
-class CreditProof(Reply, frozen=True):
+class LedgerAudit(Reply, frozen=True):
     """What a recomputation of the whole ledger found."""
 
     agrees: bool

@@ -1,4 +1,4 @@
-"""``cobblestone credit``: where figures come from, proof of the books, corrections, other systems."""
+"""``cobblestone credit``: where figures come from, audit of the ledger, corrections, other systems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cobblestone.cli.options import Commands, Common, JsonOption, QuietOption, o
 from cobblestone.cli.output import when
 
 if TYPE_CHECKING:
-    from cobblestone.api_schema.credit import CreditExplanation, CreditProof, LedgerEntry
+    from cobblestone.api_schema.credit import CreditExplanation, LedgerAudit, LedgerEntry
     from cobblestone.cli.output import Output
     from cobblestone.credit_lab.comparison import SystemFigures
 
@@ -80,26 +80,26 @@ def recompute(
 ) -> None:
     """Compute every grant, total and average again from the ledger; status 1 if anything differs."""
     with common.connect() as connected:
-        proof = connected.admin.prove_credit()
-    common.out.show(proof, lines=_proof(proof), essential=["agrees" if proof.agrees else "differs"])
-    if not proof.agrees:
+        audit = connected.admin.audit_ledger()
+    common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
+    if not audit.agrees:
         raise typer.Exit(1)
 
 
-def _proof(proof: CreditProof) -> list[str]:
-    rows = ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in proof.rows.items())
+def _audit(audit: LedgerAudit) -> list[str]:
+    rows = ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in audit.rows.items())
     lines = [
-        f"{proof.entries} entries read, {proof.grants} grants computed again, {proof.corrections} corrections.",
+        f"{audit.entries} entries read, {audit.grants} grants computed again, {audit.corrections} corrections.",
         f"Compared rows: {rows}.",
     ]
-    if proof.agrees:
+    if audit.agrees:
         return [*lines, "All totals and averages agree with the ledger."]
-    lines.append(f"{len(proof.differences) + proof.more} figures differ:")
+    lines.append(f"{len(audit.differences) + audit.more} figures differ:")
     lines += [
         f"  {each.table} {each.id} {each.figure}: stored {each.stored!r}, computed {each.computed!r} {each.note}".rstrip()
-        for each in proof.differences
+        for each in audit.differences
     ]
-    return lines if not proof.more else [*lines, f"  … and {proof.more} more"]
+    return lines if not audit.more else [*lines, f"  … and {audit.more} more"]
 
 
 @commands.command("correct", context_settings={"ignore_unknown_options": True})

@@ -153,9 +153,9 @@ def move(
         )
     out = output(json, quiet)
     n_rows = sum(table.rows for table in moved.tables)
-    mended = sum(table.mended for table in moved.tables)
-    if mended:
-        out.warn(f"NUL characters were left out of {mended} rows: PostgreSQL cannot hold them.")
+    stripped = sum(table.stripped for table in moved.tables)
+    if stripped:
+        out.warn(f"NUL characters were left out of {stripped} rows: PostgreSQL cannot hold them.")
     out.show(
         {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
         lines=[

@@ -98,7 +98,7 @@ class Transfers:
                 running[0].cancel()
 
     def retry(self, project: str, name: str) -> bool:
-        """Return the volunteer wants it now: no waits."""
+        """Forget the waits: the volunteer wants it now."""
         file = self._wanted.get((project, name))
         if file is None:
             return False

@@ -76,10 +76,10 @@ class Host:
     description: HostDescription = HostDescription()
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
-    trouble: str = (
+    missing_runtime: str = (
         ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.missing_runtime`
     )
-    trouble_time: float = 0.0  #: when that was noticed, Unix seconds
+    missing_since: float = 0.0  #: when that was noticed, Unix seconds
     label: str = ""  #: the owner's own name for it
     hidden: bool = False  #: by its owner, also when the others are shown
 

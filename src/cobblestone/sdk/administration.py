@@ -8,9 +8,9 @@ from urllib.parse import quote
 from cobblestone.api_schema.credit import (
     AppliedScales,
     CreditExplanation,
-    CreditProof,
     CreditSystem,
     CreditSystemList,
+    LedgerAudit,
     LedgerEntry,
     NewCorrection,
     PublishedScales,
@@ -40,7 +40,7 @@ from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import NotFoundError
 
 PAGE = 1000
-PROOF_SECONDS = 3600.0
+AUDIT_SECONDS = 3600.0
 
 
 class Administration:
@@ -148,9 +148,9 @@ class Administration:
         """Return what became of a result (id or name).  Raises NotFoundError."""
         return self._connection.get(f"/explain/results/{quote(result, safe='')}", ResultExplanation)
 
-    def prove_credit(self) -> CreditProof:
+    def audit_ledger(self) -> LedgerAudit:
         """Compute every grant, total and average again from the ledger."""
-        return self._connection.get("/credit/proof", CreditProof, timeout=PROOF_SECONDS)
+        return self._connection.get("/credit/audit", LedgerAudit, timeout=AUDIT_SECONDS)
 
     def correct_credit(self, result: str, amount: float, reason: str) -> LedgerEntry:
         """Correct the credit of a result by a further entry; negative takes it back.  Raises NotFoundError, ConflictError."""

@@ -43,5 +43,5 @@ class InProcessServer:
         await asyncio.to_thread(self._ctx.join_processes, frozenset())
 
     def close(self) -> None:
-        """Let go of the project."""
+        """Close the project."""
         self._exit.close()

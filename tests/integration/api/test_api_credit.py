@@ -1,4 +1,4 @@
-"""Credit through the API: systems, options of apps, explanations, proof, corrections."""
+"""Credit through the API: systems, options of apps, explanations, audit, corrections."""
 
 from __future__ import annotations
 
@@ -89,15 +89,15 @@ def test_a_correction_needs_the_right_scope_and_is_made_once(world: World):
     assert world.value("SELECT total_credit FROM user_account") == pytest.approx(6.0)
     api.problem(409, "POST", "/credit/corrections", {**body, "amount": -7.0})
     api.problem(404, "POST", "/credit/corrections", {**body, "result": "nothing"})
-    proof = api.get("/credit/proof")
-    assert (proof["agrees"], proof["entries"], proof["corrections"]) == (True, 2, 1)
+    audit = api.get("/credit/audit")
+    assert (audit["agrees"], audit["entries"], audit["corrections"]) == (True, 2, 1)
 
 
-def test_the_proof_lists_rows_that_differ(world: World):
+def test_the_audit_lists_rows_that_differ(world: World):
     a_granted_result(world)
     world.write(lambda tx: tx.execute("UPDATE user_account SET total_credit = 11"))
-    proof = ApiClient(world).get("/credit/proof")
-    assert proof["agrees"] is False
-    assert [(each["table"], each["figure"], each["stored"]) for each in proof["differences"]] == [
+    audit = ApiClient(world).get("/credit/audit")
+    assert audit["agrees"] is False
+    assert [(each["table"], each["figure"], each["stored"]) for each in audit["differences"]] == [
         ("user_account", "total", 11.0)
     ]

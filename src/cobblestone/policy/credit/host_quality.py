@@ -58,7 +58,7 @@ def after_invalid(record: HostVersionStatistics) -> HostVersionStatistics:
 
 
 def after_failure(record: HostVersionStatistics, *, delay_bound: float, now: float) -> HostVersionStatistics:
-    """Return a job ended in an error or timed out: it may have been dropped on purpose."""
+    """Return the statistics after a job failed or timed out: it may have been dropped on purpose."""
     return changed(
         record,
         consecutive_valid=0,

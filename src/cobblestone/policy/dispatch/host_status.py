@@ -75,9 +75,9 @@ def host_status(
         app = None if version is None else apps.get(version.app_id)
         if version is None or app is None or app.deprecated or version.deprecated:
             continue
-        standing = _version_status(record, version, app, limits, now)
-        found.append(standing)
-        if standing.throttled:
+        status = _version_status(record, version, app, limits, now)
+        found.append(status)
+        if status.throttled:
             problems.append(
                 reason(
                     "host_throttled",

@@ -80,7 +80,7 @@ class VersionChooser:
         primary = request.platforms[0] if request.platforms else ANONYMOUS_PLATFORM
         self._primary = None if primary == ANONYMOUS_PLATFORM else primary
         description = request.host.description
-        self._no_interpreter = bool(request.host.trouble) and lacks_interpreter(request.host, now=now)
+        self._no_interpreter = bool(request.host.missing_runtime) and lacks_interpreter(request.host, now=now)
         self._cpu_available = availability(description)
         self._gpu_available = availability(description, gpu=True)
 

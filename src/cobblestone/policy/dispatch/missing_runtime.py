@@ -1,4 +1,4 @@
-"""Troubles of a host that concern apps of every platform, such as a missing Python.
+"""What a host lacks that apps of every platform need, such as Python.
 
 The launcher ends with status 195 where it finds no interpreter, within a second, so such a host would burn one job after
 the other.  No app of the pseudo platform "any" is sent there again until something changed: its system or client, or the
@@ -27,7 +27,7 @@ def environment_fingerprint(description: HostDescription) -> str:
 def missing_runtime_after_report(
     host: Host, exit_status: int | None, *, now: float
 ) -> tuple[str, float] | None:
-    """Return what to store as the host's trouble after one of its results ended so; None: nothing."""
+    """Return what to store as the host's missing runtime after one of its results ended so; None: nothing."""
     if exit_status != ExitStatus.NO_PYTHON:
         return None
     return f"{NO_PYTHON}:{environment_fingerprint(host.description)}", now
@@ -35,10 +35,10 @@ def missing_runtime_after_report(
 
 def lacks_interpreter(host: Host, *, now: float) -> bool:
     """Whether apps of every platform are not worth sending to this host now."""
-    if not host.trouble:
+    if not host.missing_runtime:
         return False
-    still_same = host.trouble == f"{NO_PYTHON}:{environment_fingerprint(host.description)}"
-    return still_same and now < host.trouble_time + RETRY_SECONDS
+    still_same = host.missing_runtime == f"{NO_PYTHON}:{environment_fingerprint(host.description)}"
+    return still_same and now < host.missing_since + RETRY_SECONDS
 
 
 def needs_interpreter(version: AppVersion) -> bool:

@@ -1,4 +1,4 @@
-"""Credit: what every figure rests on, proof of the books, corrections."""
+"""Credit: what every figure rests on, audit of the ledger, corrections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cobblestone.domain.people import Scope
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.work import Result
 from cobblestone.server.api.routing import Call, endpoint
-from cobblestone.server.credit.audit_report import Proof
+from cobblestone.server.credit.audit_report import LedgerAudit
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.systems import find_system, system_names
 from cobblestone.store.credit import ledger
@@ -113,22 +113,22 @@ async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
     return await call.write_once(write, schema.LedgerEntry)
 
 
-@endpoint("GET", "/credit/proof", scope=Scope.MANAGE, tag="credit")
-async def prove(call: Call) -> schema.CreditProof:
+@endpoint("GET", "/credit/audit", scope=Scope.MANAGE, tag="credit")
+async def prove(call: Call) -> schema.LedgerAudit:
     """Recompute all credit from the ledger.
 
     Computes every grant again from the facts in its entry, and every total and average from the entries.
     """
-    return _proof(await call.ctx.store.aread(recompute))
+    return _audit(await call.ctx.store.aread(recompute))
 
 
-def _proof(proof: Proof) -> schema.CreditProof:
-    return schema.CreditProof(
-        agrees=proof.agrees,
-        entries=proof.entries,
-        grants=proof.grants,
-        corrections=proof.corrections,
-        rows=proof.rows,
+def _audit(audit: LedgerAudit) -> schema.LedgerAudit:
+    return schema.LedgerAudit(
+        agrees=audit.agrees,
+        entries=audit.entries,
+        grants=audit.grants,
+        corrections=audit.corrections,
+        rows=audit.rows,
         differences=[
             schema.CreditDifference(
                 table=each.table,
@@ -138,9 +138,9 @@ def _proof(proof: Proof) -> schema.CreditProof:
                 computed=each.computed,
                 note=each.note,
             )
-            for each in proof.differences
+            for each in audit.differences
         ],
-        more=proof.more,
+        more=audit.more,
     )
 
 

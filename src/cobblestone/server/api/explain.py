@@ -14,7 +14,7 @@ def _reason(each: Reason) -> schema.Explanation:
     return schema.Explanation(code=each.code, text=each.text(), values=dict(each.values))
 
 
-def _standing(each: VersionStatus) -> schema.VersionStatus:
+def _version(each: VersionStatus) -> schema.VersionStatus:
     return schema.VersionStatus(
         **{name: getattr(each, name) for name in schema.VersionStatus.__struct_fields__}
     )
@@ -43,8 +43,8 @@ async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
         in_progress=found.in_progress,
         would_get=found.would_get,
         reasons=[_reason(each) for each in found.reasons],
-        problems=[_reason(each) for each in found.standing.problems],
-        versions=[_standing(each) for each in found.standing.versions],
+        problems=[_reason(each) for each in found.status.problems],
+        versions=[_version(each) for each in found.status.versions],
     )
 
 

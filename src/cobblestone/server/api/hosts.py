@@ -57,7 +57,7 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
         disk_free=about.d_free,
         system=f"{about.os_name} {about.os_version}".strip(),
         gpus=[f"{each.count} × {each.name or each.type}" for each in about.coprocessors],
-        lacks=host.trouble,
+        lacks=host.missing_runtime,
         tasks={state.value: number for state, number in tasks.items()},
     )
 

@@ -1,4 +1,4 @@
-"""What a proof of the books found."""
+"""What an audit of the ledger found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Proof:
+class LedgerAudit:
     """What a recomputation found."""
 
     entries: int = 0

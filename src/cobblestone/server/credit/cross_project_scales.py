@@ -62,7 +62,7 @@ class ScaleExport:
         self._exported = CachedRead(ctx, self._read)
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/scales.xml", self._answer(write_project_scales_xml, "text/xml")),
             Route("/scales.json", self._answer(write_project_scales_json, "application/json")),

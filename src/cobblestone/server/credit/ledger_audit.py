@@ -1,4 +1,4 @@
-"""Proof of the books: everything that the ledger says is computed again from its own facts.
+"""Audit of the ledger: everything that the ledger says is computed again from its own facts.
 
 1. Each grant is computed anew by its credit system from the facts that its entry keeps; claim and amount must be the same.
 2. Totals and recent averages of all hosts, users, teams and app versions are built up from the entries, in their order, with
@@ -25,7 +25,7 @@ from cobblestone.policy.credit.book import (
 )
 from cobblestone.policy.credit.cobblestone import CreditUnit
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
-from cobblestone.server.credit.audit_report import Difference, Proof
+from cobblestone.server.credit.audit_report import Difference, LedgerAudit
 from cobblestone.server.credit.statistics_audit import StatisticsChain
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.credit import ledger
@@ -34,7 +34,7 @@ from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
 
 
-def recompute(db: Database) -> Proof:
+def recompute(db: Database) -> LedgerAudit:
     """Replay the ledger, and compare."""
     return _Recomputation(db).run()
 
@@ -44,7 +44,7 @@ class _Recomputation:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._proof = Proof()
+        self._audit = LedgerAudit()
         self._stored = {table: ledger.all_statements(db, table) for table in OWNERS}
         self._totals = CreditTotals()
         self._totals.rows = {
@@ -55,9 +55,9 @@ class _Recomputation:
             self._totals.rows["host"][host_id] = CreditStatement(0.0, RecentAverage(0.0, made))
         self._of_result: dict[int, float] = {}
         self._book = CreditBook()
-        self._statistics = StatisticsChain(db, self._book, self._proof)
+        self._statistics = StatisticsChain(db, self._book, self._audit)
 
-    def run(self) -> Proof:
+    def run(self) -> LedgerAudit:
         passes = iter(ledger.decay_passes(self._db))
         next_pass = next(passes, None)
         for group in grouped(ledger.ledger(self._db)):
@@ -72,10 +72,10 @@ class _Recomputation:
             self._decay(next_pass)
             next_pass = next(passes, None)
         self._compare()
-        return self._proof
+        return self._audit
 
     def _add(self, line: LedgerLine) -> None:
-        self._proof.entries += 1
+        self._audit.entries += 1
         self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
         if line.kind == ledger.MERGE:
             self._totals.merge("host", line.facts["from_host"], line.host_id, now=line.time)
@@ -91,21 +91,21 @@ class _Recomputation:
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]
         if first.kind == ledger.CORRECTION:
-            self._proof.corrections += 1
+            self._audit.corrections += 1
         if first.kind in (ledger.CORRECTION, ledger.MERGE):
             return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             note = f"cannot be computed again: {error}"
-            self._proof.note(Difference("credit_entry", first.id, "facts", None, None, note))
+            self._audit.note(Difference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
         for line, entry in zip(group, entries, strict=True):
-            self._proof.grants += 1
-            self._proof.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
-            self._proof.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
+            self._audit.grants += 1
+            self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
+            self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)
 
     def _grant_again(self, group: list[LedgerLine]) -> list[Entry]:
         """Grant a group anew from the facts in its entries.
@@ -148,19 +148,19 @@ class _Recomputation:
 
     def _compare(self) -> None:
         self._statistics.compare()
-        proof = self._proof
+        audit = self._audit
         for table, rows in self._stored.items():
-            proof.rows[table] = len(rows)
+            audit.rows[table] = len(rows)
             for row_id, (_, stored) in rows.items():
                 computed = self._totals.rows[table][row_id]
-                proof.compare(table, row_id, "total", stored.total, computed.total)
-                proof.compare(table, row_id, "average", stored.recent.value, computed.recent.value)
+                audit.compare(table, row_id, "total", stored.total, computed.total)
+                audit.compare(table, row_id, "average", stored.recent.value, computed.recent.value)
                 if computed.recent.value:
-                    proof.compare(table, row_id, "average_time", stored.recent.time, computed.recent.time)
+                    audit.compare(table, row_id, "average_time", stored.recent.time, computed.recent.time)
         granted = ledger.granted_credits(self._db)
-        proof.rows["result"] = len(granted)
+        audit.rows["result"] = len(granted)
         for result_id, amount in granted.items():
-            proof.compare("result", result_id, "granted", amount, self._of_result.get(result_id, 0.0))
+            audit.compare("result", result_id, "granted", amount, self._of_result.get(result_id, 0.0))
 
 
 def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:

@@ -1,4 +1,4 @@
-"""Proof of what the credit systems learned: means of hosts and app versions, sums of the second system.
+"""Audit of what the credit systems learned: means of hosts and app versions, sums of the second system.
 
 An entry keeps the statistics that its claim was computed from, and what they learned from it follows from its other facts.  So
 the entries are a chain: each must find what the ones before left, and the last of them what the rows hold.  Every step is
@@ -20,7 +20,7 @@ from cobblestone.policy.credit.claims import (
     HostVersionStatistics,
     VersionStatistics,
 )
-from cobblestone.server.credit.audit_report import Difference, Proof
+from cobblestone.server.credit.audit_report import Difference, LedgerAudit
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics, ledger
 from cobblestone.store.credit.ledger import LedgerLine
@@ -33,9 +33,9 @@ Figure = tuple[str, float, float]  # name, stored, computed
 class StatisticsChain:
     """The rows of a book, held against what the entries say that they started from."""
 
-    def __init__(self, db: Database, book: CreditBook, proof: Proof) -> None:
+    def __init__(self, db: Database, book: CreditBook, audit: LedgerAudit) -> None:
         self._db = db
-        self._proof = proof
+        self._audit = audit
         self._book = book
         self._unknown: set[object] = set()  # what an entry taught that cannot be computed again
         self._app_of = credit_statistics.apps_of_versions(db)
@@ -93,14 +93,14 @@ class StatisticsChain:
         for name, stored, computed in figures:
             if stored != computed:
                 note = f"{where}: what it started from is not what the entries before it taught"
-                self._proof.note(Difference("credit_entry", entry_id, name, stored, computed, note))
+                self._audit.note(Difference("credit_entry", entry_id, name, stored, computed, note))
 
     def compare(self) -> None:
         """Compare the rows with what the last entries left."""
         self.follow_until(2**62)
-        proof, book = self._proof, self._book
+        audit, book = self._audit, self._book
         records = hosts.all_statistics(self._db)
-        proof.rows["host_app_version"] = len(records)
+        audit.rows["host_app_version"] = len(records)
         for key in sorted({*records, *book.hosts}):
             fresh = HostVersionStatistics()
             figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
@@ -114,14 +114,14 @@ class StatisticsChain:
         for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
             computed_app = book.apps.get(app_id, AppStatistics())
             self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
-        proof.rows["app"] = len(all_apps)
+        audit.rows["app"] = len(all_apps)
 
     def _compare_row(
         self, table: str, row_id: int, key: object, note: str, figures: Iterator[Figure]
     ) -> None:
         for name, stored, computed in figures:
             if key not in self._unknown and stored != computed:
-                self._proof.note(Difference(table, row_id, name, stored, computed, note))
+                self._audit.note(Difference(table, row_id, name, stored, computed, note))
 
 
 def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Iterator[Figure]:

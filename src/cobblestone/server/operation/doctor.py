@@ -114,12 +114,12 @@ def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    proof = recompute(db)
-    for item in proof.differences:
+    audit = recompute(db)
+    for item in audit.differences:
         text = item.note or f"{item.figure} is {item.stored!r}, the ledger says {item.computed!r}"
         yield Finding("not_of_ledger", item.table, item.id, text)
-    if proof.more:
-        yield Finding("more_differences", "ledger", None, f"{proof.more} further differences")
+    if audit.more:
+        yield Finding("more_differences", "ledger", None, f"{audit.more} further differences")
 
 
 def _settle_totals(ctx: ServerContext) -> int:

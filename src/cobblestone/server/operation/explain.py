@@ -40,7 +40,7 @@ class HostExplanation:
     """What a host would get if it asked now, and why not more."""
 
     host: Host
-    standing: HostStatus
+    status: HostStatus
     in_progress: int
     would_get: str  #: name of a result; empty: nothing
     reasons: tuple[Reason, ...]  #: why nothing, or not more, most important first
@@ -78,7 +78,7 @@ def explain_host(
         raise NotFound(f"There is no host {host_id}.")
     request = request_of(db, offer, host)
     catalogue = offer.catalogue
-    standing = host_status(
+    status = host_status(
         host,
         request.records.values(),
         chain.from_iterable(catalogue.versions.values()),
@@ -92,7 +92,7 @@ def explain_host(
             "host_not_seen",
             N_("The computer has not asked for tasks yet. It is described when its client does."),
         )
-        return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(unseen,))
+        return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(unseen,))
     if host.description.platforms[0] == ANONYMOUS_PLATFORM:
         own = reason(
             "anonymous_platform",
@@ -101,14 +101,14 @@ def explain_host(
                 " is not known here. Its event log says."
             ),
         )
-        return HostExplanation(host=host, standing=standing, in_progress=n, would_get="", reasons=(own,))
+        return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(own,))
     queue = CandidateQueue()
     waiting = chain(queue.targeted(db, host, request.team_id), islice(queue.scan(db), CANDIDATES))
     decision = choose_for(db, offer, request, waiting, now=now)
     given = decision.assignments
     return HostExplanation(
         host=host,
-        standing=standing,
+        status=status,
         in_progress=n,
         would_get=given[0].candidate.result_name if given else "",
         reasons=() if given else decision.refusals,

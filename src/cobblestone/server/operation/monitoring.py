@@ -35,7 +35,7 @@ class Monitoring:
         self._probe: tuple[float, str] = (float("-inf"), "")
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/healthz", self.health),
             Route("/readyz", self.ready),

@@ -263,9 +263,9 @@ class Exchange:
         found = missing_runtime_after_report(host, exit_status, now=self.now)
         if found is None:
             return host
-        trouble, since = found
-        hosts.set_trouble(self.tx, host.id, trouble, now=since)
-        return changed(host, trouble=trouble, trouble_time=since)
+        missing, since = found
+        hosts.set_missing_runtime(self.tx, host.id, missing, now=since)
+        return changed(host, missing_runtime=missing, missing_since=since)
 
     def _initial_quota(self, row: dispatch.ReportedRow | None) -> int:
         """Jobs a day that a new host begins with, of the app of a reported result."""

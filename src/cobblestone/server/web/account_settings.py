@@ -61,7 +61,7 @@ class AccountSettingsPages:
         self._security = security
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         own, both = self._site.own_page, ["GET", "POST"]
         return [
             Route("/account.php", own(self.profile), methods=both),

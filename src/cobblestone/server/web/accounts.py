@@ -37,7 +37,7 @@ class AccountPages:
         self._security = security
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page, both = self._site.page, ["GET", "POST"]
         return [
             Route("/join.php", page(self.join), methods=both),

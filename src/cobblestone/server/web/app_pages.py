@@ -36,7 +36,7 @@ class AppPages:
         self._outcomes: OrderedDict[AppId, CachedRead[dict[int, Outcomes]]] = OrderedDict()
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [
             Route("/apps.php", self._site.page(self.apps)),
             Route("/app.php", self._site.page(self.app)),

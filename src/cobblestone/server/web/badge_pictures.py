@@ -39,7 +39,7 @@ class BadgePictures:
         self._pictures = {badge.name: picture(badge, rules.badges) for badge in rules.badges}
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         return [Route("/badge/{name}.svg", self._answer)]
 
     async def _answer(self, request: Request) -> Response:

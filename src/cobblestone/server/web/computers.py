@@ -39,7 +39,7 @@ class ComputerPages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page, own = self._site.page, self._site.own_page
         return [
             Route("/hosts_user.php", page(self.computers)),

@@ -50,7 +50,7 @@ class CreditPages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page = self._site.page
         return [
             Route("/credit.csv", page(self.csv)),

@@ -22,7 +22,7 @@ class MailLinkPages:
         self._security = security
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page, both = self._site.page, ["GET", "POST"]
         return [
             Route("/login_mail.php", page(self.ask), methods=both),

@@ -56,7 +56,7 @@ class OperatorPages:
         self._state = StateReader(site.ctx)
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         named: dict[str, Page] = {
             "ops.php": self.overview,
             "ops_search.php": self.search,

@@ -31,7 +31,7 @@ class NewsDesk:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where it is."""
+        """Return the routes."""
         return [
             Route("/ops_news.php", self._site.page(for_operators(self.news)), methods=["GET", "HEAD", "POST"])
         ]

@@ -114,7 +114,7 @@ class PreferencePages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         own, both = self._site.own_page, ["GET", "POST"]
         return [
             Route("/prefs_computing.php", own(self.computing), methods=both),

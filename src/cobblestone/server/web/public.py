@@ -39,7 +39,7 @@ class PublicPages:
         self._status = status
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page = self._site.page
         return [
             Route("/", page(self.home)),

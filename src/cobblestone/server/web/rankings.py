@@ -48,7 +48,7 @@ class RankingPages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page = self._site.page
         return [
             Route("/top_users.php", page(self.users)),

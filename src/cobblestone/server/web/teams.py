@@ -35,7 +35,7 @@ class TeamPages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page, own, both = self._site.page, self._site.own_page, ["GET", "POST"]
         return [
             Route("/teams.php", page(self.search)),

@@ -42,7 +42,7 @@ class WorkPages:
         self._site = site
 
     def routes(self) -> list[BaseRoute]:
-        """Where they are."""
+        """Return the routes."""
         page = self._site.page
         return [
             Route("/results.php", page(self.tasks)),

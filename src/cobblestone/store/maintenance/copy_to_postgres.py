@@ -38,7 +38,7 @@ class MovedTable:
     name: str
     rows: int
     checksum: str  #: over all rows, in any order
-    mended: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
+    stripped: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
 
 
 def check_empty(address: str) -> None:
@@ -160,7 +160,7 @@ def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) 
             if "id" in table.columns:
                 _set_sequence(reader, connection, table.name)
     progress(table.name, 2 * total, 2 * total)
-    return MovedTable(name=table.name, rows=source.rows, checksum=source.checksum(), mended=source.mended)
+    return MovedTable(name=table.name, rows=source.rows, checksum=source.checksum(), stripped=source.stripped)
 
 
 class _Rows:
@@ -170,12 +170,12 @@ class _Rows:
         self._iterator = iter(rows)
         self._sum = 0
         self.rows = 0
-        self.mended = 0
+        self.stripped = 0
 
     def __iter__(self) -> Iterator[Row]:
         for row in self._iterator:
             if any(isinstance(item, str) and "\0" in item for item in row):
-                self.mended += 1
+                self.stripped += 1
                 row = tuple(item.replace("\0", "") if isinstance(item, str) else item for item in row)  # noqa: PLW2901
             self.rows += 1
             digest = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=16).digest()

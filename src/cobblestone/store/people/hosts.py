@@ -16,7 +16,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people.users import CREDIT
 
-HOSTS = RowMapper(Host, {"credit": CREDIT})
+HOSTS = RowMapper(Host, {"credit": CREDIT, "missing_runtime": "trouble", "missing_since": "trouble_time"})
 _RECORDS = RowMapper(HostAppVersion)
 _SAVED_RECORD = _RECORDS.writer()
 _SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
@@ -139,14 +139,14 @@ def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
     tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
 
 
-def set_trouble(tx: Transaction, host_id: HostId, trouble: str, *, now: float) -> None:
+def set_missing_runtime(tx: Transaction, host_id: HostId, missing: str, *, now: float) -> None:
     """Note (or, with an empty text, forget) what apps of every platform lack on a host."""
-    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (trouble, now, host_id))
+    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (missing, now, host_id))
 
 
 def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
     """Forget what a host lacks, and its bad results as far as they hold back tasks."""
-    set_trouble(tx, host_id, "", now=now)
+    set_missing_runtime(tx, host_id, "", now=now)
     tx.execute(
         "UPDATE host_app_version SET bad_results = 0, n_jobs_today = 0 WHERE host_id = ? AND bad_results > 0",
         (host_id,),
