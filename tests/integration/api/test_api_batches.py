@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World, failed
+from tests.helpers.wire_elements import Element
 
 from cobblestone.store.work import files
 
@@ -380,6 +381,26 @@ def test_busy_computers_count_for_a_quorum(api: ApiClient, world: World):
     for name in ("one", "two"):
         world.host(world.user(name)).rpc(ask=1e9)
     assert submit(api, api.job())["notes"] == []
+
+
+def test_the_last_jobs_of_a_batch_are_reported_as_soon_as_they_are_done(api: ApiClient, world: World):
+    api.add_app(rules={"max_error_results": 3})
+    submit(api, *[api.job() for _ in range(12)])
+    first, second = (world.host(world.user(name)) for name in ("one", "two"))
+
+    def at_once(reply: Element) -> list[bool]:
+        return [result.has("report_immediately") for result in reply.all("result")]
+
+    hosts = [(first, 1.0), (second, 1e6)]
+    counts = [at_once(host.rpc(ask=ask, instances=4)) for host, ask in hosts]
+    assert len(counts[0]) == 4
+    assert not any(counts[0])
+    assert counts[1][:4] == [False] * 4
+    assert counts[1][4:] == [True] * 4
+    retried = next(name for name in sorted(first.held, key=job_number))
+    first.rpc(reports=[failed(retried)])
+    world.settle()
+    assert at_once(world.host(world.user("three")).rpc(ask=1)) == [True]
 
 
 def test_single_jobs_of_a_batch_are_cancelled(api: ApiClient, world: World):

@@ -18,6 +18,7 @@ from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
+from cobblestone.policy.dispatch.last_jobs import reported_at_once
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
 from cobblestone.policy.dispatch.missing_runtime import missing_runtime_after_report
@@ -36,7 +37,7 @@ from cobblestone.service.languages import best_of, chosen, translate_reason, use
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import dispatch, messages
+from cobblestone.store.work import batches, dispatch, messages
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import candidates_of_results
 from cobblestone.store.work.dispatch import JobInProgress
@@ -396,13 +397,13 @@ class Exchange:
                 _("Didn't resend lost task %(name)s: %(reason)s")
                 % {"name": item.result_name, "reason": translate_reason(item.reason)}
             )
-        self._add_jobs(decision.resent)
+        self._add_jobs(decision.resent, request.host)
         return bool(decision.resent)
 
     def _send_new(self, request: WorkRequest, user: User) -> None:
         sender = WorkSender(self.ctx, self.offer, self.limits, self.rng, self.tx, request, now=self.now)
         decision, claimed = sender.send()
-        self._add_jobs(claimed)
+        self._add_jobs(claimed, request.host)
         problems = sender.problems_of_host()
         tell_owner(self.tx, self.ctx, user, request.host, problems, now=self.now)
         if claimed:
@@ -417,9 +418,17 @@ class Exchange:
         for entry in refusal_messages(refusals):
             self._say(translate_reason(entry.reason), notice=entry.priority == "notice")
 
-    def _add_jobs(self, assignments: Sequence[Assignment]) -> None:
-        if assignments:
-            add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue)
+    def _add_jobs(self, assignments: Sequence[Assignment], host: Host) -> None:
+        if not assignments:
+            return
+        sent = [assignment.candidate for assignment in assignments]
+        at_once = reported_at_once(
+            sent,
+            batches.progress(self.tx, {each.batch_id for each in sent if each.batch_id is not None}),
+            ncpus=host.description.p_ncpus,
+            served=self.ctx.candidates.last_served(),
+        )
+        add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue, at_once=at_once)
 
     # ------------------------------------------------------------------ the rest of the reply
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
+from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import InputFile, output_file_name
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import Assignment
@@ -31,9 +33,17 @@ def download_url(ctx: ServerContext, name: str) -> str:
 
 
 def add_jobs(
-    reply: SchedulerReply, assignments: Sequence[Assignment], ctx: ServerContext, catalogue: Catalogue
+    reply: SchedulerReply,
+    assignments: Sequence[Assignment],
+    ctx: ServerContext,
+    catalogue: Catalogue,
+    *,
+    at_once: AbstractSet[ResultId] = frozenset(),
 ) -> None:
-    """Describe assigned results in a reply, with all that the client needs to run them, each thing once."""
+    """Describe assigned results in a reply, with all that the client needs to run them, each thing once.
+
+    ``at_once``: those that it shall report as soon as they are done.
+    """
     files: dict[str, FileInfo] = {}
     apps: dict[str, AppBlock] = {}
     versions: dict[tuple[int, str], AppVersionBlock] = {}
@@ -60,7 +70,9 @@ def add_jobs(
         for input_file in candidate.input_files:
             files.setdefault(input_file.name, _input_file(ctx, input_file))
         workunits.append(_workunit_block(app.name, assignment))
-        new_outputs, result = _result_block(ctx, assignment)
+        new_outputs, result = _result_block(
+            ctx, assignment, at_once=assignment.candidate.result_id in at_once
+        )
         outputs += new_outputs
         results.append(result)
     reply.files += tuple(files.values())
@@ -138,7 +150,9 @@ def _workunit_block(app_name: str, assignment: Assignment) -> WorkunitBlock:
     )
 
 
-def _result_block(ctx: ServerContext, assignment: Assignment) -> tuple[list[OutputFileInfo], ResultBlock]:
+def _result_block(
+    ctx: ServerContext, assignment: Assignment, *, at_once: bool
+) -> tuple[list[OutputFileInfo], ResultBlock]:
     candidate = assignment.candidate
     infos: list[OutputFileInfo] = []
     refs: list[FileRef] = []
@@ -166,4 +180,5 @@ def _result_block(ctx: ServerContext, assignment: Assignment) -> tuple[list[Outp
         plan_class=assignment.version.plan_class,
         report_deadline=assignment.report_deadline,
         file_refs=tuple(refs),
+        report_immediately=at_once,
     )

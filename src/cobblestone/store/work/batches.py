@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +13,7 @@ from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, BatchState, JobStatus, WorkunitError
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
+from cobblestone.policy.dispatch.last_jobs import BatchProgress
 from cobblestone.policy.lifecycle.states import (
     BATCH_TRANSITIONS,
     RESULT_TRANSITIONS,
@@ -121,6 +122,18 @@ def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -
         f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
     )
     return [_BATCHES.load(row) for row in rows]
+
+
+def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, BatchProgress]:
+    """Return how far batches are."""
+    rows = db.query_in(
+        "SELECT id, njobs - n_success - n_error, turn, fair_weight FROM batch WHERE id IN (??)",
+        list(batch_ids),
+    )
+    return {
+        BatchId(row[0]): BatchProgress(unfinished=int(row[1]), last_turn=row[2], fair_weight=row[3])
+        for row in rows
+    }
 
 
 def create_batch(

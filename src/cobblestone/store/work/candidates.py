@@ -136,6 +136,10 @@ class CandidateQueue:
         """Return the turn that has been served among results of this priority."""
         return self._served.get(priority, 0.0)
 
+    def last_served(self) -> float:
+        """Return the largest turn that has been served, of whatever priority."""
+        return max(self._served.values(), default=0.0)
+
     def targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
         """Return results that are for this host, its user or his team alone, best first."""
         self._refresh()
