@@ -9,7 +9,7 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.states import BatchState, WorkunitError
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.work import archive, batches, files, job_failures, lifecycle
+from cobblestone.store.work import archive, batches, files, job_results, lifecycle
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.batches import NewJob
 
@@ -197,7 +197,7 @@ def test_the_last_failure_of_a_job_is_found(store: Store):
     send(store, 1, "first", server_state=5, outcome=3)
     send(store, 1, "second", server_state=5, outcome=4)
     send(store, 2, "fine", server_state=5, outcome=1)
-    failures = store.read(lambda db: job_failures.last_failures(db, [1, 2]))
+    failures = store.read(lambda db: job_results.last_failures(db, [1, 2]))
     assert {id_: failure.name for id_, failure in failures.items()} == {1: "second"}
 
 

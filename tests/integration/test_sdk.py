@@ -120,8 +120,46 @@ def test_inputs_of_one_name_from_different_folders_keep_their_own_answers(
     )
     with (answers / "jobs.csv").open(newline="") as file:
         listed = {row["folder"]: row["name"] for row in csv.DictReader(file)}
+    assert len(listed) == 3
     assert sorted(listed.values()) == ["Star", "star", "star"]
     assert {path.parent.name for path in paths} == set(listed)
+
+
+def test_a_list_says_which_answer_belongs_to_which_input_and_where_it_comes_from(
+    project: Project, volunteers: Volunteers, tmp_path: Path
+):
+    project.change_app("period", AppChanges(rules=RulesBody(max_error_results=0)))
+    project.update_app("period", ["period.py"], command="python3 period.py {input} {output} {arg:k}")
+    Path("stars").mkdir()
+    Path("stars/vega.json").write_text("7")
+    volunteers.failing = {"bad"}
+    jobs = [
+        Job(inputs=["stars/vega.json"], args={"k": "a b; 3"}, name="vega"),
+        Job(inputs=[b"1"], args={"k": 2}, name="bad"),
+    ]
+    batch = project.submit("period", jobs)
+    volunteers.work()
+    results = {result.name: result for result in batch.results(timeout=20)}
+    good, bad = results["vega"], results["bad"]
+    assert (good.inputs, dict(good.args), good.host) == (("stars/vega.json",), {"k": "a b; 3"}, 1)
+    assert good.result == f"period_{batch.id}_0_0"
+    assert None not in (good.run_time, good.credit)
+    assert (bad.inputs, dict(bad.args), bad.host, bad.result) == (
+        ("",),
+        {"k": "2"},
+        1,
+        f"period_{batch.id}_1_0",
+    )
+    for _ in range(2):  # written again, nothing is listed twice
+        batch.save(tmp_path / "answers", timeout=20)
+    with (tmp_path / "answers" / "jobs.csv").open(newline="") as file:
+        listed = {row["name"]: row for row in csv.DictReader(file)}
+        assert len(listed) == 2
+    assert (listed["vega"]["inputs"], listed["vega"]["folder"]) == ("stars/vega.json", "vega")
+    assert listed["vega"]["arguments"] == "k=a b; 3"
+    assert (listed["bad"]["folder"], listed["bad"]["status"]) == ("", "failed")
+    assert "too many computers" in listed["bad"]["error"]
+    assert (tmp_path / "answers" / "vega" / "output").read_text() == '{"got":7}'
 
 
 def test_answers_are_not_written_into_a_file(project: Project, volunteers: Volunteers, tmp_path: Path):

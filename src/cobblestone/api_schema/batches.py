@@ -153,6 +153,15 @@ class OutputFile(Reply, frozen=True):
     url: str
 
 
+class GivenInput(Reply, frozen=True):
+    """An input of a job."""
+
+    name: str  #: under which the program finds it
+    file_name: (
+        str  #: what its submitter called it: often a path; empty: its content was given, or it is an old job
+    )
+
+
 class JobStatus(Reply, frozen=True):
     """A job."""
 
@@ -165,6 +174,13 @@ class JobStatus(Reply, frozen=True):
     exit_status: int | None  #: of the last failed result
     stderr: str  #: its end
     outputs: list[OutputFile]
+    inputs: list[GivenInput] = msgspec.field(default_factory=list[GivenInput])
+    args: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    command_line: str = ""  #: of a native program
+    result: str = ""  #: name of the result that is the answer, or of the last that failed
+    host: int | None = None  #: computer that it comes from
+    run_time: float | None = None  #: seconds that it took there
+    credit: float | None = None  #: what was granted for it
 
 
 class JobList(Reply, frozen=True):

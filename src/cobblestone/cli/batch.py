@@ -104,12 +104,18 @@ def list_jobs(
             each.name or "-",
             each.workunit,
             each.status,
+            "; ".join(given.file_name or given.name for given in each.inputs) or "-",
+            " ".join(f"{name}={value}" for name, value in each.args.items()) or "-",
+            each.host or "-",
             each.error or ", ".join(o.name for o in each.outputs),
         )
         for each in found
     ]
     common.out.table(
-        found, ["id", "name", "workunit", "status", "outputs or error"], rows, empty="The batch has no jobs."
+        found,
+        ["id", "name", "workunit", "status", "inputs", "arguments", "host", "outputs or error"],
+        rows,
+        empty="The batch has no jobs.",
     )
 
 
@@ -118,7 +124,11 @@ def results(
     batch_id: BatchArgument,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write outputs there, a folder for each job.", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="Write outputs there, a folder for each job, and jobs.csv, which lists them.",
+            show_default=False,
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
     timeout: Annotated[
@@ -143,7 +153,7 @@ def results(
         found = list(batch.finished())
         answers = None if to is None else AnswerFolder(to)
         for result in found:
-            if answers is not None and result.succeeded:
+            if answers is not None:
                 saved += answers.save(result)
         _report(out, batch, batch.status(), [result.error for result in found if result.error], saved, to)
 
@@ -171,7 +181,7 @@ def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None)
         for result in batch.results(timeout, waiting=tell):
             if not result.succeeded:
                 errors.append(f"{result.name}: {result.error}")
-            elif answers is not None:
+            if answers is not None:
                 saved += answers.save(result)
             bar.update(task, advance=1, failed=len(errors))
     _report(out, batch, batch.status(), errors, saved, to)

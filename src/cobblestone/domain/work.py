@@ -40,6 +40,7 @@ class InputFile:
     gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` variant, when there is one
     sticky: bool = False
     copy_file: bool = True
+    given_name: str = ""  #: what the submitter calls it, often a path on his machine; volunteers never see it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import urllib.parse
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from cobblestone.domain.errors import JobError
@@ -101,3 +102,10 @@ def job_command_line(
                 raise JobError(f"{option}: the name {name!r} must consist of letters, digits and _ - . only.")
             words.append(f"{option} {name}={urllib.parse.quote(value, safe='/')}")
     return " ".join(words)
+
+
+def job_arguments(command_line: str) -> dict[str, str]:
+    """Return the arguments that :func:`job_command_line` wrote; those of native programs have none of this form."""
+    words = command_line.split()
+    pairs = [word.partition("=") for option, word in pairwise(words) if option == "--arg"]
+    return {name: urllib.parse.unquote(value) for name, _, value in pairs}

@@ -64,6 +64,12 @@ class JobResult:
         exit_status: Of the last result that failed; None if none did.
         stderr: The end of what the last failed program wrote to its error output.
         outputs: The output files by name; their bytes are fetched when you look at them.
+        inputs: What you called the input files (their paths), in order; empty texts where you gave the content.
+        args: The arguments that the job was submitted with.
+        result: Name of the result that is the answer, or of the last that failed; as on the project's pages.
+        host: Number of the computer that it comes from; None if there is no such result.
+        run_time: Seconds that it took there.
+        credit: What was granted for it.
 
     >>> result = next(project.submit("echo", [{"k": 3}]).results())
     >>> result.succeeded, result.json()
@@ -80,6 +86,12 @@ class JobResult:
         self.exit_status = job.exit_status
         self.stderr = job.stderr
         self.outputs = Outputs(connection, batch_id, job)
+        self.inputs = tuple(each.file_name for each in job.inputs)
+        self.args: Mapping[str, str] = job.args
+        self.result = job.result
+        self.host = job.host
+        self.run_time = job.run_time
+        self.credit = job.credit
 
     def __repr__(self) -> str:
         return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
@@ -237,9 +249,12 @@ class Batch:
         )
 
     def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:
-        """Write the outputs of all jobs into a folder as they finish, a folder for each job; return the paths."""
+        """Write the outputs of all jobs into a folder as they finish, a folder for each job; return the paths.
+
+        ``jobs.csv`` in it lists all jobs: inputs, arguments, folder, computer, credit, and why some have no answer.
+        """
         answers = AnswerFolder(folder)
-        return [path for result in self.results(timeout) if result.succeeded for path in answers.save(result)]
+        return [path for result in self.results(timeout) for path in answers.save(result)]
 
     def cancel(self) -> BatchStatus:
         """Cancel what is not done yet."""

@@ -20,6 +20,7 @@ from cobblestone.sdk.connection import Connection
 T = TypeVar("T")
 
 UPLOADS_AT_A_TIME = 8
+MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class FileSender:
         path = Path(given)
         sha256 = self._hash(path)
         sources[sha256] = path
-        return InputBody(file=f"jf_{sha256}", name=name, file_name=path.name)
+        return InputBody(file=f"jf_{sha256}", name=name, file_name=str(given)[-MAX_FILE_NAME:])
 
     def _hash(self, path: Path) -> str:
         try:

@@ -8,7 +8,7 @@ from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import batch_shortage, stuck_jobs
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
-from cobblestone.store.work import job_failures
+from cobblestone.store.work import job_results
 from cobblestone.store.work.batches import Batch
 from cobblestone.store.work.rows import result_text
 
@@ -71,7 +71,7 @@ def _out_of_reach(
 
 def _failures(db: Database, batch: Batch) -> list[str]:
     """Return what failed on some computers, though other computers may still try it."""
-    n_jobs, newest = job_failures.failed_so_far(db, batch.id)
+    n_jobs, newest = job_results.failed_so_far(db, batch.id)
     if newest is None:
         return []
     # The launcher's own last line only tells the exit status: the program's word stands before it.

@@ -7,8 +7,10 @@ from types import MappingProxyType
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.domain.states import BatchState, Outcome, WorkunitError
+from cobblestone.launcher import job_arguments
+from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
-from cobblestone.store.work import job_failures
+from cobblestone.store.work import batches, job_results
 from cobblestone.store.work.batches import Batch, Job
 from cobblestone.store.work.rows import result_text
 from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
@@ -62,10 +64,12 @@ def describe_jobs(
     db: Database, batch_id: int, jobs: Sequence[Job], base_url: str, *, stuck: Mapping[int, str] = _NONE
 ) -> list[schema.JobStatus]:
     """Describe jobs with their outputs, or with why they failed; ``stuck`` ones failed so far, and it says why they wait."""
+    form = apps.job_form(db, batches.batch_by_id(db, batch_id).app_id)
     canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
     outputs = outputs_of_results(db, canonical, with_data=False)
     failed = [job.workunit_id for job in jobs if job.status == "failed" or job.workunit_id in stuck]
-    failures = job_failures.last_failures(db, failed)
+    failures = job_results.last_failures(db, failed)
+    facts = job_results.result_facts(db, [*canonical, *(each.result_id for each in failures.values())])
     replies: list[schema.JobStatus] = []
     for job in jobs:
         failure = failures.get(job.workunit_id)
@@ -74,6 +78,9 @@ def describe_jobs(
             stderr = result_text(db, failure.result_id).stderr[-STDERR_TAIL:]
             error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}"
             error += f" with exit status {failure.exit_status}." if failure.exit_status else "."
+        of_interest = job.canonical_result_id if failure is None else failure.result_id
+        fact = None if of_interest is None else facts.get(of_interest)
+        arguments = job_arguments(job.command_line) if form.command else {}
         found = outputs.get(job.canonical_result_id, []) if job.canonical_result_id is not None else []
         replies.append(
             schema.JobStatus(
@@ -88,6 +95,16 @@ def describe_jobs(
                 outputs=[
                     _output(batch_id, job, output, base_url) for output in found if job.status == "done"
                 ],
+                inputs=[
+                    schema.GivenInput(name=file.open_name, file_name=file.given_name)
+                    for file in job.input_files
+                ],
+                args=arguments,
+                command_line="" if form.command else job.command_line,
+                result="" if fact is None else fact.name,
+                host=None if fact is None else fact.host_id,
+                run_time=None if fact is None else fact.elapsed_time,
+                credit=None if fact is None else fact.granted_credit,
             )
         )
     return replies

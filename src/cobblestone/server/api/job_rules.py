@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -206,7 +207,8 @@ class JobMaker:
             raise JobError(f"the file {given.file} is not stored. Upload it first: PUT /api/v1/files/SHA256")
         return InputFile(
             name=file.name,
-            open_name=open_name_for(slot, given.file_name),
+            open_name=open_name_for(slot, re.split(r"[/\\]", given.file_name)[-1]),
+            given_name=given.file_name,
             nbytes=file.nbytes,
             md5=file.md5,
             gzipped_nbytes=file.gzipped_nbytes,

@@ -20,7 +20,7 @@ from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import dispatch, job_failures
+from cobblestone.store.work import dispatch, job_results
 from cobblestone.store.work.candidates import candidate_of_batch
 
 HOSTS = 500  #: computers that called last, tried for a job
@@ -142,7 +142,7 @@ def batch_shortage(
 
 def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict[int, Shortage]:
     """Jobs of a batch that failed somewhere and now wait for people or computers who are not there, by workunit."""
-    waiting = job_failures.waiting_after_failure(db, batch_id, limit=MAX_STUCK)
+    waiting = job_results.waiting_after_failure(db, batch_id, limit=MAX_STUCK)
     found = candidate_of_batch(db, batch_id) if waiting else None
     if found is None:
         return {}

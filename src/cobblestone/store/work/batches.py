@@ -299,6 +299,8 @@ class Job:
     error_mask: WorkunitError
     canonical_result_id: ResultId | None
     output_specs: tuple[OutputSpec, ...]
+    input_files: tuple[InputFile, ...]
+    command_line: str
     running: bool  #: a result of it is on a host
 
     @property

@@ -1,4 +1,4 @@
-"""Which jobs of a batch failed on hosts, and what became of them."""
+"""What hosts made of the jobs of a batch: who failed at which, and where an answer comes from."""
 
 from __future__ import annotations
 
@@ -89,3 +89,23 @@ def last_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId,
         workunit_ids,
     )
     return {WorkunitId(row[-1]): _FAILURES.load(row) for row in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFacts:
+    """Where a result comes from, and what it took and earned."""
+
+    id: ResultId
+    name: str
+    host_id: HostId | None
+    elapsed_time: float  #: seconds
+    granted_credit: float
+
+
+_FACTS = RowMapper(ResultFacts)
+
+
+def result_facts(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, ResultFacts]:
+    """Return where these results come from."""
+    rows = db.query_in(f"SELECT {_FACTS.columns} FROM result WHERE id IN (??)", result_ids)
+    return {each.id: each for each in map(_FACTS.load, rows)}
