@@ -26,7 +26,6 @@ CALLED_FROM_OUTSIDE = {
     "success_rate": "the template of the page of an app",
     "detect_sandbox": "who embeds the client's task runner",
     "take_steps": "Alembic, which runs the file",
-    "users_who_agreed": "exports of statistics, which are about these people alone",
     "docs_diagram": "the pictures in docs/, drawn from the tables",
 }
 #: What tests measure the code by: stated bounds, and ways to look inside.

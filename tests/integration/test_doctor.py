@@ -192,7 +192,7 @@ def test_harm_is_found_and_healed_where_that_is_safe(
 
 def test_every_check_is_tried_by_harm():
     untried = set(CHECKS) - {each[0] for each in HARMS}
-    assert untried == {"durable", "schema", "disk", "daemons"}  # tried below
+    assert untried == {"durable", "schema", "disk", "daemons", "export"}  # tried below
 
 
 def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):
@@ -227,6 +227,10 @@ def test_state_of_daemons_disk_and_schema_is_told(lived_in: World, tmp_path_fact
     assert found(lived_in, "daemons") == ["daemon validator: is failing: ValueError: no"]
     lived_in.write(lambda tx: tx.execute("UPDATE alembic_version SET version_num = '0000'"))
     assert "schema 0000" in found(lived_in, "schema")[0]
+    lived_in.ctx.started = lived_in.now
+    assert found(lived_in, "export") == []
+    lived_in.now += 7 * 3600
+    assert found(lived_in, "export")[0].startswith("export: There is no export")
     full = World(tmp_path_factory.mktemp("full") / "project", server={"min_free_disk_bytes": 10**15})
     try:
         assert "uploads and submissions are put off" in found(full, "disk")[0]

@@ -42,6 +42,7 @@ NOUNS = (
     "trickle",
     "archive",
     "backup",
+    "export",
     "doctor",
     "audit",
     "config",

@@ -64,6 +64,11 @@ METRICS: Mapping[str, MetricInfo] = {
     "daemon_last_beat_seconds": MetricInfo("gauge", "Unix time of the daemon's last round.", "daemon"),
     "daemon_steps": MetricInfo("counter", "Steps that the daemon has done.", "daemon"),
     "daemon_errors": MetricInfo("counter", "Steps that ended with an error.", "daemon"),
+    "export_last_seconds": MetricInfo(
+        "gauge", "Unix time of the rows in the export for statistics sites; 0: there is none."
+    ),
+    "export_duration_seconds": MetricInfo("gauge", "How long that export took."),
+    "export_records": MetricInfo("gauge", "Records in it by table: user, host, team and so on.", "table"),
     "warning": MetricInfo("gauge", "1 for each warning that holds now.", "code"),
 }
 

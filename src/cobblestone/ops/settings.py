@@ -363,6 +363,25 @@ class WatchSection(Section):
     keep_samples: Seconds = Field(30 * 86400, description="Keep those samples for so many seconds.")
 
 
+class ExportSection(Section):
+    """What statistics sites get of people who agreed to it: files below /stats/, see docs/exports.md."""
+
+    every_seconds: Seconds = Field(
+        86400, description="Seconds between two exports that the server makes by itself; 0: none."
+    )
+    formats: Literal["gzip", "plain", "both"] = Field(
+        "gzip", description="XML packed with gzip (what statistics sites read), plain, or both."
+    )
+    parquet: bool = Field(False, description="Also write columns for researchers; needs the extra `lab`.")
+    split: Literal["no", "id", "total_credit", "expavg_credit"] = Field(
+        "no",
+        description="Also write users, computers and teams in parts, sorted by id, by total or by recent credit.",
+    )
+    records_per_file: int = Field(
+        10_000, ge=100, le=10_000_000, description="Records in each of those parts."
+    )
+
+
 class LogSection(Section):
     """What is logged."""
 
@@ -391,6 +410,7 @@ class Settings(BaseSettings):
     credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
     badges: BadgesSection = BadgesSection()  # pyright: ignore[reportCallIssue]  # as above
     watch: WatchSection = WatchSection()  # pyright: ignore[reportCallIssue]  # as above
+    export: ExportSection = ExportSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
 
     @classmethod

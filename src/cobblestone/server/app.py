@@ -21,6 +21,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import ALL_ROLES, Role
 from cobblestone.server.credit.cross_project_scales import ScaleExport
 from cobblestone.server.files.download import DownloadHandler
+from cobblestone.server.files.exports import ExportFiles
 from cobblestone.server.files.uploads import UploadHandler
 from cobblestone.server.operation.monitoring import Monitoring
 from cobblestone.server.scheduler.endpoint import SchedulerRpc
@@ -36,6 +37,7 @@ SCHEDULER_PATH = "cgi-bin/cgi"
 _PARTS = {
     "cgi-bin": "upload",
     "download": "download",
+    "stats": "download",
     "api": "api",
     "static": "static",
     "healthz": "health",
@@ -91,6 +93,7 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         Route("/am_get_info.php", rpc.am_get_info),
         Route("/rss_main.php", Feeds(ctx).news),
         *ScaleExport(ctx).routes(),
+        ExportFiles(ctx.folder).route(),
         *api_routes(ctx),
         *web_routes(ctx, accounts),
     ]

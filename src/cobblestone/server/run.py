@@ -28,6 +28,7 @@ from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.badges import BadgeKeeper
+from cobblestone.server.daemons.exporter import Exporter
 from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
@@ -52,6 +53,7 @@ SCALE_SWEEP_SECONDS = 600.0
 ACCOUNT_SWEEP_SECONDS = 600.0
 TOP_LIST_SWEEP_SECONDS = 30.0
 HISTORY_SWEEP_SECONDS = 30.0
+EXPORT_SWEEP_SECONDS = 300.0
 WATCH_SECONDS = 15.0
 SHORT_STEP_SECONDS = 30.0
 """For steps that handle a batch and wait for nothing else: readiness shall know soon that one hangs."""
@@ -128,6 +130,7 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
             ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
             ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+            ("exporter", Exporter(ctx), EXPORT_SWEEP_SECONDS),
         ):
             yield Daemon(
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds

@@ -59,10 +59,15 @@ def one_line(text: str) -> str:
     return _LINE_ENDS.sub(" ", text)
 
 
+def line_text(text: str) -> str:
+    """Return a text as the content of an element on one line."""
+    return escape(one_line(text)) if _SPECIAL.search(text) else text
+
+
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:
     """One element on its own line: booleans as 0 or 1, integers plain, other numbers with six decimals."""
     if isinstance(value, str):
-        text = escape(one_line(value)) if _SPECIAL.search(value) else value
+        text = line_text(value)
     elif isinstance(value, int):
         text = str(int(value))
     else:

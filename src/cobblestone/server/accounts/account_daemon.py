@@ -7,9 +7,10 @@ from functools import partial
 
 import structlog
 
+from cobblestone.policy.exports import KEEP_DELETIONS
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.credit import app_credit
-from cobblestone.store.people import account_changes, mails, one_time_codes, sessions
+from cobblestone.store.people import account_changes, computers, deletions, mails, one_time_codes, sessions
 
 log = structlog.get_logger(__name__)
 
@@ -36,8 +37,10 @@ class AccountKeeper:
                 one_time_codes.drop_expired(tx, now=now)
                 + mails.forget_old(tx, now=now)
                 + sessions.forget_ended(tx, now=now)
+                + deletions.forget_announced(tx, before=now - KEEP_DELETIONS)
             )
         )
+        await ctx.store.awrite(computers.take_back_returned)
         return len(due) + forgotten
 
 

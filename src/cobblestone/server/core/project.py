@@ -52,6 +52,11 @@ class ProjectFolder:
         return self.root / "results"
 
     @property
+    def exports(self) -> Path:
+        """Exports for statistics sites: a folder each, and a link to the newest."""
+        return self.root / "exports"
+
+    @property
     def staging(self) -> Path:
         """Files on their way in; emptied at start."""
         return self.root / "staging"

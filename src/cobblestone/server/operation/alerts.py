@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cobblestone.ops.settings import Settings
+from cobblestone.policy.exports import is_overdue
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import Role
 from cobblestone.server.files.disk_space import free_bytes
+from cobblestone.server.files.exports import last_export
 from cobblestone.service.health import DaemonHealth, ProjectWarning
 from cobblestone.service.processes import role_warnings
 from cobblestone.store.operation.figures import Endings, ProjectFigures
@@ -29,6 +31,7 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
         *disk_warnings(free_bytes(ctx), ctx.settings),
         *queue_warnings(figures, ctx.settings),
         *rate_warnings(endings, ctx.settings),
+        *export_warnings(ctx),
         *write_warnings(ctx.store.backlog(), ctx.settings),
         *daemon_warnings(
             ctx.health.states(ctx.clock()), {n: b.last_error for n, b in ctx.health.daemons.items()}
@@ -98,6 +101,20 @@ def write_warnings(backlog: int, settings: Settings) -> Iterator[ProjectWarning]
     if backlog > settings.watch.max_write_backlog:
         yield ProjectWarning(
             code="writes_wait", text=f"{backlog} writes wait for the database: is the disk slow?"
+        )
+
+
+def export_warnings(ctx: ServerContext) -> Iterator[ProjectWarning]:
+    """Statistics sites get old figures."""
+    every, last = ctx.settings.export.every_seconds, last_export(ctx.folder)
+    made = None if last is None else last.time
+    running = ctx.started > 0.0  # a command beside no server waits for no export
+    if every and running and is_overdue(made, started=ctx.started, every=every, now=ctx.clock()):
+        age = (
+            "There is no export" if made is None else f"The export is {(ctx.clock() - made) / 3600:.0f} h old"
+        )
+        yield ProjectWarning(
+            code="export_old", text=f"{age}: statistics sites wait for a new one. Try: cobblestone export"
         )
 
 

@@ -159,6 +159,7 @@ class _Copy:
         self._report = report
         self._skipped = {
             folder.staging,
+            folder.exports,
             folder.run_file,
             folder.lock_file,
             partial_folder(folder.upload),

@@ -21,7 +21,7 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.files.disk_space import free_bytes
-from cobblestone.server.operation.alerts import disk_warnings
+from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.engine.database import Database, Transaction
@@ -315,6 +315,11 @@ def _disk(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         yield Finding("disk_full", "disk", None, warning.text)
 
 
+def _export(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for warning in export_warnings(ctx):
+        yield Finding("export_old", "export", None, warning.text)
+
+
 def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, state in ctx.health.states(ctx.clock()).items():
         if state is not DaemonHealth.RUNNING:
@@ -450,6 +455,13 @@ CHECKS: Mapping[str, Check] = {
             promise="There is room on the disk.",
             find=_disk,
             advice="See docs/operations.md, Disk full.",
+            only_warns=True,
+        ),
+        Check(
+            name="export",
+            promise="Statistics sites get a recent export.",
+            find=_export,
+            advice="cobblestone export says why it fails; see docs/exports.md.",
             only_warns=True,
         ),
         Check(

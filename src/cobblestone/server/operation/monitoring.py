@@ -15,6 +15,7 @@ from cobblestone.domain.people import Scope
 from cobblestone.ops.metrics import CONTENT_TYPE, Figures
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.figures import StateReader
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.engine.database import Transaction
@@ -126,6 +127,7 @@ def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) 
     """Values of :data:`~cobblestone.ops.metrics.METRICS`."""
     now = ctx.clock()
     beats = ctx.health.daemons
+    export = last_export(ctx.folder)
     return {
         "up_seconds": max(0.0, now - ctx.started) if ctx.started else 0.0,
         "draining": float(ctx.health.draining),
@@ -152,5 +154,8 @@ def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) 
         "daemon_last_beat_seconds": {name: beat.last_beat for name, beat in beats.items()},
         "daemon_steps": {name: beat.steps for name, beat in beats.items()},
         "daemon_errors": {name: beat.errors for name, beat in beats.items()},
+        "export_last_seconds": export.time if export else 0.0,
+        "export_duration_seconds": export.seconds if export else 0.0,
+        "export_records": export.records if export else {},
         "warning": dict.fromkeys(ctx.health.warnings, 1.0),
     }

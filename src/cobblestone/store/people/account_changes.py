@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.people import one_time_codes
+from cobblestone.store.people import deletions, one_time_codes
 from cobblestone.store.people.one_time_codes import Purpose
 
 ERASED_NAME = "deleted"
@@ -142,8 +142,9 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     """Remove everything personal of an account and its computers.
 
     Credit stays: in the totals of teams and apps, and in the ledger under the account's number.  ``key`` is a fresh random text:
-    the account's keys become something that nobody knows.
+    the account's keys become something that nobody knows.  Statistics sites that got the account are told to forget it.
     """
+    deletions.announce_user(tx, user_id, now=now)
     team_id = tx.value("SELECT team_id FROM user_account WHERE id = ?", (user_id,))
     if team_id is not None:
         leave_team(tx, user_id, TeamId(team_id))

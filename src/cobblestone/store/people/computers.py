@@ -39,3 +39,10 @@ def remove_computer(tx: Transaction, host_id: HostId, *, now: float) -> None:
         " WHERE id = ?",
         (now, host_id),
     )
+
+
+def take_back_returned(tx: Transaction) -> int:
+    """Show computers again that were removed and have called since; how many."""
+    return tx.execute(
+        "UPDATE host SET removed_time = NULL WHERE removed_time IS NOT NULL AND rpc_time > removed_time"
+    )

@@ -11,6 +11,15 @@ from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import ConsentKind
 from cobblestone.store.engine.database import Database, Transaction
 
+EXPORTED = (
+    "u.erase_time IS NULL AND u.erased_time IS NULL AND COALESCE((SELECT c.agreed FROM consent c WHERE c.user_id = u.id"
+    f" AND c.kind = '{ConsentKind.STATISTICS}' ORDER BY c.id DESC LIMIT 1), 0) = 1"
+)
+"""Of a user ``u``: that the agreement to statistics holds, and the account is not to be erased.
+
+Whatever leaves the project about people is about these alone.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
@@ -52,17 +61,3 @@ def said_by(db: Database, user_id: UserId, *, limit: int = 50) -> list[Consent]:
     return [
         Consent(kind=ConsentKind(row[0]), agreed=bool(row[1]), time=row[2], source=row[3]) for row in rows
     ]
-
-
-def users_who_agreed(db: Database, kind: ConsentKind, *, after: int = 0, limit: int = 1000) -> list[UserId]:
-    """Return users whose agreement holds, in the order of their ids; none that are to be erased, or were.
-
-    Whatever leaves the project about people is about these alone.
-    """
-    rows = db.query(
-        "SELECT u.id FROM user_account u WHERE u.id > ? AND u.erase_time IS NULL AND u.erased_time IS NULL AND"
-        " (SELECT c.agreed FROM consent c WHERE c.user_id = u.id AND c.kind = ? ORDER BY c.id DESC LIMIT 1) = 1"
-        " ORDER BY u.id LIMIT ?",
-        (after, kind, limit),
-    )
-    return [UserId(row[0]) for row in rows]

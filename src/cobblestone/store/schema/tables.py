@@ -185,6 +185,12 @@ host = _table(
         sqlite_where=_SHOWN_HOSTS,
         postgresql_where=_SHOWN_HOSTS,
     ),
+    sa.Index(
+        "host_removed",
+        "removed_time",
+        sqlite_where=sa.text("removed_time IS NOT NULL"),
+        postgresql_where=sa.text("removed_time IS NOT NULL"),
+    ),
 )
 
 app = _table(
@@ -639,6 +645,15 @@ consent = _table(
     _real("time"),
     _text("source"),  # page or program where it was said
     sa.Index("consent_by_user", "user_id", "kind", "id"),
+)
+
+# Ids of erased accounts and their computers, by which statistics sites know whom to forget.
+deletion = _table(
+    "deletion",
+    sa.Column("owner", sa.Text, primary_key=True),  # user or host
+    sa.Column("owner_id", INTEGER, primary_key=True, autoincrement=False),
+    _text("cpid"),
+    _real("time"),
 )
 
 # Sessions whose owners logged out before their time: their cookies are worth nothing any more.

@@ -1,0 +1,165 @@
+"""What a project exports for statistics sites: the rows, and how they are laid out in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cobblestone.domain.hosts import Coprocessor
+from cobblestone.domain.ids import HostId, TeamId, UserId
+from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.values import value
+
+
+class ExportedTable(StrEnum):
+    """A kind of rows in an export."""
+
+    USER = "user"
+    USER_DELETED = "user_deleted"
+    HOST = "host"
+    HOST_DELETED = "host_deleted"
+    TEAM = "team"
+
+
+class ExportOrder(StrEnum):
+    """The order of rows in a file."""
+
+    ID = "id"  #: the smallest first
+    TOTAL = "total_credit"  #: the largest first
+    RECENT = "expavg_credit"  #: the largest first
+
+
+class ExportFormat(StrEnum):
+    """How a file of rows is written."""
+
+    GZIP = "gzip"  #: XML, packed
+    PLAIN = "plain"  #: XML
+    PARQUET = "parquet"  #: columns, for researchers
+
+    def file_name(self, stem: str) -> str:
+        """Return the name of a file of this kind."""
+        return f"{stem}.{_ENDINGS[self]}"
+
+
+_ENDINGS = {ExportFormat.GZIP: "gz", ExportFormat.PLAIN: "xml", ExportFormat.PARQUET: "parquet"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enumeration:
+    """One pass over a table, in one order, into one file or several."""
+
+    table: ExportedTable
+    order: ExportOrder = ExportOrder.ID
+    records_per_file: int = 0  #: 0: one file
+    formats: tuple[ExportFormat, ...] = (ExportFormat.GZIP,)
+
+    @property
+    def stem(self) -> str:
+        """The name of its files without number and ending."""
+        return f"{self.table}_{self.order}" if self.records_per_file else self.table.value
+
+    def part_name(self, part: int) -> str:
+        """Return the stem of the file number ``part``, from 0."""
+        return f"{self.stem}_{part}" if self.records_per_file else self.stem
+
+
+@value(kw_only=True)
+class ExportedUser:
+    """A user who agreed to be exported."""
+
+    id: UserId
+    name: str
+    create_time: float  #: Unix seconds, as all times here
+    credit: CreditStatement
+    cpid: str  #: external
+    country: str = ""
+    url: str = ""
+    team_id: TeamId | None = None
+    has_profile: bool = False
+
+
+@value(kw_only=True)
+class ExportedHardware:
+    """The part of a `HostDescription` that is exported: to read all of it would take three times as long."""
+
+    timezone: int = 0
+    p_ncpus: int = 1
+    p_vendor: str = ""
+    p_model: str = ""
+    p_fpops: float = 0.0
+    p_iops: float = 0.0
+    p_membw: float = 0.0
+    m_nbytes: float = 0.0
+    m_cache: float = 0.0
+    m_swap: float = 0.0
+    d_total: float = 0.0
+    d_free: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    n_bwup: float = 0.0
+    n_bwdown: float = 0.0
+    coprocessors: tuple[Coprocessor, ...] = ()
+
+
+@value(kw_only=True)
+class ExportedHost:
+    """A computer that such a user shows."""
+
+    id: HostId
+    user_id: UserId
+    credit: CreditStatement
+    create_time: float
+    rpc_time: float
+    host_cpid: str
+    hardware: ExportedHardware
+    avg_turnaround: float = 0.0  #: seconds from sending to receipt, mean
+
+
+@value(kw_only=True)
+class ExportedTeam:
+    """A team, with its founder's name if the founder agreed."""
+
+    id: TeamId
+    name: str
+    credit: CreditStatement
+    create_time: float
+    founder_id: UserId | None = None
+    founder_name: str = ""
+    url: str = ""
+    description: str = ""
+    country: str = ""
+
+
+@value()
+class Deletion:
+    """Something that was exported once, and that statistics sites shall forget."""
+
+    id: int
+    cpid: str  #: of the user (external) or host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSummary:
+    """What an export holds as a whole."""
+
+    update_time: float  #: when the rows were read
+    n_users: int = 0
+    n_teams: int = 0
+    n_hosts: int = 0
+    n_users_deleted: int = 0
+    n_hosts_deleted: int = 0
+    total_credit: float = 0.0  #: of the users
+    applications: tuple[str, ...] = ()  #: names for people
+
+
+def enumerations(
+    *, formats: tuple[ExportFormat, ...], split: ExportOrder | None, records_per_file: int
+) -> Iterator[Enumeration]:
+    """Yield the passes of an export: every table in one file; if split, users, hosts and teams also in parts."""
+    for table in ExportedTable:
+        yield Enumeration(table=table, formats=formats)
+    if split is not None and records_per_file:
+        xml = tuple(each for each in formats if each is not ExportFormat.PARQUET)
+        for table in (ExportedTable.USER, ExportedTable.HOST, ExportedTable.TEAM):
+            yield Enumeration(table=table, order=split, records_per_file=records_per_file, formats=xml)

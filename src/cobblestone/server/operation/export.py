@@ -1,0 +1,142 @@
+"""Making the export for statistics sites: every table from one snapshot of the database, beside the server that works on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cobblestone.domain.exports import (
+    Enumeration,
+    ExportedTable,
+    ExportedUser,
+    ExportFormat,
+    ExportOrder,
+    ExportSummary,
+    enumerations,
+)
+from cobblestone.ops.settings import ExportSection
+from cobblestone.policy.exports import KEEP_DELETIONS
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.files.exports import REPORT, ExportReport, new_export
+from cobblestone.server.operation import export_files
+from cobblestone.server.operation.export_files import check_formats, write_records
+from cobblestone.store.engine.database import Database
+from cobblestone.store.maintenance.upgrade import check_revision
+from cobblestone.store.operation import exports
+from cobblestone.store.people import deletions
+from cobblestone.store.schema.project import PROJECT
+from cobblestone.wire.statistics_export import write_specification, write_tables
+
+_FORMATS = {
+    "gzip": (ExportFormat.GZIP,),
+    "plain": (ExportFormat.PLAIN,),
+    "both": (ExportFormat.GZIP, ExportFormat.PLAIN),
+}
+
+
+def make_export(
+    folder: ProjectFolder,
+    *,
+    now: float,
+    parquet: bool = False,
+    report: Callable[[str], None] = lambda what: None,
+) -> ExportReport:
+    """Export a project, running or not; the new export then takes the place of the last one.
+
+    Args:
+        folder: of the project.
+        now: Unix seconds.
+        parquet: write columns, too, also if the settings do not say so.
+        report: is told what is being written.
+
+    Raises:
+        Busy: another process exports.
+        ConfigError: it is not a project, or Parquet is asked for without the extra.
+        StoreError: the database cannot be read, or the files cannot be written; the last export stays.
+    """
+    began = time.perf_counter()
+    settings = folder.settings()
+    passes = tuple(_passes(settings.export, parquet=parquet))
+    check_formats(kind for one in passes for kind in one.formats)
+    location = settings.database.url or folder.database
+    check_revision(location, PROJECT)
+    name = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    with new_export(folder, name) as working, exports.snapshot(location) as db:
+        export = _Export(working, db, now, report)
+        for one in passes:
+            export.write(one)
+        summary = export.summary()
+        (working / "tables.xml").write_text(write_tables(summary), encoding="utf-8")
+        (working / "db_dump.xml").write_text(write_specification(passes), encoding="utf-8")
+        made = ExportReport(
+            time=now,
+            seconds=time.perf_counter() - began,
+            records=export.records,
+            nbytes={path.name: path.stat().st_size for path in sorted(working.iterdir())},
+            total_credit=summary.total_credit,
+        )
+        (working / REPORT).write_bytes(msgspec.json.encode(made))
+    return made
+
+
+def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
+    formats = _FORMATS[settings.formats]
+    if parquet or settings.parquet:
+        formats = (*formats, ExportFormat.PARQUET)
+    split = None if settings.split == "no" else ExportOrder(settings.split)
+    return enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
+
+
+class _Export:
+    """An export that is being written, and what it holds so far."""
+
+    def __init__(self, folder: Path, db: Database, now: float, report: Callable[[str], None]) -> None:
+        self._folder, self._db, self._now, self._report = folder, db, now, report
+        self._total_credit = 0.0
+        self.records: dict[str, int] = {}
+
+    def write(self, one: Enumeration) -> None:
+        """Write the files of one pass."""
+        self._report(one.stem)
+        records, form = self._source(one)
+        count = write_records(self._folder, one, records, form)
+        self.records.setdefault(one.table, count)
+
+    def _source(self, one: Enumeration) -> tuple[Any, Any]:  # records of some type, and the form of that type
+        db, since = self._db, self._now - KEEP_DELETIONS
+        match one.table:
+            case ExportedTable.USER:
+                users = exports.users(db, one.order)
+                return self._summed(users) if one.order is ExportOrder.ID else users, export_files.USERS
+            case ExportedTable.HOST:
+                return exports.hosts(db, one.order), export_files.HOSTS
+            case ExportedTable.TEAM:
+                return exports.teams(db, one.order), export_files.TEAMS
+            case ExportedTable.USER_DELETED:
+                return deletions.deleted_users(db, since=since), export_files.USER_DELETIONS
+            case ExportedTable.HOST_DELETED:
+                return deletions.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
+
+    def _summed(self, users: Iterator[ExportedUser]) -> Iterator[ExportedUser]:
+        for user in users:
+            self._total_credit += user.credit.total
+            yield user
+
+    def summary(self) -> ExportSummary:
+        """Return what stands in ``tables.xml``."""
+        counts = self.records
+        return ExportSummary(
+            update_time=self._now,
+            n_users=counts[ExportedTable.USER],
+            n_hosts=counts[ExportedTable.HOST],
+            n_teams=counts[ExportedTable.TEAM],
+            n_users_deleted=counts[ExportedTable.USER_DELETED],
+            n_hosts_deleted=counts[ExportedTable.HOST_DELETED],
+            total_credit=self._total_credit,
+            applications=exports.applications(self._db),
+        )

@@ -1,0 +1,154 @@
+"""Reading what is exported for statistics sites, table by table, from one snapshot.
+
+Rows come in pages, each found where the one before it ended, so that a million of them need no more memory than a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from cobblestone.domain.exports import ExportedHardware, ExportedHost, ExportedTeam, ExportedUser, ExportOrder
+from cobblestone.domain.ids import HostId, TeamId, UserId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.policy.exports import web_address
+from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.select import engine_for
+from cobblestone.store.people.consents import EXPORTED
+from cobblestone.wire.identity import external_cpid
+
+PAGE = 2000
+
+_BEFORE_ALL: Mapping[ExportOrder, tuple[object, ...]] = {
+    ExportOrder.ID: (0,),
+    ExportOrder.TOTAL: (1e300, 0),
+    ExportOrder.RECENT: (1e300, 0),
+}
+
+
+@contextmanager
+def snapshot(location: Path | str) -> Generator[Database]:
+    """Open a database as it is at one moment, beside whoever works on it.
+
+    Raises:
+        StoreError: it cannot be reached.
+    """
+    connection = engine_for(location).connect(read_only=True)
+    try:
+        connection.begin()
+        yield Database(connection)
+    finally:
+        connection.rollback()
+        connection.close()
+
+
+def _pages(db: Database, query: str, alias: str, order: ExportOrder) -> Iterator[list[Row]]:
+    """Yield pages of a query that ends in a condition; its first columns are id, total, average and time of it."""
+    if order is ExportOrder.ID:
+        keys, after, direction = f"{alias}.id", "> (?)", "ASC"
+    else:
+        keys, after, direction = f"{alias}.{order}, {alias}.id", "< (?, ?)", "DESC"
+    sorted_by = ", ".join(f"{key} {direction}" for key in keys.split(", "))
+    text = f"{query} AND ({keys}) {after} ORDER BY {sorted_by} LIMIT {PAGE}"
+    place = {ExportOrder.TOTAL: 1, ExportOrder.RECENT: 2}.get(order, 0)
+    last = _BEFORE_ALL[order]
+    while rows := db.query(text, last):
+        yield rows
+        row = rows[-1]
+        last = (row[0],) if order is ExportOrder.ID else (row[place], row[0])
+        if len(rows) < PAGE:
+            return
+
+
+def _credit(row: Row) -> CreditStatement:
+    return CreditStatement(row[1], RecentAverage(row[2], row[3]))
+
+
+def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
+    """Yield users with credit who agreed."""
+    query = (
+        "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
+        " u.cross_project_id, u.email_addr"
+        f" FROM user_account u WHERE u.total_credit > 0 AND {EXPORTED}"
+    )
+    for rows in _pages(db, query, "u", order):
+        for row in rows:
+            yield ExportedUser(
+                id=UserId(row[0]),
+                credit=_credit(row),
+                name=row[4],
+                create_time=row[5],
+                country=row[6],
+                url=web_address(row[7]),
+                team_id=row[8],
+                cpid=external_cpid(row[9], row[10]),
+            )
+
+
+_hardware = msgspec.json.Decoder(ExportedHardware).decode
+
+
+def hosts(db: Database, order: ExportOrder) -> Iterator[ExportedHost]:
+    """Yield computers with credit that users who agreed show; not those that were merged into another or removed."""
+    query = (
+        "SELECT h.id, h.total_credit, h.expavg_credit, h.expavg_time, h.create_time, h.rpc_time, h.host_cpid, h.description,"
+        # A cross join: SQLite keeps this order of the tables, and so needs no sorting.
+        " u.id FROM host h CROSS JOIN user_account u"
+        " WHERE u.id = h.user_id AND h.total_credit > 0 AND h.merged_into IS NULL"
+        f" AND h.removed_time IS NULL AND h.hidden = 0 AND u.show_hosts = 1 AND {EXPORTED}"
+    )
+    for rows in _pages(db, query, "h", order):
+        turnarounds = _turnarounds(db, [row[0] for row in rows])
+        for row in rows:
+            yield ExportedHost(
+                id=HostId(row[0]),
+                user_id=row[8],
+                credit=_credit(row),
+                create_time=row[4],
+                rpc_time=row[5],
+                host_cpid=row[6],
+                hardware=_hardware(row[7]),
+                avg_turnaround=turnarounds.get(row[0], 0.0),
+            )
+
+
+def _turnarounds(db: Database, host_ids: list[int]) -> dict[int, float]:
+    """Return the mean turnaround of several hosts over all their app versions, seconds."""
+    rows = db.query_in(
+        "SELECT host_id, SUM(turnaround_n * turnaround_avg) / SUM(turnaround_n) FROM host_app_version"
+        " WHERE turnaround_n > 0 AND host_id IN (??) GROUP BY host_id",
+        host_ids,
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def teams(db: Database, order: ExportOrder) -> Iterator[ExportedTeam]:
+    """Yield teams with credit; the founder stands there only if the founder agreed."""
+    query = (
+        "SELECT t.id, t.total_credit, t.expavg_credit, t.expavg_time, t.name, t.create_time, t.description, t.url, t.country,"
+        f" u.id, COALESCE(u.name, '') FROM team t LEFT JOIN user_account u ON u.id = t.founder_id AND {EXPORTED}"
+        " WHERE t.total_credit > 0"
+    )
+    for rows in _pages(db, query, "t", order):
+        for row in rows:
+            yield ExportedTeam(
+                id=TeamId(row[0]),
+                credit=_credit(row),
+                name=row[4],
+                create_time=row[5],
+                description=row[6],
+                url=web_address(row[7]),
+                country=row[8],
+                founder_id=row[9],
+                founder_name=row[10],
+            )
+
+
+def applications(db: Database) -> tuple[str, ...]:
+    """Return the names of the apps in use, for people."""
+    rows = db.query("SELECT name, user_friendly_name FROM app WHERE deprecated = 0 ORDER BY id")
+    return tuple(friendly or name for name, friendly in rows)

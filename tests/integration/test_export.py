@@ -1,0 +1,419 @@
+"""Exports for statistics sites: who is in them, how they replace each other, and how they are served."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from tests.helpers.project_world import World
+
+from cobblestone.domain.errors import Busy, ConfigError, StoreError
+from cobblestone.domain.exports import ExportOrder
+from cobblestone.policy.exports import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
+from cobblestone.server.accounts.account_daemon import AccountKeeper
+from cobblestone.server.daemons.exporter import Exporter
+from cobblestone.server.files.exports import ExportReport, last_export
+from cobblestone.server.operation import export_files
+from cobblestone.server.operation.alerts import export_warnings
+from cobblestone.server.operation.export import make_export
+from cobblestone.store.operation import exports
+from cobblestone.store.people import account_changes
+from cobblestone.wire.identity import external_cpid
+
+pytestmark = pytest.mark.both_databases
+
+DESCRIPTION = '{"p_ncpus": 8, "p_vendor": "V & Co", "p_model": "M<1>", "os_name": "Linux", "p_fpops": 4e9}'
+
+
+def add_user(
+    world: World, name: str, *, credit: float = 100.0, agreed: bool | None = True, **columns: Any
+) -> int:
+    values = {
+        "name": name,
+        "email_addr": f"{name}@example.org",
+        "authenticator": f"a{name}",
+        "weak_authenticator": f"w{name}",
+        "cross_project_id": "c" * 32,
+        "total_credit": credit,
+        "expavg_credit": credit / 10,
+        "expavg_time": world.now - 5,
+        "create_time": world.now - 1000,
+        **columns,
+    }
+    user_id = insert(world, "user_account", values)
+    if agreed is not None:
+        say(world, user_id, agreed)
+    return user_id
+
+
+def say(world: World, user_id: int, agreed: bool) -> None:
+    insert(
+        world,
+        "consent",
+        {
+            "user_id": user_id,
+            "kind": "statistics",
+            "agreed": int(agreed),
+            "time": world.now,
+            "source": "test",
+        },
+    )
+
+
+def add_host(world: World, user_id: int, *, credit: float = 50.0, **columns: Any) -> int:
+    values = {
+        "user_id": user_id,
+        "host_cpid": os.urandom(16).hex(),
+        "total_credit": credit,
+        "expavg_credit": credit / 10,
+        "expavg_time": world.now,
+        "description": DESCRIPTION,
+        "create_time": world.now - 500,
+        "rpc_time": world.now - 50,
+        **columns,
+    }
+    return insert(world, "host", values)
+
+
+def insert(world: World, table: str, values: dict[str, Any]) -> int:
+    names = ", ".join(values)
+    sql = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(values))})"
+    return world.write(lambda tx: tx.insert(sql, tuple(values.values())))
+
+
+def export(world: World, **options: Any) -> ExportReport:
+    world.now += 1
+    return make_export(world.ctx.folder, now=world.now, **options)
+
+
+def read(world: World, name: str) -> etree._Element:
+    path = world.ctx.folder.exports / "current" / name
+    data = path.read_bytes()
+    return etree.fromstring(gzip.decompress(data) if path.suffix == ".gz" else data)
+
+
+def ids(world: World, name: str) -> list[int]:
+    return [int(each.findtext("id") or "") for each in read(world, name)]
+
+
+def erase(world: World, user_id: int) -> None:
+    world.write(
+        lambda tx: account_changes.erase(tx, user_id, key=os.urandom(16).hex(), now=world.now)  # type: ignore[arg-type]
+    )
+
+
+def test_only_people_who_agreed_are_exported_and_of_their_computers_those_that_they_show(world: World):
+    ana = add_user(world, "ana", url="https://ana.example/", country="Slovakia")
+    add_user(world, "never_asked", agreed=None)
+    no = add_user(world, "no", agreed=False)
+    add_user(world, "no_credit", credit=0.0)
+    add_user(world, "going", erase_time=world.now + 1000)
+    hiding = add_user(world, "hiding", show_hosts=0, url="javascript:alert(1)")
+    changed = add_user(world, "changed")
+    say(world, changed, False)
+    say(world, changed, True)
+    shown = add_host(world, ana)
+    add_host(world, ana, hidden=1)
+    add_host(world, hiding)
+    add_host(world, no)
+    add_host(world, ana, credit=0.0)
+    add_host(world, ana, merged_into=shown)
+    made = export(world)
+    assert ids(world, "user.gz") == [ana, hiding, changed]
+    first, second, _ = read(world, "user.gz")
+    assert first.findtext("cpid") == external_cpid("c" * 32, "ana@example.org")
+    assert (first.findtext("url"), second.findtext("url")) == ("https://ana.example/", None)
+    assert ids(world, "host.gz") == [shown]
+    assert [each.findtext("userid") for each in read(world, "host.gz")] == [str(ana)]
+    assert read(world, "host.gz")[0].findtext("p_model") == "M<1>"
+    tables = read(world, "tables.xml")
+    assert tables.findtext("nusers_total") == "3"
+    assert tables.findtext("nhosts_total") == "1"
+    assert float(tables.findtext("total_credit") or "") == made.total_credit == 300.0
+    assert b"never_asked" not in b"".join(
+        path.read_bytes() if path.suffix != ".gz" else gzip.decompress(path.read_bytes())
+        for path in (world.ctx.folder.exports / "current").iterdir()
+    )
+
+
+def test_a_team_names_its_founder_only_if_the_founder_agreed(world: World):
+    ana, no = add_user(world, "ana"), add_user(world, "no", agreed=False)
+    team = {"total_credit": 5.0, "expavg_credit": 1.0, "expavg_time": 1.0, "description": "<b>\nlines</b>"}
+    insert(world, "team", {**team, "name": "One", "name_lc": "one", "founder_id": ana})
+    insert(world, "team", {**team, "name": "Two", "name_lc": "two", "founder_id": no})
+    insert(world, "team", {**team, "name": "Three", "name_lc": "three", "total_credit": 0.0})
+    export(world)
+    found = [
+        (each.findtext("name"), each.findtext("userid"), each.findtext("founder_name"))
+        for each in read(world, "team.gz")
+    ]
+    assert found == [("One", str(ana), "ana"), ("Two", "0", "")]
+
+
+def test_who_leaves_is_announced_for_sixty_days_and_then_forgotten(world: World):
+    erased, took_back, never = (
+        add_user(world, "erased"),
+        add_user(world, "took_back"),
+        add_user(world, "never", agreed=False),
+    )
+    stays = add_user(world, "stays")
+    computers = [add_host(world, user_id) for user_id in (erased, took_back, never)]
+    removed = add_host(world, stays, removed_time=world.now)
+    cpid = world.value("SELECT host_cpid FROM host WHERE id = ?", computers[0])
+    erase(world, erased)
+    erase(world, never)
+    say(world, took_back, False)
+    export(world)
+    gone = {each.findtext("id"): each.findtext("cpid") for each in read(world, "user_deleted.gz")}
+    assert gone == {
+        str(user): external_cpid("c" * 32, f"{name}@example.org")
+        for user, name in ((erased, "erased"), (took_back, "took_back"))
+    }
+    assert ids(world, "host_deleted.gz") == [computers[0], computers[1], removed]
+    assert read(world, "host_deleted.gz")[0].findtext("host_cpid") == cpid
+    assert (ids(world, "user.gz"), ids(world, "host.gz")) == ([stays], [])
+    say(world, took_back, True)
+    export(world)
+    assert ids(world, "user_deleted.gz") == [erased]
+    assert ids(world, "host.gz") == [computers[1]]
+    world.now += KEEP_DELETIONS + 10
+    world.run(AccountKeeper(world.ctx).step())
+    export(world)
+    assert ids(world, "user_deleted.gz") == []
+    assert ids(world, "host_deleted.gz") == []
+    assert world.value("SELECT COUNT(*) FROM deletion") == 0
+
+
+def test_a_removed_computer_that_calls_again_is_back(world: World):
+    host = add_host(world, add_user(world, "ana"), removed_time=world.now)
+    world.write(lambda tx: tx.execute("UPDATE host SET rpc_time = ? WHERE id = ?", (world.now + 1, host)))
+    world.run(AccountKeeper(world.ctx).step())
+    export(world)
+    assert (ids(world, "host.gz"), ids(world, "host_deleted.gz")) == ([host], [])
+
+
+@pytest.mark.parametrize("order", ["id", "total_credit", "expavg_credit"])
+def test_parts_hold_all_rows_in_order_each_file_a_document_of_its_own(
+    make_world: Callable[..., World], order: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(exports, "PAGE", 7)
+    monkeypatch.setattr(export_files, "CHUNK", 30)
+    world = make_world(export={"split": order, "records_per_file": 100, "formats": "both"})
+    owner = add_user(world, "ana")
+    # Many with the same credit: pages must neither lose nor repeat any.
+    hosts = {add_host(world, owner, credit=1.0 + n % 3): 1.0 + n % 3 for n in range(200)}
+    export(world)
+    wanted = sorted(hosts) if order == "id" else sorted(hosts, key=lambda id_: (-hosts[id_], -id_))
+    for ending in ("gz", "xml"):
+        assert ids(world, f"host_{order}_0.{ending}") + ids(world, f"host_{order}_1.{ending}") == wanted
+        assert not (world.ctx.folder.exports / "current" / f"host_{order}_2.{ending}").exists()
+    assert ids(world, "host.gz") == sorted(hosts)
+    assert ids(world, f"team_{order}_0.gz") == []
+
+
+def test_rows_are_of_one_moment_though_the_project_goes_on(world: World, monkeypatch: pytest.MonkeyPatch):
+    ana = add_user(world, "ana")
+    add_host(world, ana)
+    real = exports.users
+
+    def users(db: Any, order: ExportOrder) -> Any:
+        yield from real(db, order)
+        erase(world, ana)
+        add_host(world, add_user(world, "new"))
+
+    monkeypatch.setattr(exports, "users", users)
+    export(world)
+    assert ids(world, "user.gz") == [ana]
+    assert len(ids(world, "host.gz")) == 1
+    assert ids(world, "user_deleted.gz") == []
+
+
+def test_columns_for_researchers_hold_the_same_rows(world: World):
+    import pyarrow.parquet
+
+    add_host(world, add_user(world, "ana"))
+    export(world, parquet=True)
+    folder = world.ctx.folder.exports / "current"
+    (host,) = pyarrow.parquet.read_table(folder / "host.parquet").to_pylist()
+    element = read(world, "host.gz")[0]
+    assert host["p_model"] == element.findtext("p_model")
+    assert (host["ncpus"], host["userid"]) == (8, int(element.findtext("userid") or ""))
+    assert set(host) == {str(each.tag) for each in element} - {"misc", "credit_per_cpu_sec"}
+    (user,) = pyarrow.parquet.read_table(folder / "user.parquet").to_pylist()
+    assert user["expavg_time"] == float(read(world, "user.gz")[0].findtext("expavg_time") or "")
+    assert pyarrow.parquet.read_table(folder / "team.parquet").num_rows == 0
+
+
+def test_without_pyarrow_parquet_is_refused_with_what_to_install(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    def nothing(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(export_files, "import_module", nothing)
+    with pytest.raises(ConfigError, match=r"pip install .*lab"):
+        export(world, parquet=True)
+    export(world)
+
+
+# -- replacing ------------------------------------------------------------------------------------------------
+
+
+def folders(world: World) -> list[str]:
+    return sorted(
+        each.name for each in world.ctx.folder.exports.iterdir() if each.is_dir() and not each.is_symlink()
+    )
+
+
+def test_a_new_export_replaces_the_last_one_which_stays_for_its_readers(world: World):
+    add_user(world, "ana")
+    export(world)
+    before = (world.ctx.folder.exports / "current" / "user.gz").resolve()
+    with before.open("rb") as reading:
+        add_user(world, "ben")
+        export(world)
+        assert len(ids(world, "user.gz")) == 2
+        assert before.exists()
+        export(world)
+        assert not before.exists()
+        assert b"ana" in gzip.decompress(reading.read())
+    assert len(folders(world)) == 2
+
+
+def test_an_export_that_fails_leaves_the_last_one(world: World, monkeypatch: pytest.MonkeyPatch):
+    ana = add_user(world, "ana")
+    export(world)
+
+    def full(db: Any, order: ExportOrder) -> Any:
+        raise OSError(28, "No space left on device")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports, "hosts", full)
+        with pytest.raises(StoreError, match="No space left"):
+            export(world)
+    assert ids(world, "user.gz") == [ana]
+    assert not list(world.ctx.folder.exports.glob(".making-*"))
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next(world: World):
+    left = world.ctx.folder.exports / ".making-0123"
+    left.mkdir(parents=True)
+    (left / "user.gz").write_bytes(b"half")
+    (world.ctx.folder.exports / ".making-link").symlink_to("nowhere")
+    export(world)
+    assert not list(world.ctx.folder.exports.glob(".making-*"))
+    assert ids(world, "user.gz") == []
+
+
+def test_two_do_not_export_at_once(world: World, monkeypatch: pytest.MonkeyPatch):
+    entered, leave = threading.Event(), threading.Event()
+    real = exports.users
+
+    def slow(db: Any, order: ExportOrder) -> Any:
+        entered.set()
+        leave.wait(10)
+        yield from real(db, order)
+
+    monkeypatch.setattr(exports, "users", slow)
+    first = threading.Thread(target=lambda: make_export(world.ctx.folder, now=world.now))
+    first.start()
+    assert entered.wait(10)
+    with pytest.raises(Busy, match="Another process is exporting"):
+        export(world)
+    leave.set()
+    first.join()
+    assert last_export(world.ctx.folder) is not None
+
+
+# -- serving --------------------------------------------------------------------------------------------------
+
+
+def test_files_are_served_whole_in_parts_and_only_when_they_changed(world: World):
+    assert world.get("/stats/user.gz").status_code == 404
+    add_user(world, "ana")
+    export(world)
+    whole = world.get("/stats/user.gz")
+    assert whole.status_code == 200
+    assert "content-encoding" not in whole.headers  # or clients would unpack it on the way
+    assert b"<name>ana</name>" in gzip.decompress(whole.content)
+    assert "sandbox" in whole.headers["content-security-policy"]
+    etag, modified = whole.headers["etag"], whole.headers["last-modified"]
+    assert world.get("/stats/user.gz", headers={"If-None-Match": etag}).status_code == 304
+    assert world.get("/stats/user.gz", headers={"If-Modified-Since": modified}).status_code == 304
+    part = world.get("/stats/user.gz", headers={"Range": "bytes=10-", "If-Range": etag})
+    assert (part.status_code, part.content) == (206, whole.content[10:])
+    add_user(world, "ben")
+    export(world)
+    changed = world.get(
+        "/stats/user.gz", headers={"Range": "bytes=10-", "If-Range": etag, "If-None-Match": etag}
+    )
+    assert changed.status_code == 200
+    assert gzip.decompress(changed.content).count(b"<user>") == 2
+    assert world.get("/stats/tables.xml").headers["content-type"].startswith(("text/xml", "application/xml"))
+    assert world.get("/stats/export.json").json()["records"]["user"] == 2
+
+
+ODD_PATHS = (
+    "", "lock", "current", "current/user.gz", "../cobblestone.toml", "..%2fcobblestone.toml", ".making-1/user.gz",
+    "a" * 5000 + ".gz", "%00.gz",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ODD_PATHS, ids=range(len(ODD_PATHS)))
+def test_nothing_but_files_of_the_current_export_has_an_address(world: World, path: str):
+    export(world)
+    assert world.get(f"/stats/{path}").status_code in (404, 307)
+    assert world.post("/stats/user.gz").status_code == 405
+
+
+# -- the daemon -----------------------------------------------------------------------------------------------
+
+
+def test_the_server_exports_when_it_is_due_in_a_process_that_gives_way(world: World):
+    add_user(world, "ana")
+    world.ctx.started = world.now
+    exporter = Exporter(world.ctx)
+    world.run(exporter.step())
+    assert last_export(world.ctx.folder) is None
+    world.now += FIRST_SECONDS
+    assert list(export_warnings(world.ctx)) == []
+    world.run(exporter.step())
+    made = last_export(world.ctx.folder)
+    assert made is not None
+    assert made.records["user"] == 1
+    figures = world.get("/metrics").text
+    assert re.search(r'cobblestone_export_records\{table="user"\} 1\.0', figures)
+
+
+def test_an_export_that_fails_is_an_error_of_the_daemon_and_a_late_one_a_warning(world: World):
+    (world.ctx.folder.exports / "lock").touch()
+    (world.ctx.folder.root / "cobblestone.toml").write_text("nonsense = 1")
+    world.ctx.started = world.now
+    world.now += FIRST_SECONDS
+    with pytest.raises(StoreError, match="unknown setting 'nonsense'"):
+        world.run(Exporter(world.ctx).step())
+    world.now += LATE_SECONDS + 1
+    (warning,) = export_warnings(world.ctx)
+    assert warning.code == "export_old"
+
+
+def test_a_project_that_does_not_want_exports_makes_none_and_is_not_warned(make_world: Callable[..., World]):
+    world = make_world(export={"every_seconds": 0})
+    world.now += 10 * 86400
+    world.run(Exporter(world.ctx).step())
+    assert last_export(world.ctx.folder) is None
+    assert list(export_warnings(world.ctx)) == []
+
+
+def test_a_damaged_report_counts_as_none(world: World):
+    export(world)
+    Path(world.ctx.folder.exports / "current" / "export.json").write_bytes(b"{")
+    assert last_export(world.ctx.folder) is None
