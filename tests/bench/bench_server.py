@@ -10,19 +10,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 from tests.bench import bench_validator, figures
 from tests.bench.figures import Figure, Report
 from tests.bench.load import Counts, Plan
-from tests.bench.project import BenchProject, make_project, report_all, run_transitioner
+from tests.bench.project import BenchProject, add_exported_hosts, make_project, report_all, run_transitioner
 from tests.bench.served import LoadProcess, Server, Usage, count_rows, drained, serving
 from tests.helpers.postgres_server import PostgresServer
 
+from cobblestone.server.daemons.exporter import NICENESS
 from cobblestone.server.run import open_project
 from cobblestone.service.serving import tune_gc
 
@@ -236,6 +241,58 @@ def validating(bench: Bench) -> Iterator[Figure]:
     yield Figure(name="validation", rate=rate, cpu_us=1e6 / cpu_rate)
 
 
+EXPORTED_HOSTS = 200_000
+
+
+def exporting(bench: Bench) -> Iterator[Figure]:
+    """The export for statistics sites alone, and requests for one job while one runs after the other."""
+    project = bench.project(n_jobs=10_000 * bench.seconds)
+    add_exported_hosts(project, EXPORTED_HOSTS)
+    command = [sys.executable, "-m", "cobblestone", "export", "--project", str(project.root), "--json"]
+    made = psutil.Popen([*command], stdout=subprocess.PIPE)
+    most, cpu = 0, 0.0
+    while made.poll() is None:
+        with contextlib.suppress(psutil.Error):
+            most, cpu = max(most, made.memory_info().rss), sum(made.cpu_times()[:2])
+        time.sleep(0.05)
+    report = json.loads(made.stdout.read())["export"]
+    expect("hosts exported", report["records"]["host"], EXPORTED_HOSTS)
+    records = sum(report["records"].values())
+    yield Figure(
+        name="export", rate=records / report["seconds"], cpu_us=cpu / records * 1e6, rss_mb=most / 1e6
+    )
+    with bench.served(project) as (server, load):
+        counts, _ = bench.measured(server, load, Plan())
+        alone = counts.requests / counts.seconds
+        with _again_and_again([*("nice", "-n", str(NICENESS)), *command]):
+            counts, usage = bench.measured(server, load, Plan())
+        rate = counts.requests / counts.seconds
+        note = f"{rate / alone - 1:+.1%} beside {alone:,.0f} without an export"
+        yield figure("one_exporting", counts, usage, units=counts.requests, note=note)
+
+
+@contextlib.contextmanager
+def _again_and_again(command: list[str]) -> Generator[None]:
+    """Run a command over and over while the block runs."""
+    over = threading.Event()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def run_on() -> None:
+        while not over.is_set():
+            running[:] = [subprocess.Popen(command, stdout=subprocess.DEVNULL)]
+            running[0].wait()
+
+    thread = threading.Thread(target=run_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for process in running:
+            process.terminate()
+        thread.join()
+
+
 GROUPS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "submission": submitting,
     "transition": transitioning,
@@ -245,6 +302,7 @@ GROUPS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "upload": uploading_and_reporting,
     "pipeline": pipeline,
     "pipeline_ten": pipeline_of_ten,
+    "export": exporting,
 }
 
 

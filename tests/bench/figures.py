@@ -66,6 +66,8 @@ YARDSTICKS: dict[str, Yardstick] = {
         floor_postgresql=500,
     ),
     "pipeline_ten": Yardstick(title="whole pipeline, ten jobs a request", unit="jobs/s", peer="220-380"),
+    "export": Yardstick(title="export for statistics sites", unit="records/s", floor=17_000),
+    "one_exporting": Yardstick(title="asks for one job during an export", unit="requests/s", floor=1_350),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,65 @@ def make_project(
         n_jobs=n_jobs,
         transition_rate=rate,
     )
+
+
+def add_exported_hosts(project: BenchProject, n: int) -> None:
+    """Give a project ``n`` more computers with credit, whose owners (one for four) agreed to be exported."""
+    description = (
+        '{"timezone":3600,"p_ncpus":8,"p_vendor":"GenuineIntel","p_model":"Intel(R) Core(TM) i7-%d CPU @ 3.40GHz [Family 6 Model'
+        ' 60 Stepping 3]","p_fpops":%f,"p_iops":%f,"p_membw":1e9,"m_nbytes":%f,"m_cache":8388608,"m_swap":2e9,"d_total":%f,'
+        '"d_free":%f,"os_name":"Linux Debian","os_version":"12 [6.1|libc 2.36]","n_bwup":%f,"n_bwdown":%f,"on_frac":0.9,'
+        '"platforms":["x86_64-pc-linux-gnu"],"coprocessors":[%s]}'
+    )
+    gpu = '{"type":"NVIDIA","count":1,"name":"NVIDIA GeForce RTX 3060","peak_flops":1.2e13,"ram":1.2e10,"driver_version":53000}'
+    rng = random.Random(1)
+    first, step = 10**6, 4
+
+    def describe() -> str:
+        numbers = [rng.uniform(1e9, 1e12) for _ in range(7)]
+        return description % (rng.randrange(3000, 9999), *numbers, gpu if rng.random() < 0.3 else "")
+
+    def add(tx: Transaction) -> None:
+        people = range(first, first + n // step)
+        tx.execute_many(
+            "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, country,"
+            " create_time, total_credit, expavg_credit, expavg_time) VALUES (?, ?, ?, ?, ?, ?, 'Slovakia', 1.7e9, ?, ?, 1.79e9)",
+            (
+                (
+                    id_,
+                    f"User {id_}",
+                    f"u{id_}@x.org",
+                    f"e{id_}",
+                    f"w{id_}",
+                    f"{id_:032x}",
+                    rng.random() * 1e6,
+                    rng.random(),
+                )
+                for id_ in people
+            ),
+        )
+        tx.execute_many(
+            "INSERT INTO consent (user_id, kind, agreed, time, source) VALUES (?, 'statistics', 1, 1.7e9, 'bench')",
+            ((id_,) for id_ in people),
+        )
+        tx.execute_many(
+            "INSERT INTO host (id, user_id, host_cpid, description, create_time, rpc_time, total_credit, expavg_credit,"
+            " expavg_time) VALUES (?, ?, ?, ?, 1.7e9, 1.79e9, ?, ?, 1.79e9)",
+            (
+                (
+                    first + k,
+                    first + k // step,
+                    f"{rng.getrandbits(128):032x}",
+                    describe(),
+                    rng.random() * 1e5,
+                    rng.random(),
+                )
+                for k in range(n // step * step)
+            ),
+        )
+
+    with open_project(project.root) as ctx:
+        ctx.store.write(add)
 
 
 def _finish(tx: Transaction, *, n: int, n_hosts: int) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from lxml import etree
 
 from cobblestone.domain.exports import (
+    BadgeHolder,
     Deletion,
     Enumeration,
+    ExportedBadge,
     ExportedHardware,
     ExportedHost,
     ExportedTable,
@@ -26,6 +28,7 @@ from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.wire.statistics_export import (
+    write_badge_holder,
     write_head,
     write_host,
     write_host_deletion,
@@ -163,6 +166,21 @@ def test_deletions_are_written_as_the_family_writes_them():
         assert document(table, written).rstrip("\n") == text.rstrip("\n")
 
 
+def test_who_has_a_badge_is_written_as_the_family_writes_it():
+    for table in (ExportedTable.BADGE_USER, ExportedTable.BADGE_TEAM):
+        text = recorded(table)
+        holders = [
+            BadgeHolder(
+                int(number(each, f"{table[6:]}_id")),
+                int(number(each, "badge_id")),
+                number(each, "create_time"),
+            )
+            for each in re.findall(rf"<{table}>.*?</{table}>", text, re.DOTALL)
+        ]
+        assert len(holders) == {ExportedTable.BADGE_USER: 2, ExportedTable.BADGE_TEAM: 1}[table]
+        assert document(table, [write_badge_holder(table, each) for each in holders]) == text
+
+
 def test_tables_have_the_same_elements_and_are_well_formed():
     summary = ExportSummary(
         update_time=1795341929.0,
@@ -173,11 +191,15 @@ def test_tables_have_the_same_elements_and_are_well_formed():
         n_hosts_deleted=1,
         total_credit=6027.740736,
         applications=("Friendly & bench", "Friendly & bench2"),
+        badges=(
+            ExportedBadge(id=1, name="pct_1", title="Top 1% in average credit", image_url="img/pct_1.png"),
+            ExportedBadge(id=2, name="t & x", title="Team <best>", image_url="img/x.png"),
+        ),
     )
     text = write_tables(summary)
     recorded_text = (FOLDER / "tables.xml").read_text()
-    cut = recorded_text.index("    <badges>")
-    assert text[: text.index("    <badges>")] == recorded_text[:cut].replace("& ", "&amp; ")
+    wanted = recorded_text.replace("& ", "&amp; ").replace("<best>", "&lt;best&gt;")
+    assert text == wanted
     etree.fromstring(text.encode())
 
 

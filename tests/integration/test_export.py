@@ -12,19 +12,21 @@ from typing import Any
 
 import pytest
 from lxml import etree
-from tests.helpers.project_world import World
+from tests.helpers.project_world import URL, World
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.domain.exports import ExportOrder
+from cobblestone.domain.ids import UserId
 from cobblestone.policy.exports import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
 from cobblestone.server.accounts.account_daemon import AccountKeeper
+from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.exporter import Exporter
 from cobblestone.server.files.exports import ExportReport, last_export
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.alerts import export_warnings
 from cobblestone.server.operation.export import make_export
 from cobblestone.store.operation import exports
-from cobblestone.store.people import account_changes
+from cobblestone.store.people import account_changes, users
 from cobblestone.wire.identity import external_cpid
 
 pytestmark = pytest.mark.both_databases
@@ -263,6 +265,29 @@ def test_without_pyarrow_parquet_is_refused_with_what_to_install(
     export(world)
 
 
+def test_badges_and_profiles_are_exported_with_names_and_pictures_of_those_who_agreed(world: World):
+    ana, no = add_user(world, "ana", credit=1500.0), add_user(world, "no", credit=1500.0, agreed=False)
+    shown, hidden = add_host(world, ana, credit=2000.0), add_host(world, ana, credit=2000.0, hidden=1)
+    for user_id in (ana, no):
+        world.write(lambda tx, id_=user_id: tx.execute("INSERT INTO profile (user_id) VALUES (?)", (id_,)))
+    keeper = BadgeKeeper(world.ctx)
+    while world.run(keeper.step()):
+        pass
+    assert {row[0] for row in world.query("SELECT owner_id FROM badge_owner WHERE owner = 'host'")} == {
+        shown,
+        hidden,
+    }
+    export(world, parquet=True)
+    assert read(world, "user.gz")[0].find("has_profile") is not None
+    given = {each.findtext("id"): each for each in read(world, "tables.xml").iterfind("badges/badge")}
+    titles = [given[each.findtext("badge_id")].findtext("title") for each in read(world, "badge_user.gz")]
+    assert "1,000 credit in total" in titles
+    assert {each.findtext("user_id") for each in read(world, "badge_user.gz")} == {str(ana)}
+    assert {each.findtext("host_id") for each in read(world, "badge_host.gz")} == {str(shown)}
+    for badge in given.values():
+        assert world.get((badge.findtext("image_url") or "").removeprefix(URL)).status_code == 200
+
+
 # -- replacing ------------------------------------------------------------------------------------------------
 
 
@@ -372,6 +397,55 @@ def test_nothing_but_files_of_the_current_export_has_an_address(world: World, pa
     export(world)
     assert world.get(f"/stats/{path}").status_code in (404, 307)
     assert world.post("/stats/user.gz").status_code == 405
+
+
+# -- single teams and accounts ----------------------------------------------------------------------------------
+
+
+def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World):
+    team = {
+        "total_credit": 5.5,
+        "expavg_time": 1.0,
+        "country": "France",
+        "create_time": 1.7e9,
+        "founder_id": 7,
+    }
+    one = insert(world, "team", {**team, "name": "Alpha & Co", "name_lc": "alpha & co", "expavg_credit": 1.0})
+    two = insert(world, "team", {**team, "name": "Alphabet", "name_lc": "alphabet", "expavg_credit": 2.0})
+
+    def looked_up(query: str) -> etree._Element:
+        return etree.fromstring(world.get(f"/team_lookup.php?format=xml&{query}").content)
+
+    found = looked_up(f"team_id={one}")
+    assert {each.tag: each.text for each in found} == {
+        "id": str(one),
+        "create_time": "1700000000",
+        "userid": "7",
+        "name": "Alpha & Co",
+        "url": None,
+        "type": "1",
+        "country": "France",
+        "total_credit": "5.500000",
+        "expavg_credit": "1.000000",
+        "expavg_time": "1.000000",
+    }
+    assert [each.findtext("id") for each in looked_up("team_name=ALPHA")] == [str(two), str(one)]
+    assert [each.findtext("id") for each in looked_up(f"team_ids={two},999,{one}")] == [str(two), str(one)]
+    assert len(looked_up("team_name=%25")) == 0
+    assert len(looked_up("team_ids=" + ",".join(map(str, range(1, 500))))) == 2
+    for bad in ("team_id=999", "team_id=x", "team_id=-1", "team_id=" + "9" * 400, "", "team_name="):
+        assert looked_up(bad).findtext("error_num") == "-136"
+
+
+def test_an_account_manager_hears_of_a_founder_and_of_a_profile(world: World):
+    ana = add_user(world, "ana")
+    about = "/am_get_info.php?account_key=aana"
+    assert "<teamfounder/>" not in world.get(about).text
+    world.write(lambda tx: users.create_team(tx, "One", UserId(ana), now=world.now))
+    world.write(lambda tx: tx.execute("INSERT INTO profile (user_id) VALUES (?)", (ana,)))
+    reply = etree.fromstring(world.get(about).content)
+    assert reply.find("teamfounder") is not None
+    assert reply.findtext("has_profile") == "1"
 
 
 # -- the daemon -----------------------------------------------------------------------------------------------

@@ -20,6 +20,9 @@ class ExportedTable(StrEnum):
     HOST = "host"
     HOST_DELETED = "host_deleted"
     TEAM = "team"
+    BADGE_USER = "badge_user"
+    BADGE_TEAM = "badge_team"
+    BADGE_HOST = "badge_host"
 
 
 class ExportOrder(StrEnum):
@@ -139,6 +142,25 @@ class Deletion:
     cpid: str  #: of the user (external) or host
 
 
+@value()
+class BadgeHolder:
+    """Who has a badge, and since when."""
+
+    owner_id: int
+    badge_id: int
+    create_time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedBadge:
+    """A badge that the project gives."""
+
+    id: int
+    name: str
+    title: str
+    image_url: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSummary:
     """What an export holds as a whole."""
@@ -151,6 +173,7 @@ class ExportSummary:
     n_hosts_deleted: int = 0
     total_credit: float = 0.0  #: of the users
     applications: tuple[str, ...] = ()  #: names for people
+    badges: tuple[ExportedBadge, ...] = ()
 
 
 def enumerations(

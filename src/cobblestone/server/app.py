@@ -45,7 +45,14 @@ _PARTS = {
     "metrics": "health",
 }
 _ACCOUNT_RPCS = frozenset(
-    {"get_project_config.php", "create_account.php", "lookup_account.php", "am_get_info.php", "rss_main.php"}
+    {
+        "get_project_config.php",
+        "create_account.php",
+        "lookup_account.php",
+        "am_get_info.php",
+        "team_lookup.php",
+        "rss_main.php",
+    }
 )
 
 _STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, StoreError: 503}
@@ -91,6 +98,7 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         Route("/create_account.php", rpc.create_account),
         Route("/lookup_account.php", rpc.lookup_account),
         Route("/am_get_info.php", rpc.am_get_info),
+        Route("/team_lookup.php", rpc.team_lookup),
         Route("/rss_main.php", Feeds(ctx).news),
         *ScaleExport(ctx).routes(),
         ExportFiles(ctx.folder).route(),

@@ -13,12 +13,15 @@ from enum import IntEnum
 from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.people import Team
 from cobblestone.wire.xml_writer import decimal, one_line, printable, scalar, whole
 
 MAX_QUERY = 8192
 MAX_QUERY_FIELDS = 40
 MAX_EMAIL = 254
 MAX_USER_NAME = 254
+MAX_TEAMS = 100
+"""In one answer, as in the family."""
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _EMAIL = re.compile(r"[^\s@<>\"',;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
@@ -141,6 +144,30 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
     if not re.fullmatch(r"[0-9A-Za-z_]{1,255}", key):
         raise WebRpcFailure(WebRpcError.NOT_FOUND)
     return AccountInfoQuery(account_key=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamLookup:
+    """A question for teams: by number, or by a part of the name."""
+
+    team_ids: tuple[int, ...] = ()
+    name: str = ""
+    single: bool = False  #: one team was asked for by its number, and stands alone in the answer
+
+
+def parse_team_lookup(query: str) -> TeamLookup:
+    """Read the query part of ``team_lookup.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    text = fields.get("team_ids", "") or fields.get("team_id", "")
+    if text.strip():
+        found = [part.strip() for part in text.split(",")][:MAX_TEAMS]
+        if not all(re.fullmatch(r"[0-9]{1,15}", part) for part in found):
+            raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
+        return TeamLookup(team_ids=tuple(map(int, found)), single="team_ids" not in fields)
+    name = fields.get("team_name", "").strip()
+    if not name or len(name) > MAX_USER_NAME:
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "Give team_id, team_ids or team_name")
+    return TeamLookup(name=name)
 
 
 def parse_web_query(
@@ -343,4 +370,28 @@ def _host_xml(host: PublicHost) -> str:
         f"{scalar('os_version', host.os_version, indent)}"
         f"{scalar('venue', host.venue, indent)}"
         "    </host>\n"
+    )
+
+
+def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:
+    """Return the answer to ``team_lookup.php?format=xml``; ``single``: of one team, without the element around several."""
+    items = "".join(map(_team_xml, teams))
+    return f"{_DECLARATION}{items if single else f'<teams>{chr(10)}{items}</teams>{chr(10)}'}".encode()
+
+
+def _team_xml(team: Team) -> str:
+    credit = team.credit
+    return (
+        "<team>\n"
+        f"    <id>{team.id}</id>\n"
+        f"    <create_time>{whole(team.create_time)}</create_time>\n"
+        f"    <userid>{team.founder_id}</userid>\n"
+        f"{scalar('name', team.name, '    ')}"
+        f"{scalar('url', team.url, '    ')}"
+        "    <type>1</type>\n"
+        f"{scalar('country', team.country, '    ')}"
+        f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
+        f"    <expavg_credit>{decimal(credit.recent.value)}</expavg_credit>\n"
+        f"    <expavg_time>{decimal(credit.recent.time)}</expavg_time>\n"
+        "</team>\n"
     )

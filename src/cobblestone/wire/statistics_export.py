@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from cobblestone.domain.exports import (
+    BadgeHolder,
     Deletion,
     Enumeration,
     ExportedHost,
@@ -31,6 +32,9 @@ ROOTS: Mapping[ExportedTable, str] = {
     ExportedTable.HOST: "hosts",
     ExportedTable.HOST_DELETED: "hosts_deleted",
     ExportedTable.TEAM: "teams",
+    ExportedTable.BADGE_USER: "badge_users",
+    ExportedTable.BADGE_TEAM: "badge_teams",
+    ExportedTable.BADGE_HOST: "badge_hosts",
 }
 """Names of the documents' outermost elements."""
 
@@ -212,11 +216,26 @@ def write_host_deletion(deletion: Deletion) -> str:
     return f"<host>\n    <id>{deletion.id}</id>\n    <host_cpid>{cpid}</host_cpid>\n</host>\n"
 
 
+def write_badge_holder(table: ExportedTable, holder: BadgeHolder) -> str:
+    """Return that somebody has a badge."""
+    owner = table.removeprefix("badge_")
+    return (
+        f" <{table}>\n    <{owner}_id>{holder.owner_id}</{owner}_id>\n    <badge_id>{holder.badge_id}</badge_id>\n"
+        f"    <create_time>{holder.create_time:.0f}</create_time>\n </{table}>\n"
+    )
+
+
 def write_tables(summary: ExportSummary) -> str:
     """Return ``tables.xml``: counts, apps and badges."""
     applications = "".join(
         f"        <application>\n            <name>{line_text(name)}</name>\n        </application>\n"
         for name in summary.applications
+    )
+    badges = "".join(
+        f"       <badge>\n           <id>{badge.id}</id>\n           <name>{line_text(badge.name)}</name>\n"
+        f"           <title>{line_text(badge.title)}</title>\n"
+        f"           <image_url>{line_text(badge.image_url)}</image_url>\n       </badge>\n"
+        for badge in summary.badges
     )
     return (
         f"{DECLARATION}<tables>\n"
@@ -228,7 +247,7 @@ def write_tables(summary: ExportSummary) -> str:
         f"    <nhosts_deleted_total>{summary.n_hosts_deleted}</nhosts_deleted_total>\n"
         f"    <total_credit>{_finite(summary.total_credit)[0]:f}</total_credit>\n"
         f"    <applications>\n{applications}    </applications>\n"
-        f"    <badges>\n    </badges>\n</tables>\n"
+        f"    <badges>\n{badges}    </badges>\n</tables>\n"
     )
 
 
@@ -241,6 +260,7 @@ def write_specification(passes: Iterable[Enumeration]) -> str:
             for one in passes
             for kind in one.formats
             if kind is not ExportFormat.PARQUET
+            and not one.table.startswith("badge_")  # the family has no word for them
         )
         + "</boinc_db_dump_spec>\n"
     )

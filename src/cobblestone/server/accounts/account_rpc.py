@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
-from cobblestone.domain.people import User
+from cobblestone.domain.ids import TeamId
+from cobblestone.domain.people import Team, User
 from cobblestone.server.accounts.service import Accounts, refuse_after
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
-from cobblestone.store.people import users
+from cobblestone.store.people import teams, users
 from cobblestone.wire.account import (
     AccountInfo,
+    TeamLookup,
     WebRpcError,
     WebRpcFailure,
     parse_am_get_info,
     parse_create_account,
     parse_lookup_account,
+    parse_team_lookup,
     write_account_exists,
     write_account_out,
     write_am_get_info_reply,
+    write_teams_xml,
     write_web_rpc_error,
 )
 from cobblestone.wire.identity import external_cpid
@@ -113,6 +118,9 @@ class AccountRpc:
         except WebRpcFailure as failure:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
         user = found[0]
+        is_founder, has_profile = await self._ctx.store.aread(
+            lambda db: (_is_founder(db, user), users.has_profile(db, user.id))
+        )
         return _xml(
             write_am_get_info_reply(
                 AccountInfo(
@@ -129,9 +137,34 @@ class AccountRpc:
                     show_hosts=user.show_hosts,
                     teamid=user.team_id or 0,
                     venue=user.venue,
+                    has_profile=has_profile,
+                    teamfounder=is_founder,
                 )
             )
         )
+
+    async def team_lookup(self, request: Request) -> Response:
+        """Answer ``team_lookup.php``: teams by number, or by a part of the name, the most active first."""
+        try:
+            wanted = parse_team_lookup(request.url.query)
+            found = await self._ctx.store.aread(partial(_teams, wanted=wanted))
+            if wanted.single and not found:
+                raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team with that number")
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        return _xml(write_teams_xml(found, single=wanted.single))
+
+
+def _teams(db: Database, wanted: TeamLookup) -> list[Team]:
+    if wanted.name:
+        return [row.team for row in teams.find_teams(db, wanted.name)]
+    found = (users.team_by_id(db, TeamId(team_id)) for team_id in wanted.team_ids)
+    return [team for team in found if team is not None]
+
+
+def _is_founder(db: Database, user: User) -> bool:
+    team = None if user.team_id is None else users.team_by_id(db, user.team_id)
+    return team is not None and team.founder_id == user.id
 
 
 def _key_for_password(user: User) -> str:

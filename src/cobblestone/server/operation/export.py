@@ -12,6 +12,7 @@ import msgspec
 
 from cobblestone.domain.exports import (
     Enumeration,
+    ExportedBadge,
     ExportedTable,
     ExportedUser,
     ExportFormat,
@@ -20,6 +21,7 @@ from cobblestone.domain.exports import (
     enumerations,
 )
 from cobblestone.ops.settings import ExportSection
+from cobblestone.policy.credit.badges import BadgeKind
 from cobblestone.policy.exports import KEEP_DELETIONS
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.files.exports import REPORT, ExportReport, new_export
@@ -67,7 +69,7 @@ def make_export(
     check_revision(location, PROJECT)
     name = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     with new_export(folder, name) as working, exports.snapshot(location) as db:
-        export = _Export(working, db, now, report)
+        export = _Export(working, db, now, report, url=settings.project.url)
         for one in passes:
             export.write(one)
         summary = export.summary()
@@ -92,11 +94,21 @@ def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[Enumeration]:
     return enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
 
 
+_TITLES = {
+    BadgeKind.TOTAL: "{level:,.15g} credit in total",
+    BadgeKind.RECENT: "{level:,.15g} credit a day",
+    BadgeKind.RANK: "Among the best {level:g} % by recent average credit",
+}
+"""Sites have no language, as visitors have: what pages say in three of them stands here in English."""
+
+
 class _Export:
     """An export that is being written, and what it holds so far."""
 
-    def __init__(self, folder: Path, db: Database, now: float, report: Callable[[str], None]) -> None:
-        self._folder, self._db, self._now, self._report = folder, db, now, report
+    def __init__(
+        self, folder: Path, db: Database, now: float, report: Callable[[str], None], *, url: str
+    ) -> None:
+        self._folder, self._db, self._now, self._report, self._url = folder, db, now, report, url
         self._total_credit = 0.0
         self.records: dict[str, int] = {}
 
@@ -121,6 +133,8 @@ class _Export:
                 return deletions.deleted_users(db, since=since), export_files.USER_DELETIONS
             case ExportedTable.HOST_DELETED:
                 return deletions.deleted_hosts(db, since=since), export_files.HOST_DELETIONS
+            case _:
+                return exports.badge_holders(db, one.table), export_files.badge_holders(one.table)
 
     def _summed(self, users: Iterator[ExportedUser]) -> Iterator[ExportedUser]:
         for user in users:
@@ -139,4 +153,13 @@ class _Export:
             n_hosts_deleted=counts[ExportedTable.HOST_DELETED],
             total_credit=self._total_credit,
             applications=exports.applications(self._db),
+            badges=tuple(
+                ExportedBadge(
+                    id=number,
+                    name=badge.name,
+                    title=_TITLES[badge.kind].format(level=badge.level),
+                    image_url=f"{self._url}badge/{badge.name}.svg",
+                )
+                for number, badge in exports.badges(self._db)
+            ),
         )

@@ -15,15 +15,18 @@ from typing import Any, Generic, TypeVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import (
+    BadgeHolder,
     Deletion,
     Enumeration,
     ExportedHost,
+    ExportedTable,
     ExportedTeam,
     ExportedUser,
     ExportFormat,
 )
 from cobblestone.ops.installation import how_to_install
 from cobblestone.wire.statistics_export import (
+    write_badge_holder,
     write_head,
     write_host,
     write_host_deletion,
@@ -115,6 +118,18 @@ USER_DELETIONS: TableForm[Deletion] = TableForm(
 HOST_DELETIONS: TableForm[Deletion] = TableForm(
     write_host_deletion, (*_columns(int, "id"), ("host_cpid", str, attrgetter("cpid")))
 )
+
+
+def badge_holders(table: ExportedTable) -> TableForm[BadgeHolder]:
+    """Return the form of a table of badges."""
+    return TableForm(
+        lambda holder: write_badge_holder(table, holder),
+        (
+            (f"{table.removeprefix('badge_')}_id", int, attrgetter("owner_id")),
+            *_columns(int, "badge_id"),
+            *_columns(float, "create_time"),
+        ),
+    )
 
 
 class _XmlFiles(Generic[T]):

@@ -11,9 +11,18 @@ from pathlib import Path
 
 import msgspec
 
-from cobblestone.domain.exports import ExportedHardware, ExportedHost, ExportedTeam, ExportedUser, ExportOrder
+from cobblestone.domain.exports import (
+    BadgeHolder,
+    ExportedHardware,
+    ExportedHost,
+    ExportedTable,
+    ExportedTeam,
+    ExportedUser,
+    ExportOrder,
+)
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.policy.credit.badges import Badge, BadgeKind
 from cobblestone.policy.exports import web_address
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.engine import Row
@@ -22,6 +31,19 @@ from cobblestone.store.people.consents import EXPORTED
 from cobblestone.wire.identity import external_cpid
 
 PAGE = 2000
+
+_USERS = f"user_account u WHERE u.total_credit > 0 AND {EXPORTED}"
+# A cross join: SQLite keeps this order of the tables, and so needs no sorting.
+_HOSTS = (
+    "host h CROSS JOIN user_account u WHERE u.id = h.user_id AND h.total_credit > 0 AND h.merged_into IS NULL"
+    f" AND h.removed_time IS NULL AND h.hidden = 0 AND u.show_hosts = 1 AND {EXPORTED}"
+)
+_HOLDERS: Mapping[ExportedTable, tuple[str, str]] = {
+    ExportedTable.BADGE_USER: ("user", f"SELECT u.id FROM {_USERS}"),
+    ExportedTable.BADGE_TEAM: ("team", "SELECT t.id FROM team t WHERE t.total_credit > 0"),
+    ExportedTable.BADGE_HOST: ("host", f"SELECT h.id FROM {_HOSTS}"),
+}
+"""By table: who may have a badge there, and the query for those that are exported."""
 
 _BEFORE_ALL: Mapping[ExportOrder, tuple[object, ...]] = {
     ExportOrder.ID: (0,),
@@ -72,8 +94,8 @@ def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
     """Yield users with credit who agreed."""
     query = (
         "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
-        " u.cross_project_id, u.email_addr"
-        f" FROM user_account u WHERE u.total_credit > 0 AND {EXPORTED}"
+        " u.cross_project_id, u.email_addr, EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)"
+        f" FROM {_USERS}"
     )
     for rows in _pages(db, query, "u", order):
         for row in rows:
@@ -86,6 +108,7 @@ def users(db: Database, order: ExportOrder) -> Iterator[ExportedUser]:
                 url=web_address(row[7]),
                 team_id=row[8],
                 cpid=external_cpid(row[9], row[10]),
+                has_profile=bool(row[11]),
             )
 
 
@@ -96,10 +119,8 @@ def hosts(db: Database, order: ExportOrder) -> Iterator[ExportedHost]:
     """Yield computers with credit that users who agreed show; not those that were merged into another or removed."""
     query = (
         "SELECT h.id, h.total_credit, h.expavg_credit, h.expavg_time, h.create_time, h.rpc_time, h.host_cpid, h.description,"
-        # A cross join: SQLite keeps this order of the tables, and so needs no sorting.
-        " u.id FROM host h CROSS JOIN user_account u"
-        " WHERE u.id = h.user_id AND h.total_credit > 0 AND h.merged_into IS NULL"
-        f" AND h.removed_time IS NULL AND h.hidden = 0 AND u.show_hosts = 1 AND {EXPORTED}"
+        " u.id "
+        f"FROM {_HOSTS}"
     )
     for rows in _pages(db, query, "h", order):
         turnarounds = _turnarounds(db, [row[0] for row in rows])
@@ -152,3 +173,23 @@ def applications(db: Database) -> tuple[str, ...]:
     """Return the names of the apps in use, for people."""
     rows = db.query("SELECT name, user_friendly_name FROM app WHERE deprecated = 0 ORDER BY id")
     return tuple(friendly or name for name, friendly in rows)
+
+
+def badges(db: Database) -> list[tuple[int, Badge]]:
+    """Return the badges that the project gives, with their numbers."""
+    rows = db.query("SELECT id, kind, level FROM badge ORDER BY id")
+    return [(row[0], Badge(BadgeKind(row[1]), row[2])) for row in rows]
+
+
+def badge_holders(db: Database, table: ExportedTable) -> Iterator[BadgeHolder]:
+    """Yield who of those that are exported has which badge since when."""
+    owner, exported = _HOLDERS[table]
+    query = (
+        "SELECT o.owner_id, o.badge_id, o.create_time FROM badge_owner o"
+        f" WHERE o.owner = '{owner}' AND (o.owner_id, o.badge_id) > (?, ?) AND o.owner_id IN ({exported} AND {{id}} = o.owner_id)"
+        f" ORDER BY o.owner_id, o.badge_id LIMIT {PAGE}"
+    ).format(id=f"{owner[0]}.id")
+    last: tuple[object, ...] = (0, 0)
+    while rows := db.query(query, last):
+        yield from (BadgeHolder(*row) for row in rows)
+        last = rows[-1][:2]
