@@ -3,6 +3,7 @@
 Every key is described here once; the file written for a new project and the table in the documentation come from these
 descriptions.  Unknown keys are refused with the nearest known one as a hint.
 """
+# length: all sections stand side by side, as in the file that they describe.
 
 from __future__ import annotations
 
