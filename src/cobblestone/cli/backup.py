@@ -14,7 +14,7 @@ from cobblestone.cli.output import error_console, size, when
 from cobblestone.domain.backups import KeysInBackup
 
 if TYPE_CHECKING:
-    from cobblestone.server.operation.backup import Manifest, Report
+    from cobblestone.service.backup import Manifest, Report
 
 
 def register(root: typer.Typer) -> None:

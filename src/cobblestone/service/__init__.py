@@ -1,1 +1,1 @@
-"""What every long-running service shares: HTTP at the border, languages, health, limits, sign-in; it knows no project."""
+"""What every long-running service shares: HTTP, languages, health, limits, sign-in, backups; it knows no project."""

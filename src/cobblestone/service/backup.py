@@ -1,0 +1,415 @@
+"""Backups of a service that runs, and what is made of them again.
+
+A backup is a folder (or a tar file of it) like the service's own, with a manifest that names every file with its size and
+SHA-256.  The manifest is written last: what has none is not complete.  Files that never change their content are hard
+links where the disk allows it, so a backup beside the service costs little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import msgspec
+
+from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.ops.durable_files import sync_folder, write_durably
+from cobblestone.store.engine.select import is_postgres
+from cobblestone.store.maintenance.snapshot import (
+    check_dump,
+    copy_database,
+    copy_rows,
+    database_problems,
+    fill_database,
+    read_rows,
+)
+from cobblestone.store.maintenance.upgrade import Schema, check_revision, check_schema, current_revision
+
+MANIFEST = "manifest.json"
+DUMP = "database.dump"
+"""The rows of a PostgreSQL database; a SQLite database has its own name."""
+FORMAT = 1
+CHUNK = 1 << 20
+ATTEMPTS = 3
+_TAR_MODES: dict[str, Literal["w", "w:gz"]] = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
+
+Report = Callable[[str, float], None]
+"""Is told what is being done, and the part of it that is done (0 to 1)."""
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file of a backup."""
+
+    path: str  # relative, with slashes
+    nbytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup holds."""
+
+    format: int
+    cobblestone: str  # version of the program
+    schema: str  # revision of the database
+    time: float  # Unix seconds
+    name: str
+    url: str
+    keys: str
+    files: list[FileEntry]
+    database: str = "sqlite"  # or "postgresql"
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all files."""
+        return sum(file.nbytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of service, as far as a backup can be of it."""
+
+    schema: Schema
+    database: str  #: name of the SQLite database in its folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededFiles:
+    """Files that rows of the database name."""
+
+    query: str  #: for their names
+    place: Callable[[str], Path]  #: where the file of a name lies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What of a service goes into a backup."""
+
+    kind: Kind
+    root: Path
+    name: str
+    url: str
+    keys: str  #: which secrets are among it, in the manifest
+    program: str  #: version of cobblestone
+    address: str = ""  #: of its PostgreSQL database; empty: it has a SQLite one
+    further_databases: tuple[Path, ...] = ()
+    needed: tuple[NeededFiles, ...] = ()
+    left_out: frozenset[Path] = frozenset()
+    never_changes: Callable[[Path], bool] = lambda path: False  #: of files; others might be written to later
+
+    @property
+    def location(self) -> Path | str:
+        """Where the database is."""
+        return self.address or self.root / self.kind.database
+
+
+def ignore_report(what: str, part: float) -> None:
+    """Report nothing."""
+
+
+# -- making ----------------------------------------------------------------------------------------------
+
+
+def make_backup(contents: Contents, target: Path, *, report: Report = ignore_report) -> Manifest:
+    """Write a backup of a service, running or not.
+
+    Raises:
+        ConfigError: the target exists.
+        StoreError: something cannot be read or written; nothing is left at the target.
+    """
+    kind, address = contents.kind, contents.address
+    if target.exists():
+        raise ConfigError(f"{target} exists already. Give a new name: a backup never overwrites one.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tar_mode = _TAR_MODES.get(target.suffix)
+    # The folder of a tar file is made beside the service, where hard links are possible.
+    beside = contents.root.parent if tar_mode else target.parent
+    working = beside / f".backup-{secrets.token_hex(6)}"
+    try:
+        working.mkdir(mode=0o700)
+        schema = current_revision(address, kind.schema) if address else ""
+        _Copy(contents, working, skip=target, report=report).run()
+        manifest = Manifest(
+            format=FORMAT,
+            cobblestone=contents.program,
+            schema=schema or current_revision(working / kind.database, kind.schema) or "",
+            time=time.time(),
+            name=contents.name,
+            url=contents.url,
+            keys=contents.keys,
+            files=list(_entries(working, report)),
+            database="postgresql" if address else "sqlite",
+        )
+        write_durably(working / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+        if tar_mode:
+            _pack(working, target, tar_mode)
+        else:
+            working.rename(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StoreError(f"The backup could not be written: {error}.") from error
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    return manifest
+
+
+class _Copy:
+    """Copies a service's folder.
+
+    Files come first, then the database, then the files that came in between: whatever the copied rows need is there, for a
+    file is written before its row and removed after it.
+    """
+
+    def __init__(self, contents: Contents, target: Path, *, skip: Path, report: Report) -> None:
+        self._contents = contents
+        self._target = target
+        self._report = report
+        self._skipped = {skip.absolute(), target.absolute(), *contents.left_out}
+
+    def run(self) -> None:
+        """Do it all."""
+        contents = self._contents
+        self._report("files", 0.0)
+        self._tree(contents.root)
+        rows = self._target / (DUMP if is_postgres(contents.location) else contents.kind.database)
+        for _ in range(ATTEMPTS):
+            if self._late_files(self._database(rows)):
+                break
+        else:
+            raise StoreError("Files vanish faster than they can be copied. Try again when less is going on.")
+        for path in contents.further_databases:
+            if path.exists():
+                self._report(path.name, 0.0)
+                copy_database(
+                    path, self._place(path), progress=lambda part, name=path.name: self._report(name, part)
+                )
+                self._place(path).chmod(0o600)
+
+    def _tree(self, folder: Path) -> None:
+        for path in sorted(folder.iterdir()):
+            if path in self._skipped or path.name.startswith(".") or path.is_symlink():
+                continue
+            if path.is_dir():
+                (self._place(path)).mkdir(mode=0o700, exist_ok=True)
+                self._tree(path)
+            elif not self._is_database(path):
+                self._file(path)
+
+    def _is_database(self, path: Path) -> bool:
+        in_root = path.parent == self._contents.root
+        return in_root and any(part in path.name for part in (".sqlite", "-before-upgrade-"))
+
+    def _place(self, path: Path) -> Path:
+        return self._target / path.relative_to(self._contents.root)
+
+    def _file(self, path: Path) -> None:
+        place = self._place(path)
+        with contextlib.suppress(FileNotFoundError):  # it was not needed any more
+            if self._contents.never_changes(path):
+                with contextlib.suppress(OSError):
+                    os.link(path, place)
+                    return
+            shutil.copy2(path, place)
+
+    def _database(self, place: Path) -> list[set[str]]:
+        """Copy the rows; return the names of the files that they need, of each kind."""
+        self._report(place.name, 0.0)
+        place.unlink(missing_ok=True)
+        found = copy_rows(
+            self._contents.location,
+            place,
+            queries=[each.query for each in self._contents.needed],
+            progress=lambda part: self._report(place.name, part),
+        )
+        place.chmod(0o600)
+        return [{row[0] for row in rows} for rows in found]
+
+    def _late_files(self, names: list[set[str]]) -> bool:
+        """Copy what the copied rows need and what is not there yet; return whether all of it could be had."""
+        complete = True
+        for needed, wanted in zip(self._contents.needed, names, strict=True):
+            for name in wanted:
+                source = needed.place(name)
+                place = self._place(source)
+                if not place.exists():
+                    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    self._file(source)
+                    complete = complete and (place.exists() or self._was_lost(needed, name))
+        return complete
+
+    def _was_lost(self, needed: NeededFiles, name: str) -> bool:
+        """Return whether the live database still needs a file that is not there: then no retry brings it."""
+        (rows,) = read_rows(self._contents.location, [needed.query])
+        return (name,) in rows
+
+
+def _entries(root: Path, report: Report) -> Iterator[FileEntry]:
+    paths = sorted(path for path in root.rglob("*") if path.is_file())
+    total = sum(path.stat().st_size for path in paths) or 1
+    done = 0
+    for path in paths:
+        yield FileEntry(
+            path=path.relative_to(root).as_posix(), nbytes=path.stat().st_size, sha256=_sha256(path)
+        )
+        done += path.stat().st_size
+        report("checksums", done / total)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _pack(working: Path, target: Path, mode: Literal["w", "w:gz"]) -> None:
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as handle:
+            with tarfile.open(fileobj=handle, mode=mode) as archive:
+                archive.add(working, arcname=".")
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def restore_backup(
+    source: Path,
+    target: Path,
+    kind: Kind,
+    prepare: Callable[[Path, Manifest], str],
+    *,
+    report: Report = ignore_report,
+) -> Manifest:
+    """Make a service's folder from a backup, once all of it is found sound.
+
+    ``prepare`` may change the restored files before they are put in place, and returns the address of the empty PostgreSQL
+    database that is to be filled, for a service that was on PostgreSQL.
+
+    Raises:
+        ConfigError: the target exists, the database is not empty, or the source is not a backup.
+        StoreError: the backup is damaged; nothing is left at the target.
+    """
+    if target.exists() and any(target.iterdir()):
+        raise ConfigError(f"{target} is not empty. Restore into a new folder, then rename it.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    working = target.absolute().parent / f".restore-{secrets.token_hex(6)}"
+    try:
+        _unpack(source, working)
+        manifest = check_backup(working, kind, report=report, name=source)
+        (working / MANIFEST).unlink()
+        for path in working.rglob("*"):
+            secret = (working / "keys") in path.parents
+            path.chmod(0o700 if path.is_dir() else 0o600 if secret else 0o644)
+        address = prepare(working, manifest)
+        if manifest.database == "postgresql":
+            # The last step but the renaming, since it cannot be undone with the folder.
+            report("database", 0.0)
+            fill_database(address, working / DUMP)
+            (working / DUMP).unlink()
+        if target.exists():
+            target.rmdir()
+        working.rename(target)
+        sync_folder(target.absolute().parent)
+    except OSError as error:
+        raise StoreError(f"The backup could not be restored: {error}.") from error
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    return manifest
+
+
+def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -> Manifest:
+    """Check a backup, folder or tar file, without restoring it.
+
+    Raises:
+        ConfigError: it is not a backup.
+        StoreError: it is damaged; the text names the first file that is.
+    """
+    if source.is_dir():
+        return check_backup(source, kind, report=report, name=source)
+    working = source.absolute().parent / f".verify-{secrets.token_hex(6)}"
+    try:
+        _unpack(source, working)
+        return check_backup(working, kind, report=report, name=source)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+
+
+def _unpack(source: Path, working: Path) -> None:
+    if source.is_dir():
+        if not (source / MANIFEST).is_file():
+            raise ConfigError(f"{source} is not a backup: it has no {MANIFEST}.")
+        shutil.copytree(source, working, symlinks=True)
+        return
+    try:
+        with tarfile.open(source) as archive:
+            working.mkdir(mode=0o700)
+            archive.extractall(working, filter="data")
+    except FileNotFoundError as error:
+        raise ConfigError(f"There is no {source}.") from error
+    except tarfile.TarError as error:
+        raise StoreError(f"{source} is not a tar file that can be read: {error}.") from error
+
+
+def check_backup(
+    root: Path, kind: Kind, *, report: Report = ignore_report, name: Path | None = None
+) -> Manifest:
+    """Check an unpacked backup: every file, no other files, a sound database that this program understands.
+
+    Raises:
+        ConfigError: it is not a backup.
+        StoreError: it is damaged.
+    """
+    shown = name or root
+    manifest = _read_manifest(root, shown)
+    done = 0
+    for entry in manifest.files:
+        parts = PurePosixPath(entry.path)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise StoreError(f"{shown}: the manifest names {entry.path!r}, which lies outside of the backup.")
+        path = root / parts
+        if not path.is_file() or path.is_symlink():
+            raise StoreError(f"{shown}: {entry.path} is missing.")
+        if path.stat().st_size != entry.nbytes or _sha256(path) != entry.sha256:
+            raise StoreError(f"{shown}: {entry.path} is damaged: its content is not what the manifest says.")
+        done += entry.nbytes
+        report("checking", done / (manifest.nbytes or 1))
+    listed = {entry.path for entry in manifest.files}
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
+    if strays := sorted(found - listed - {MANIFEST}):
+        raise StoreError(f"{shown}: {strays[0]} is not in the manifest.")
+    if manifest.database == "postgresql":
+        check_dump(root / DUMP)
+        check_schema(manifest.schema, str(shown), kind.schema)
+        return manifest
+    database = root / kind.database
+    if problems := database_problems(database):
+        raise StoreError(f"{shown}: the database is damaged: {problems[0]}")
+    check_revision(database, kind.schema)
+    return manifest
+
+
+def _read_manifest(root: Path, shown: Path) -> Manifest:
+    try:
+        manifest = msgspec.json.decode((root / MANIFEST).read_bytes(), type=Manifest)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{shown} is not a complete backup: it has no {MANIFEST}.") from error
+    except msgspec.DecodeError as error:
+        raise StoreError(f"{shown}: {MANIFEST} is damaged. Take another backup.") from error
+    if manifest.format > FORMAT:
+        raise StoreError(
+            f"{shown} was made by a newer cobblestone ({manifest.cobblestone}). Install that version."
+        )
+    return manifest
