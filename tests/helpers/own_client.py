@@ -103,16 +103,20 @@ class OwnClient:
             assert done.returncode == 0, done.stdout + done.stderr + self.log()[-3000:]
         return done
 
-    def cli_alone(self, verb: str) -> Any:
-        """A command on the directory of a stopped client."""
+    def cli_text(self, verb: str, *options: str) -> str:
+        """What a command prints that takes the directory as its argument."""
         done = subprocess.run(
-            [sys.executable, "-m", "cobblestone", "client", verb, str(self.folder), "--json"],
+            [sys.executable, "-m", "cobblestone", "client", verb, str(self.folder), *options],
             capture_output=True,
             text=True,
             timeout=60,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        return done.stdout.strip()
+
+    def cli_alone(self, verb: str) -> Any:
+        """A command on the directory of a stopped client."""
+        return json.loads(self.cli_text(verb, "--json"))
 
     def ask(self, *arguments: str) -> Any:
         return json.loads(self.cli(*arguments, "--json").stdout)

@@ -263,6 +263,18 @@ def prefs(asked: Asked = Asked()) -> None:
     )
 
 
+def web(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    look: Annotated[bool, typer.Option("--look", help="With the token that only looks.")] = False,
+) -> None:
+    """Print the address of the page that the client serves to browsers on this computer; keep it to yourself."""
+    from cobblestone.client.access import read_access
+
+    access = read_access(folder.expanduser())
+    scheme, token = "https" if access.tls else "http", access.reading_token if look else access.control_token
+    typer.echo(f"{scheme}://127.0.0.1:{access.port}/#{token}")
+
+
 # -- doing ----------------------------------------------------------------------------------------------
 
 
@@ -468,6 +480,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "why": why,
     "prefs": prefs,
     "history": history,
+    "web": web,
     "mode": mode,
     "reread": reread,
     "manager": manager,

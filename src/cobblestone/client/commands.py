@@ -10,6 +10,7 @@ from cobblestone.client.account_manager import leave_manager, manager_request
 from cobblestone.client.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, Errand
 from cobblestone.client.decisions import job_id, reasons_as_data
 from cobblestone.client.identity import VERSION_TEXT
+from cobblestone.client.timeline import timeline_as_data
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.wire.client_records import JobRecord, JobState, ProjectContent
@@ -236,6 +237,11 @@ async def credit(client: Client, given: Arguments) -> object:
     }
 
 
+async def timeline(client: Client, given: Arguments) -> object:
+    """Return what ran within so many hours, and what will run by the policy's own forecast."""
+    return await timeline_as_data(client, given.number("hours", 6.0))
+
+
 async def why(client: Client, given: Arguments) -> object:
     """Why a task runs or waits, why a project is asked or not, how many CPUs are used and which preference says so."""
     about = given.text("about", "")
@@ -418,6 +424,7 @@ READING = frozenset(
         "transfers",
         "history",
         "credit",
+        "timeline",
         "why",
         "prefs",
         "follow",
@@ -432,6 +439,7 @@ COMMANDS: dict[str, Command] = {
     "transfers": transfers,
     "history": history,
     "credit": credit,
+    "timeline": timeline,
     "why": why,
     "prefs": prefs,
     "attach": attach,

@@ -31,6 +31,7 @@ from cobblestone.client.scheduler_reply import describe_job
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import State
 from cobblestone.client.tasks.runner import Runner
+from cobblestone.client.timeline import Timeline
 from cobblestone.client.transfers import Transfers
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.ops.service_manager import notify
@@ -61,6 +62,7 @@ from cobblestone.policy.client.core.instructions import (
 )
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.state import Phase
+from cobblestone.policy.client.forecast import expected_left
 from cobblestone.wire.client_records import JobState
 
 SECOND = 1.0
@@ -120,6 +122,7 @@ class Client:
         self.starvation = Starvation()
         self.manager_errand = Errand(0)
         self.accounting = Accounting(self.state)
+        self.timeline = Timeline(self.state)
         self.decisions = Decisions(
             self.state,
             policy=self.state.notes.policy,
@@ -237,6 +240,7 @@ class Client:
         await runner.close()
         watcher.cancel()
         self.accounting.save()
+        self.timeline.save()
         self._pending.append(HostOff(self.clock()))
         self.drain()
         self.decisions.store()
@@ -349,7 +353,9 @@ class Client:
                 self.post(HostOn(now))
                 last_look = min(last_look, now - TICK)
             self._last_tick = now
-            self.accounting.passed(self.jobs.computing(), self._speeds(), now)
+            computing = self.jobs.computing()
+            self.accounting.passed(computing, self._speeds(), now)
+            self.timeline.passed([(job.project, job.name) for _, job in computing], now)
             if now - last_look >= TICK:
                 last_look = now
                 self._ticks += 1
@@ -365,6 +371,7 @@ class Client:
     async def _tick(self, now: float) -> None:
         self.jobs.readings()
         self.accounting.save()
+        self.timeline.save()
         await self.conditions.look(self._runner())
         self.apply_conditions()
         self.contacts.look(now)
@@ -407,7 +414,7 @@ class Client:
         """Bring what managers see of the core's knowledge up to date."""
         for known in self.decisions.core.state.jobs:
             if found := self.jobs.find(known.id):
-                found[1].estimated_remaining = known.remaining
+                found[1].estimated_remaining = expected_left(known)
                 found[1].edf_scheduled = known.edf
         self.contacts.look(self.clock())
 

@@ -3,6 +3,7 @@
 A peer sends ``{"id": 1, "do": "tasks", "with": {...}}`` and gets ``{"id": 1, "ok": true, "result": ...}`` or
 ``{"id": 1, "ok": false, "error": "a sentence"}``.  After ``{"do": "follow"}`` every line of the event log comes by itself, as
 ``{"message": {...}}``.  Who has the control token may do everything, who has the reading token may look.
+The page that shows all of it in a browser is a peer like any other (`web_page`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import msgspec
 
 from cobblestone.client.access import ACCESS_FILE, Access, known_access
 from cobblestone.client.commands import COMMANDS, READING, Arguments
+from cobblestone.client.web_page import PAGE, page_part
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.durable_files import write_private
 
@@ -102,8 +104,10 @@ class JsonInterface:
     def _http(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return a WebSocket only with a token, and not from pages of other sites."""
         path = urlsplit(request.path)
+        if path.path in PAGE:
+            return page_part(path.path)
         if path.path != "/ws":
-            return connection.respond(HTTPStatus.NOT_FOUND, "The JSON interface is at /ws.\n")
+            return connection.respond(HTTPStatus.NOT_FOUND, "The JSON interface is at /ws, the page at /.\n")
         token = (parse_qs(path.query).get("token") or [""])[0]
         header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         if self._rights(header or token) is None:

@@ -33,6 +33,7 @@ LOCK = "lockfile"
 FORMAT = 1
 MAX_MESSAGES = 2000
 MAX_EVENTS = 200_000
+MAX_RUNS = 2000
 _KINDS = ("project", "app", "version", "workunit", "file", "job")
 _SCHEMA = (
     *(
@@ -54,6 +55,10 @@ _SCHEMA = (
         " elapsed REAL, cpu_time REAL, received REAL, completed REAL, reported REAL, outcome TEXT, estimate REAL, fpops REAL)"
     ),
     "CREATE INDEX IF NOT EXISTS history_by_time ON history (reported)",
+    (
+        "CREATE TABLE IF NOT EXISTS run (begin REAL, project TEXT, job TEXT, end REAL,"
+        " PRIMARY KEY (begin, project, job)) WITHOUT ROWID"
+    ),
     "CREATE TABLE IF NOT EXISTS event (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 
@@ -355,6 +360,21 @@ class State:
         names = (*names, "outcome", "estimate", "fpops")
         sql = f"SELECT {', '.join(names)} FROM history WHERE reported >= ? ORDER BY reported DESC LIMIT ?"
         return [dict(zip(names, row, strict=True)) for row in self._all(sql, since, limit)]
+
+    def add_run(self, project: str, job: str, begin: float, end: float) -> None:
+        """Remember that a job ran without interruption; the same begin again: that it went on until ``end``."""
+        self._statements.append(
+            ("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)", (begin, project, job, end))
+        )
+
+    def forget_runs(self, before: float) -> None:
+        """Forget what ran long ago."""
+        self._statements.append(("DELETE FROM run WHERE begin < ?", (before,)))
+
+    def runs(self, since: float) -> list[tuple[str, str, float, float]]:
+        """Return what ran: project, job, begin, end; the latest, oldest first."""
+        sql = "SELECT project, job, begin, end FROM run WHERE end >= ? ORDER BY begin DESC LIMIT ?"
+        return self._all(sql, since, MAX_RUNS)[::-1]
 
     # -- the log of inputs ----------------------------------------------------------------------------------
 

@@ -1,0 +1,108 @@
+"""The page that our client serves, in a real browser: what it shows is what runs, and only to those with a token."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.e2e.conftest import LiveProject
+from tests.helpers.own_client import PREFERENCES, OwnClient
+
+WORK = """
+import sys, time
+end = time.process_time() + 600
+while time.process_time() < end:
+    pass
+"""
+
+
+@pytest.fixture
+def busy(live: Callable[..., LiveProject], tmp_path: Path) -> Iterator[OwnClient]:
+    """A client with two running and two waiting tasks."""
+    project = live()
+    project.app("work", WORK)
+    project.submit("work", "1", "2", "3", "4")
+    client = OwnClient(tmp_path / "own", ncpus=2)
+    wishes = PREFERENCES.replace("<work_buf_min_days>0.01", "<work_buf_min_days>0.2")
+    (client.folder / "global_prefs_override.xml").write_text(wishes)
+    try:
+        client.start()
+        client.cli("attach", project.url, "--key", project.account("alice"))
+        project.wait(
+            lambda: (
+                sorted(t["state"] for t in client.ask("tasks"))
+                == ["running", "running", "waiting", "waiting"]
+            ),
+            client,
+            seconds=90,
+            what="two running tasks, and two that wait",
+        )
+        yield client
+    finally:
+        client.stop()
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1100, "height": 900})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page
+        browser.close()
+        assert errors == []
+
+
+def address(client: OwnClient, *options: str) -> str:
+    return client.cli_text("web", *options)
+
+
+def test_the_page_shows_tasks_timeline_and_credit_and_pauses_computing(
+    busy: OwnClient, page: Page, tmp_path: Path
+):
+    page.goto(address(busy))
+    page.get_by_text("2 running, 2 waiting").wait_for()
+    page.locator("#timeline rect").nth(4).wait_for(state="attached")
+    assert page.locator("#tasks li").count() == 4
+    assert page.locator("#tasks progress").count() == 4
+    assert "our estimate" in page.locator("#projects").inner_text()
+    titles = page.locator("#timeline title").all_text_contents()
+    assert any("ran until" in title for title in titles)
+    assert sum("will end" in title for title in titles) == 4
+    for width, scheme in ((1100, "light"), (390, "light"), (700, "dark")):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.set_viewport_size({"width": width, "height": 900})
+        page.screenshot(path=tmp_path / f"page-{width}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("button", name="Pause for an hour").click()
+    page.get_by_text("0 running").wait_for(timeout=30_000)
+    page.get_by_role("button", name="Compute").click()
+    page.get_by_text("2 running").wait_for(timeout=30_000)
+
+
+def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_changes_nothing(
+    busy: OwnClient, page: Page
+):
+    secret = json.loads((busy.folder / "control.json").read_text())
+    bare = address(busy).partition("#")[0]
+    with urllib.request.urlopen(bare, timeout=10) as reply:
+        assert "script-src 'self'" in reply.headers["Content-Security-Policy"]
+        assert secret["reading_token"] not in reply.read().decode()
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"{bare}ws", timeout=10)
+    page.goto(bare)
+    page.get_by_label("Token").wait_for()
+    assert page.locator("main").is_hidden()
+    page.goto("about:blank")
+    page.goto(address(busy, "--look"))
+    page.get_by_text("2 running, 2 waiting").wait_for()
+    page.get_by_role("button", name="Pause for an hour").click()
+    page.get_by_text("This token only allows looking.").wait_for()
+    assert busy.ask("status")["modes"]["task"] == "auto"
