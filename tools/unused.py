@@ -26,6 +26,11 @@ CALLED_FROM_OUTSIDE = {
     "success_rate": "the template of the page of an app",
     "detect_sandbox": "who embeds the client's task runner",
     "take_steps": "Alembic, which runs the file",
+    "compose": "Textual, for the parts of a screen",
+    "on_mount": "Textual, when the screen is there",
+    "action_suspend": "Textual, by the key s",
+    "action_pause": "Textual, by the key p",
+    "action_compute": "Textual, by the key c",
     "docs_diagram": "the pictures in docs/, drawn from the tables",
 }
 #: What tests measure the code by: stated bounds, and ways to look inside.

@@ -1,7 +1,8 @@
-"""The page that our client serves, in a real browser: what it shows is what runs, and only to those with a token."""
+"""The page that our client serves, in a real browser, and the display in the terminal: they show what runs."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -12,7 +13,13 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.e2e.conftest import LiveProject
+from tests.helpers.daemon_in_test import until
 from tests.helpers.own_client import PREFERENCES, OwnClient
+from textual.widgets import DataTable, Static
+
+from cobblestone.client.remote import local_address
+from cobblestone.monitor.display import Display
+from cobblestone.monitor.timeline_text import PLANNED
 
 WORK = """
 import sys, time
@@ -106,3 +113,28 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
     page.get_by_role("button", name="Pause for an hour").click()
     page.get_by_text("This token only allows looking.").wait_for()
     assert busy.ask("status")["modes"]["task"] == "auto"
+
+
+def test_the_terminal_display_shows_the_same_and_its_keys_suspend_tasks(busy: OwnClient, tmp_path: Path):
+    async def look() -> None:
+        display = Display(local_address(busy.folder))
+        async with display.run_test(size=(120, 40)) as pilot:
+            tasks = display.query_one("#tasks", DataTable)
+            await until(lambda: tasks.row_count == 4, seconds=20, what="the tasks")
+            await until(
+                lambda: PLANNED in str(display.query_one("#timeline", Static).content),
+                seconds=20,
+                what="a forecast",
+            )
+            assert "2 running, 2 waiting" in str(display.query_one("#status", Static).content)
+            display.save_screenshot("display.svg", str(tmp_path))
+            await pilot.press("s")
+            await until(
+                lambda: any("suspended by you" in str(tasks.get_row_at(n)[1]) for n in range(4)),
+                seconds=20,
+                what="the suspension",
+            )
+            await pilot.press("q")
+
+    asyncio.run(look())
+    assert sum(task["suspended"] for task in busy.ask("tasks")) == 1

@@ -10,14 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from cobblestone.cli.client_folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.installation import how_to_install
 
-DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
-FolderOption = Annotated[
-    Path, typer.Option("--dir", "-d", metavar="DIR", help="The client's data directory.", show_default=True)
-]
 HostOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,40 +76,6 @@ def register(root: typer.Typer) -> None:
     for name, function in _COMMANDS.items():
         app.command(name)(function)
     root.add_typer(app, name="client")
-
-
-# -- the daemon -----------------------------------------------------------------------------------------
-
-
-def run(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The data directory; made if there is none.")
-    ] = DEFAULT_FOLDER,
-    policy: Annotated[
-        str,
-        typer.Option(help="How it decides: recent (as the family's client of today), own, or published …."),
-    ] = "",
-    gui_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of GUI RPC; 0: any.")] = 31416,
-    json_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the JSON interface; 0: any.")] = 0,
-    remote: Annotated[
-        bool, typer.Option("--remote", help="Let other computers control it, with TLS and a token.")
-    ] = False,
-    tls_certificate: Annotated[
-        Path | None, typer.Option(help="TLS certificate, PEM.", show_default=False)
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.", show_default=False)] = None,
-) -> None:
-    """Run a client until it is stopped; jobs save their work then."""
-    from cobblestone.client.programs import Faces, run_client
-
-    faces = Faces(
-        gui_port=gui_port,
-        json_port=json_port,
-        remote=remote,
-        certificate=tls_certificate,
-        certificate_key=tls_key,
-    )
-    run_client(folder.expanduser(), faces, policy=policy)
 
 
 # -- looking --------------------------------------------------------------------------------------------
@@ -263,16 +227,20 @@ def prefs(asked: Asked = Asked()) -> None:
     )
 
 
-def web(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
-    look: Annotated[bool, typer.Option("--look", help="With the token that only looks.")] = False,
-) -> None:
-    """Print the address of the page that the client serves to browsers on this computer; keep it to yourself."""
-    from cobblestone.client.access import read_access
+def show(asked: Asked = Asked()) -> None:
+    """Show one client in the terminal, until you press q: tasks, timeline, credit, transfers, notices."""
+    from cobblestone.client.remote import local_address, remote_address
 
-    access = read_access(folder.expanduser())
-    scheme, token = "https" if access.tls else "http", access.reading_token if look else access.control_token
-    typer.echo(f"{scheme}://127.0.0.1:{access.port}/#{token}")
+    if asked.host and len(asked.host) > 1:
+        raise ConfigError("This is for one computer at a time: give one --host.")
+    place = remote_address(asked.host[0]) if asked.host else local_address(asked.dir.expanduser())
+    try:
+        from cobblestone.monitor.display import Display
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"The display needs the extra tui: {how_to_install('tui')}. Without it: cobblestone client web"
+        ) from error
+    Display(place, asked.certificate).run()
 
 
 # -- doing ----------------------------------------------------------------------------------------------
@@ -384,82 +352,13 @@ def stop(asked: Asked = Asked()) -> None:
     asked.out.say("Stopping.")
 
 
-def adopt(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Data directory of a stopped client of the family.")
-    ],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Take over another client's projects, jobs, accounting and statistics, where they lie."""
-    from cobblestone.client.handover import adopt as take_over
-
-    found = take_over(folder.expanduser())
-    words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
-    output(json, quiet).show(
-        found, lines=[f"Taken over: {words}.", f"Go on with: cobblestone client run {folder}"]
-    )
-
-
-def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
-    ],
-    source: FolderOption = DEFAULT_FOLDER,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Write the state of a stopped client for another client of the family to go on with."""
-    from cobblestone.client.export import export as write_out
-
-    found = write_out(source.expanduser(), folder)
-    words = ", ".join(f"{count} {name}" for name, count in found.items())
-    output(json, quiet).show(
-        found,
-        lines=[
-            f"Written: {words}.",
-            f"Go on with: boinc --dir {folder}",
-            "From now on let only one of the two clients run: they have the same jobs.",
-        ],
-    )
-
-
-def unit(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
-    user: Annotated[
-        str, typer.Option(help="A unit of the system that runs as this account; else one of your own.")
-    ] = "",
-    into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Where the file goes.", show_default=False)
-    ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Write a systemd unit, so that the client runs whenever the computer does."""
-    from cobblestone.client.systemd_unit import NAME, client_unit
-    from cobblestone.ops.durable_files import write_durably
-
-    made = client_unit(folder.expanduser().absolute(), user=user)
-    place = into.absolute() / NAME if into else made.place
-    try:
-        write_durably(place, made.text.encode())
-    except OSError as error:
-        raise ConfigError(
-            f"{place} cannot be written: {error.strerror}. Give --into DIR, or be root."
-        ) from error
-    output(json, quiet).show(
-        {"unit": str(place), "commands": made.commands},
-        lines=[f"Wrote {place}.", "Next:", *(f"  {each}" for each in made.commands)],
-        essential=[place],
-    )
-
-
 def _length(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run,
+    **FOLDER_COMMANDS,
+    "show": show,
     "status": status,
     "tasks": tasks,
     "projects": projects,
@@ -480,12 +379,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "why": why,
     "prefs": prefs,
     "history": history,
-    "web": web,
     "mode": mode,
     "reread": reread,
     "manager": manager,
     "stop": stop,
-    "adopt": adopt,
-    "export": export,
-    "unit": unit,
 }

@@ -1,0 +1,180 @@
+"""The terminal display: what the client's page shows, through the same JSON interface."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
+
+from cobblestone.client.remote import Address, ask
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.monitor.timeline_text import draw_timeline
+
+REFRESH_SECONDS = 2.0
+TIMELINE_EVERY = 7
+"""Refreshes between two timelines."""
+BAR = 12
+HOUR = 3600.0
+Row = dict[str, Any]
+_TABLES = {
+    "tasks": ("task", "state", "done", "", "left", "deadline", "project"),
+    "projects": ("project", "credit", "average", "our estimate", "tasks", "done", "failed"),
+    "transfers": ("file", "direction", "bytes", "tries"),
+    "notices": ("when", "from", "what"),
+}
+
+
+class Display(App[None]):
+    """One client, until q is pressed."""
+
+    CSS = """
+    #status { height: auto; padding: 0 1; }
+    #timeline { height: auto; max-height: 14; padding: 0 1; }
+    TabbedContent { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("s", "suspend", "Suspend or resume the task"),
+        ("p", "pause", "Pause for an hour"),
+        ("c", "compute", "Compute"),
+        ("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, address: Address, certificate: Path | None = None) -> None:
+        super().__init__()
+        self._client_address = address
+        self._certificate = certificate
+        self._times_shown = 0
+        self._stopped_tasks: dict[str, bool] = {}  # tasks by their names
+
+    def compose(self) -> ComposeResult:
+        """Put the parts on the screen."""
+        yield Static("Connecting …", id="status", markup=False)
+        yield Static(id="timeline")
+        with TabbedContent():
+            for name, columns in _TABLES.items():
+                with TabPane(name.capitalize()), VerticalScroll():
+                    table: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=True)
+                    table.add_columns(*columns)
+                    yield table
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to ask."""
+        self.query_one("#tasks", DataTable).focus()
+        self.set_interval(REFRESH_SECONDS, self.refresh_figures)
+        self.call_later(self.refresh_figures)
+
+    async def _ask_client(self, command: str, **given: Any) -> Any:
+        return await asyncio.to_thread(ask, self._client_address, command, self._certificate, **given)
+
+    async def refresh_figures(self) -> None:
+        """Ask for everything, and show it."""
+        try:
+            self._show_status(await self._ask_client("status"))
+            self._fill("tasks", [self._task_cells(row) for row in await self._ask_client("tasks")])
+            self._fill("projects", [_project(row) for row in await self._ask_client("projects")])
+            self._fill("transfers", [_transfer(row) for row in await self._ask_client("transfers")])
+            self._fill("notices", [_notice(row) for row in reversed(await self._ask_client("notices"))])
+            if self._times_shown % TIMELINE_EVERY == 0:
+                lines = draw_timeline(await self._ask_client("timeline"), max(20, self.size.width - 2))
+                self.query_one("#timeline", Static).update(Text("\n").join(lines))
+            self._times_shown += 1
+        except CobblestoneError as error:
+            self.query_one("#status", Static).update(str(error))
+
+    def _show_status(self, found: Row) -> None:
+        counts, cpus = found["tasks"], found["cpus"]
+        first = (
+            f"{found['host_name'] or self._client_address.name}: {counts['running']} running, {counts['waiting']} waiting,"
+            f" {counts['ready_to_report']} to be reported; {cpus['allowed']} of {cpus['of_computer']} CPUs;"
+            f" policy {found['policy']}"
+        )
+        self.query_one("#status", Static).update("\n".join((first, *found["because"])))
+
+    def _fill(self, name: str, rows: Sequence[Sequence[str | Text]]) -> None:
+        table = self._rows_of(name)
+        row, top = table.cursor_row, table.scroll_y
+        table.clear()
+        for cells in rows:
+            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+        table.move_cursor(row=min(row, len(rows) - 1), animate=False)
+        table.scroll_y = top
+
+    def _rows_of(self, name: str) -> DataTable[Text]:
+        found = self.query_one(f"#{name}")
+        assert isinstance(found, DataTable)  # noqa: S101  # `compose` made it
+        return cast("DataTable[Text]", found)
+
+    def _task_cells(self, row: Row) -> tuple[str | Text, ...]:
+        self._stopped_tasks[row["name"]] = row["suspended"]
+        done = float(row["fraction_done"])
+        full = round(BAR * done)
+        return (
+            row["name"],
+            row["state"],
+            f"{done:.1%}",
+            Text("█" * full + "·" * (BAR - full), "cyan"),
+            str(datetime.timedelta(seconds=round(row["remaining"]))),
+            _moment(row["deadline"]),
+            row["project_name"] or row["project"],
+        )
+
+    # -- keys -----------------------------------------------------------------------------------------------
+
+    async def action_suspend(self) -> None:
+        """Suspend the chosen task, or let it go on."""
+        table = self._rows_of("tasks")
+        if table.row_count:
+            name = table.get_row_at(table.cursor_row)[0].plain
+            await self._act("resume" if self._stopped_tasks.get(name) else "suspend", what=name)
+
+    async def action_pause(self) -> None:
+        """Stop computing for an hour."""
+        await self._act("mode", which="run", mode="never", seconds=HOUR)
+
+    async def action_compute(self) -> None:
+        """Compute as the preferences say."""
+        await self._act("mode", which="run", mode="auto")
+
+    async def _act(self, command: str, **given: Any) -> None:
+        try:
+            await self._ask_client(command, **given)
+        except CobblestoneError as error:
+            self.notify(str(error), severity="error", markup=False)
+        await self.refresh_figures()
+
+
+def _moment(time: float) -> str:
+    return datetime.datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _project(row: Row) -> tuple[str, ...]:
+    return (
+        row["name"] or row["url"],
+        f"{row['host_credit']:.0f}",
+        f"{row['host_average']:.1f}",
+        f"{row['estimated_credit']:.1f}",
+        str(row["tasks"]),
+        str(row["jobs_done"]),
+        str(row["jobs_failed"]),
+    )
+
+
+def _transfer(row: Row) -> tuple[str, ...]:
+    return (row["file"], row["direction"], f"{row['bytes']:.0f} of {row['size']:.0f}", str(row["tries"]))
+
+
+def _notice(row: Row) -> tuple[str, ...]:
+    return (
+        _moment(row["create_time"]),
+        row["project_name"] or "the client",
+        row["title"] or row["description"],
+    )
