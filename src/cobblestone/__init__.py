@@ -65,4 +65,4 @@ def __getattr__(name: str) -> Any:  # modules look up attributes of any type
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
