@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +18,7 @@ from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, Worku
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
-from cobblestone.store.engine.process_group import ALL, SHARDS, ProcessGroup
+from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches, lifecycle
 from cobblestone.store.work.batches import NewJob
@@ -195,9 +198,9 @@ def join(store: Store, heard: list[set[str]] | None = None) -> ProcessGroup:
 
 
 def shards(group: ProcessGroup, role: str = "validator") -> set[int]:
-    with group.lease_shards(role) as found:
-        assert found is not None
-        return set(found)
+    with group.lease_shards(role) as lease:
+        assert lease.shards is not None
+        return set(lease.shards)
 
 
 def test_shards_are_divided_and_taken_over(stores: list[Store]):
@@ -217,7 +220,7 @@ def test_shards_are_divided_and_taken_over(stores: list[Store]):
 def test_a_shard_stays_with_who_works_on_it(stores: list[Store]):
     first = join(stores[0])
     with first.lease_shards("validator") as mine:
-        assert mine is not None
+        assert mine.shards
         second = join(stores[1])
         eventually(lambda: first.rank("validator") == (0, 2))
         for _ in range(20):
@@ -260,3 +263,59 @@ def test_a_lost_connection_is_made_again(stores: list[Store], postgres: Postgres
     eventually(is_heard)
     other.close()
     group.close()
+
+
+def test_connections_that_are_cut_take_no_shard_from_anybody(stores: list[Store], postgres: PostgresServer):
+    groups = [join(store) for store in stores]
+    eventually(lambda: all(len(shards(group)) == SHARDS // 2 for group in groups))
+    before = [shards(group) for group in groups]
+    ours = "FROM pg_stat_activity WHERE application_name = 'cobblestone'"
+    for _ in range(3):
+        postgres.execute(f"SELECT pg_terminate_backend(pid) {ours}")
+        assert [shards(group) for group in groups] == before
+        # One of each group listens, one keeps its leases.
+        eventually(lambda: postgres.execute(f"SELECT count(*) {ours}")[0][0] == 2 * len(groups))
+        assert [shards(group) for group in groups] == before
+    for group in groups:
+        group.close()
+
+
+def test_a_write_whose_lease_was_lost_is_refused(stores: list[Store]):
+    first = join(stores[0])
+    with first.lease_shards("validator") as lease:
+        stores[0].write(lambda tx: lease.check(tx, [1, 2, 3 + SHARDS]))
+        stores[0].write(
+            lambda tx: tx.execute(
+                "UPDATE process_lease SET owner = 'another', fence = fence + 1 WHERE shard = 2"
+            )
+        )
+        stores[0].write(lambda tx: lease.check(tx, [1, 3]))
+        with pytest.raises(LeaseLost):
+            stores[0].write(lambda tx: lease.check(tx, [1, 2, 3]))
+    first.close()
+
+
+HANGING = """
+import sys, time
+from cobblestone.store.engine.database import Store
+group = Store(sys.argv[1], readers=1).process_group(("validator", "purger"))
+group.join(["validator"], ["purger"], lambda names: None)
+with group.lease_shards("validator") as lease:
+    print(len(lease.shards), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_shards_of_a_process_that_hangs_go_to_the_others(stores: list[Store], address: str):
+    process = subprocess.Popen([sys.executable, "-c", HANGING, address], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == str(SHARDS)
+        second = join(stores[1])
+        assert shards(second) == set(), "it works on all of them"
+        process.send_signal(signal.SIGSTOP)
+        eventually(lambda: shards(second) == set(range(SHARDS)))
+        second.close()
+    finally:
+        process.kill()
+        process.communicate()

@@ -107,8 +107,8 @@ def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:
     """Return a step that only one process of a group takes at a time; the others have nothing to do."""
 
     async def turn() -> int:
-        with processes.lease_shards(role) as shards:
-            return 0 if shards == () else await step()
+        with processes.lease_shards(role) as lease:
+            return 0 if lease.shards == () else await step()
 
     return turn
 

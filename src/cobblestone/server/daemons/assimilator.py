@@ -25,7 +25,7 @@ from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.process_group import Shards
+from cobblestone.store.engine.process_group import Lease, LeaseLost, Shards
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.lifecycle import ToAssimilate
 from cobblestone.store.work.uploads import StoredOutput, output_content, outputs_of_results
@@ -52,30 +52,36 @@ class Assimilator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        with self._ctx.processes.lease_shards(self.name) as shards:
+        with self._ctx.processes.lease_shards(self.name) as lease:
             busy = self.side_work.unfinished
             work = await self._ctx.store.aread(
-                partial(_load, now=self._ctx.clock(), shards=shards, busy=busy)
+                partial(_load, now=self._ctx.clock(), shards=lease.shards, busy=busy)
             )
             # Without a handler the outputs stay in the store for the batch, and many workunits share a write.
             done = [item.view for app, item, _ in work if not app.assimilator]
             if done:
-                await self._ctx.store.awrite(partial(self._transact, done=done, amounts={}))
+                await self._ctx.store.awrite(partial(self._transact, lease=lease, done=done, amounts={}))
             others = [each for each in work if each[0].assimilator][: self.side_work.room]
             for app, item, outputs in others:
-                self.side_work.begin(item.view.workunit.id, self._handle(app, item, outputs))
+                self.side_work.begin(item.view.workunit.id, partial(self._handle, app, item, outputs))
             begun = {item.view.workunit.id for _, item, _ in others}
             await self.side_work.wait(begun)
         return len(done) + len(begun)
 
-    async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> None:
+    async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease) -> None:
         """Hand one workunit over, and note that; whatever goes wrong concerns this workunit alone."""
         workunit = item.view.workunit
+        if not lease.in_time():  # somebody else may have it already, or will find it
+            return
         try:
             amount = await self._hand_over(app, item, outputs)
             pays = not workunit.error_mask and pays_after_assimilation(app)
             amounts = {workunit.id: amount or 0.0} if pays else {}
-            await self._ctx.store.awrite(partial(self._transact, done=[item.view], amounts=amounts))
+            await self._ctx.store.awrite(
+                partial(self._transact, lease=lease, done=[item.view], amounts=amounts)
+            )
+        except LeaseLost as error:
+            log.warning("lease_lost", workunit=workunit.name, error=str(error))
         except (CobblestoneError, OSError) as error:
             await self._ctx.store.awrite(partial(self._postpone, item=item, problem=str(error)))
         except Exception as error:
@@ -111,8 +117,9 @@ class Assimilator:
         return await self._workers.call(assimilate, task)
 
     def _transact(
-        self, tx: Transaction, *, done: list[WorkunitView], amounts: dict[WorkunitId, float]
+        self, tx: Transaction, *, lease: Lease, done: list[WorkunitView], amounts: dict[WorkunitId, float]
     ) -> None:
+        lease.check(tx, [view.workunit.id for view in done])
         now = self._ctx.clock()
         if amounts:
             self._pay(tx, amounts, now=now)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Set
+from collections.abc import Callable, Coroutine, Set
 
 import structlog
 
 from cobblestone.domain.ids import WorkunitId
-from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.store.engine.process_group import Lease, ProcessGroup
 
 log = structlog.get_logger(__name__)
 
@@ -16,6 +16,8 @@ MAX_UNFINISHED = 1000
 """Workunits that are worked on at once, most of them waiting for a worker; a bound for the memory that they take."""
 PATIENCE_SECONDS = 1.0
 """How long a round waits for the work that it began."""
+
+Work = Callable[[Lease], Coroutine[None, None, None]]
 
 
 class SideWork:
@@ -36,8 +38,8 @@ class SideWork:
         """How many more may be begun."""
         return max(0, MAX_UNFINISHED - len(self._tasks))
 
-    def begin(self, workunit_id: WorkunitId, work: Coroutine[None, None, None]) -> None:
-        """Begin to work on a workunit; ``work`` writes its outcome itself."""
+    def begin(self, workunit_id: WorkunitId, work: Work) -> None:
+        """Begin to work on a workunit; ``work`` gets the lease that it rests on, and writes its outcome itself."""
         task = asyncio.create_task(self._do(workunit_id, work), name=f"{self._role} {workunit_id}")
         self._tasks[workunit_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(workunit_id, None))
@@ -48,9 +50,9 @@ class SideWork:
         if tasks:
             await asyncio.wait(tasks, timeout=at_most)
 
-    async def _do(self, workunit_id: WorkunitId, work: Coroutine[None, None, None]) -> None:
-        with self._processes.lease_shards(self._role):
+    async def _do(self, workunit_id: WorkunitId, work: Work) -> None:
+        with self._processes.lease_shards(self._role) as lease:
             try:
-                await work
+                await work(lease)
             except Exception:  # the workunit is found again in the next round
                 log.exception("side_work_failed", daemon=self._role, workunit=workunit_id)

@@ -33,6 +33,7 @@ from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.workers import WorkerFailedError, Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.process_group import Lease
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
 
@@ -60,10 +61,10 @@ class Validator:
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; how many."""
-        with self._ctx.processes.lease_shards(self.name) as shards:
+        with self._ctx.processes.lease_shards(self.name) as lease:
             busy = self.side_work.unfinished
             limit = BATCH + len(busy)
-            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=limit, shards=shards)
+            due = partial(lifecycle.ids_to_validate, now=self._ctx.clock(), limit=limit, shards=lease.shards)
             ids = [id_ for id_ in await self._ctx.store.aread(due) if id_ not in busy][:BATCH]
             if not ids:
                 return 0
@@ -116,10 +117,14 @@ class Validator:
         """Have outputs read and compared in workers."""
         if ids:
             for app, view, outputs in await self._ctx.store.aread(partial(_load, ids=ids, with_data=True)):
-                self.side_work.begin(view.workunit.id, self._validate_in_worker(app, view, outputs))
+                work = partial(self._validate_in_worker, app, view, outputs)
+                self.side_work.begin(view.workunit.id, work)
 
-    async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs) -> None:
-        """Compare, then decide; whatever goes wrong concerns this workunit alone."""
+    async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs, _: Lease) -> None:
+        """Compare, then decide; whatever goes wrong concerns this workunit alone.
+
+        The decision needs no lease: it is made on rows that are read and locked by its own write.
+        """
         id_ = view.workunit.id
         try:
             report = await self._report(app, view, outputs)

@@ -34,7 +34,7 @@ class Watcher:
         found = current_warnings(ctx, state.figures, state.endings)
         await self._mail(ctx.health.set_warnings(found, now=ctx.clock()))
         with ctx.processes.lease_shards(WATCHER) as turn:
-            if turn != ():
+            if turn.shards != ():
                 await advance_rollouts(ctx)
                 await self._sample(state)
         return 0

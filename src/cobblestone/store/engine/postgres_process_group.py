@@ -1,8 +1,8 @@
-"""The process group on PostgreSQL: advisory locks are the leases, LISTEN and NOTIFY carry the notifications.
+"""The process group on PostgreSQL: leases are rows with a time, LISTEN and NOTIFY carry the notifications.
 
-Advisory locks belong to a connection, so the server takes them away the moment that a process dies, and no clock is involved.
-They are not what keeps the data right (row locks and conditions in the writes do that): they keep two processes from doing the
-same work twice.
+A process says every other second that it is there; whoever says nothing for `LEASE_SECONDS` (it hangs, it is cut off, its machine
+lost its power) loses its shards to the others.  Times are those of the database's clock; this process stops on its own some
+seconds earlier, by its own.  A connection that breaks costs nothing: the next one goes on with the same leases.
 """
 
 from __future__ import annotations
@@ -20,17 +20,52 @@ import structlog
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.process_group import ALL, SHARDS, OnNotify, Shards
+from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify
 
 CHANNEL = "cobblestone"
-REFRESH_SECONDS = 2.0
+BEAT_SECONDS = 2.0
 """Seconds until the others notice that a process came or went."""
+LEASE_SECONDS = 12.0
+"""A process that was not heard of for so long has lost its leases."""
+MARGIN_SECONDS = 4.0
+"""So long before that it begins nothing new: time to write down what it has done."""
 NOTIFY_SECONDS = 0.02
 """Seconds for which notifications are gathered: one makes all commits that carry one wait for each other."""
 RETRY_SECONDS = 1.0
-MAX_PROCESSES = 256
-#: First of two numbers of each advisory lock; each role has two: one for places, one for shards.
-_KEYS = 7_204_100
+_CREATE_KEY = 7_204_100  #: of the advisory lock under which the tables are made
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS process_member (
+    role TEXT NOT NULL, member TEXT NOT NULL, joined DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (role, member)
+);
+CREATE TABLE IF NOT EXISTS process_lease (
+    role TEXT NOT NULL, shard INTEGER NOT NULL, owner TEXT NOT NULL, fence BIGINT NOT NULL, until DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (role, shard)
+) WITH (fillfactor = 50);
+"""
+_NOW = "extract(epoch FROM clock_timestamp())"
+_BEAT = f"""
+INSERT INTO process_member (role, member, joined, until)
+SELECT role, %(me)s, {_NOW}, {_NOW} + %(seconds)s FROM unnest(%(roles)s::text[]) AS role
+ON CONFLICT (role, member) DO UPDATE SET until = excluded.until
+"""
+_FORGET = f"DELETE FROM process_member WHERE until < {_NOW} - 3600"
+_MEMBERS = f"SELECT role, member FROM process_member WHERE until >= {_NOW} ORDER BY joined, member"
+_RENEW = (
+    f"UPDATE process_lease SET until = {_NOW} + %(seconds)s WHERE owner = %(me)s RETURNING role, shard, fence"
+)
+_LEAVE = "UPDATE process_lease SET owner = '', until = 0 WHERE owner = %(me)s AND role = %(role)s AND shard = ANY(%(shards)s)"
+_TAKE = f"""
+INSERT INTO process_lease (role, shard, owner, fence, until)
+SELECT %(role)s, shard, %(me)s, 1, {_NOW} + %(seconds)s FROM unnest(%(shards)s::int8[]) AS shard ORDER BY shard
+ON CONFLICT (role, shard) DO UPDATE SET owner = excluded.owner, fence = process_lease.fence + 1, until = excluded.until
+WHERE process_lease.until < {_NOW} RETURNING shard, fence
+"""
+_GONE = (
+    "DELETE FROM process_member WHERE member = %(me)s",
+    "UPDATE process_lease SET owner = '', until = 0 WHERE owner = %(me)s",
+)
 
 log = structlog.get_logger(__name__)
 
@@ -38,27 +73,30 @@ log = structlog.get_logger(__name__)
 class _Role:
     """This process's leases of one role."""
 
-    def __init__(self, number: int, shards: int) -> None:
-        self.places_key = _KEYS + 2 * number
-        self.shards_key = _KEYS + 2 * number + 1
+    def __init__(self, name: str, shards: int) -> None:
+        self.name = name
         self.shards = shards
-        self.slot: int | None = None
         self.rank: tuple[int, int] = (0, 1)
-        self.held: set[int] = set()
+        self.held: dict[int, int] = {}  # fencing number by shard
+        self.ours: set[int] = set()  # by our rank
         self.busy: set[int] = set()  # shards that are worked on at this moment
         self.workers = 0
-        self.usable: tuple[int, ...] = ()
+
+    def leaving(self) -> set[int]:
+        """Return shards that are another's part, and that nobody here works on."""
+        return self.held.keys() - self.ours - self.busy
 
 
 class PostgresProcessGroup:
     """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
     def __init__(self, address: str, roles: Sequence[str]) -> None:
-        """Prepare to join; ``roles`` are all that exist, in an order that every process shares."""
+        """Prepare to join; ``roles`` are all that exist."""
         self._address = address
-        self._numbers = {role: number for number, role in enumerate(roles)}
+        self._known = frozenset(roles)
         self._roles: dict[str, _Role] = {}
-        self._me = secrets.token_hex(6)
+        self._me = secrets.token_hex(8)
+        self._valid_until = 0.0  # of the leases, by the clock of this process
         self._lock = threading.Lock()
         self._unsent: set[str] = set()
         self._wanted = threading.Event()  # names are unsent, or shards became free
@@ -69,10 +107,11 @@ class PostgresProcessGroup:
     def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
         """See `ProcessGroup.join`.  Return when the first ranks are taken."""
         self._on_notify = on_notify
-        for role in sharded:
-            self._roles[role] = _Role(self._numbers[role], SHARDS)
-        for role in single:
-            self._roles[role] = _Role(self._numbers[role], 1)
+        unknown = {*sharded, *single} - self._known
+        if unknown:
+            raise ValueError(f"no such roles: {', '.join(sorted(unknown))}")
+        self._roles |= {role: _Role(role, SHARDS) for role in sharded}
+        self._roles |= {role: _Role(role, 1) for role in single}
         joined = threading.Event()
         for name, work in (("process_group", self._keep), ("listener", self._listen)):
             thread = threading.Thread(target=work, args=(joined,), name=name, daemon=True)
@@ -81,26 +120,30 @@ class PostgresProcessGroup:
         joined.wait(10)
 
     @contextmanager
-    def lease_shards(self, role: str) -> Generator[Shards]:
+    def lease_shards(self, role: str) -> Generator[Lease]:
         """See `ProcessGroup.lease_shards`."""
         known = self._roles.get(role)
         if known is None:  # not joined: a command beside a running server
-            yield None
+            yield Lease(role, self._me, None)
             return
         with self._lock:
-            shards = known.usable
-            known.busy.update(shards)
+            usable = known.held.keys() & known.ours if self._in_time() else set[int]()
+            fences = {shard: known.held[shard] for shard in usable}
+            known.busy.update(fences)
             known.workers += 1
         try:
-            yield shards
+            yield Lease(role, self._me, fences, in_time=self._in_time)
         finally:
             with self._lock:
                 known.workers -= 1
                 if not known.workers:
                     known.busy.clear()
-                leave = not known.held.issubset(known.usable)
+                leave = bool(known.leaving())
             if leave:
                 self._wanted.set()
+
+    def _in_time(self) -> bool:
+        return time.monotonic() < self._valid_until
 
     def rank(self, role: str) -> tuple[int, int]:
         """See `ProcessGroup.rank`."""
@@ -125,80 +168,77 @@ class PostgresProcessGroup:
 
     def _keep(self, joined: threading.Event) -> None:
         connection: psycopg.Connection[Row] | None = None
-        refreshed = 0.0
+        beat = 0.0
         while not self._closed:
             try:
                 if connection is None:
                     connection = connect(self._address)
-                    refreshed = 0.0
-                if time.monotonic() - refreshed >= REFRESH_SECONDS or self._to_leave():
-                    self._refresh(connection)
-                    refreshed = time.monotonic()
+                    _make_tables(connection)
+                    beat = 0.0
+                if time.monotonic() - beat >= BEAT_SECONDS or self._to_leave():
+                    beat = time.monotonic()
+                    self._beat(connection)
                     joined.set()
                 self._send(connection)
-            except Exception as error:  # noqa: BLE001  # whatever it was: without this thread no work is shared
-                log.warning("process_group_lost", error=f"{type(error).__name__}: {error}")
-                self._lose()
+            except (psycopg.Error, StoreError) as error:
+                log.warning("process_group_lost", error=str(error))
                 connection = _close(connection)
                 self._wanted.wait(RETRY_SECONDS)
                 continue
-            self._wanted.wait(REFRESH_SECONDS)
+            self._wanted.wait(BEAT_SECONDS)
             self._wanted.clear()
             time.sleep(NOTIFY_SECONDS)
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 self._send(connection)
+                for statement in _GONE:
+                    connection.execute(statement, {"me": self._me})
         _close(connection)
 
     def _to_leave(self) -> bool:
         with self._lock:
-            return any(role.held - role.busy - set(role.usable) for role in self._roles.values())
+            return any(role.leaving() for role in self._roles.values())
 
-    def _refresh(self, connection: psycopg.Connection[Row]) -> None:
+    def _beat(self, connection: psycopg.Connection[Row]) -> None:
+        """Say that we are here, make our leases longer, and see who else is there."""
+        began = time.monotonic()
+        values = {"me": self._me, "seconds": LEASE_SECONDS, "roles": list(self._roles)}
+        connection.execute(_BEAT, values)
+        connection.execute(_FORGET)
+        held: dict[str, dict[int, int]] = {role: {} for role in self._roles}
+        for role, shard, fence in connection.execute(_RENEW, values):
+            held[role][shard] = fence
+        with self._lock:
+            self._valid_until = began + LEASE_SECONDS - MARGIN_SECONDS
+            for role in self._roles.values():
+                role.held = held[role.name]
+        members: dict[str, list[str]] = {}
+        for role, member in connection.execute(_MEMBERS):
+            members.setdefault(role, []).append(member)
         for role in self._roles.values():
-            if role.slot is None:
-                role.slot = _first_free(connection, role.places_key)
-        rows = connection.execute(
-            "SELECT classid::int8, objid::int8 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY objid"
-        ).fetchall()
-        for role in self._roles.values():
-            taken = [row[1] for row in rows if row[0] == role.places_key]
-            if role.slot not in taken:  # cannot be: we hold it
-                continue
-            role.rank = (taken.index(role.slot), len(taken))
+            present = members.get(role.name, [])
+            if self._me in present:
+                role.rank = (present.index(self._me), len(present))
             self._share(connection, role)
 
     def _share(self, connection: psycopg.Connection[Row], role: _Role) -> None:
         """Release shards that are another's part, and lease ours as soon as they are free."""
         number, count = role.rank
-        ours = {shard for shard in range(role.shards) if shard % count == number}
         with self._lock:
-            role.usable = tuple(sorted(role.held & ours))
-            leaving = role.held - ours - role.busy
-            role.held -= leaving
+            role.ours = {shard for shard in range(role.shards) if shard % count == number}
+            leaving = role.leaving()
+            for shard in leaving:
+                del role.held[shard]
+            missing = role.ours - role.held.keys()
+        values = {"me": self._me, "role": role.name, "seconds": LEASE_SECONDS}
         if leaving:
-            connection.execute(
-                "SELECT pg_advisory_unlock(%s::int4, shard::int4) FROM unnest(%s::int8[]) AS shard",
-                (role.shards_key, list(leaving)),
-            )
-        missing = ours - role.held
+            connection.execute(_LEAVE, {**values, "shards": list(leaving)})
         if missing:
-            rows = connection.execute(
-                "SELECT shard FROM unnest(%s::int8[]) AS shard WHERE pg_try_advisory_lock(%s::int4, shard::int4)",
-                (list(missing), role.shards_key),
-            ).fetchall()
+            taken = dict(connection.execute(_TAKE, {**values, "shards": sorted(missing)}).fetchall())
             with self._lock:
-                role.held |= {row[0] for row in rows}
-                role.usable = tuple(sorted(role.held & ours))
-            if rows and self._on_notify is not None:
+                role.held |= taken
+            if taken and self._on_notify is not None:
                 self._on_notify({ALL})  # work may lie in what is ours now
-
-    def _lose(self) -> None:
-        """Forget all leases: the connection is gone, and its locks with it."""
-        with self._lock:
-            for role in self._roles.values():
-                role.slot, role.usable, role.held = None, (), set()
 
     def _send(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
@@ -217,7 +257,7 @@ class PostgresProcessGroup:
                     connection = connect(self._address)
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._deliver({ALL})  # something may have been notified before
-                for notice in connection.notifies(timeout=REFRESH_SECONDS, stop_after=1):
+                for notice in connection.notifies(timeout=BEAT_SECONDS, stop_after=1):
                     sender, *names = notice.payload.split()
                     if sender != self._me:
                         self._deliver(set(names))
@@ -232,12 +272,12 @@ class PostgresProcessGroup:
             self._on_notify(names)
 
 
-def _first_free(connection: psycopg.Connection[Row], key: int) -> int:
-    for slot in range(MAX_PROCESSES):
-        row = connection.execute("SELECT pg_try_advisory_lock(%s::int4, %s::int4)", (key, slot)).fetchone()
-        if row is not None and row[0]:
-            return slot
-    raise StoreError(f"More than {MAX_PROCESSES} processes share this database.")
+def _make_tables(connection: psycopg.Connection[Row]) -> None:
+    """Make the tables of the group, which are no part of anybody's schema; one process at a time."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_KEY,))
+        for statement in filter(str.strip, _TABLES.split(";")):
+            connection.execute(statement.encode())
 
 
 def _close(connection: psycopg.Connection[Row] | None) -> None:

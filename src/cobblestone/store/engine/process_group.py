@@ -1,14 +1,20 @@
 """Processes that work on one database: who does which part, and how they wake each other.
 
 With SQLite there is one process, and it does everything.  With PostgreSQL each part of the work that must not be done twice at a
-time (handing an answer to the project, say) is cut into shards, and every shard is leased to one process until that process ends.
+time (handing an answer to the project, say) is cut into shards, and every shard is leased to one process for some seconds, which
+it makes longer for as long as it lives.  A lease has a fencing number: a write that rests on one that was lost is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from cobblestone.domain.errors import Busy
+
+if TYPE_CHECKING:
+    from cobblestone.store.engine.database import Transaction
 
 SHARDS = 64
 """Number of parts of the workunits, by the remainder of their ids."""
@@ -21,6 +27,54 @@ OnNotify = Callable[[set[str]], None]
 ALL = "*"
 
 
+class LeaseLost(Busy):
+    """Another process has taken over, for this one did not say in time that it is still there; nothing was written."""
+
+
+class Lease:
+    """What one process may work on, for as long as it does."""
+
+    def __init__(
+        self,
+        role: str,
+        owner: str,
+        fences: Mapping[int, int] | None,
+        *,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Tell what was leased.
+
+        ``fences``: fencing numbers by shard; None: everything, for there is no other process.  ``in_time``: whether the leases
+        are good for some seconds more.
+        """
+        self._role = role
+        self._owner = owner
+        self._fences = fences
+        self.in_time = in_time
+
+    @property
+    def shards(self) -> Shards:
+        """The shards; an empty tuple: none at this moment."""
+        return None if self._fences is None else tuple(sorted(self._fences))
+
+    def check(self, tx: Transaction, ids: Iterable[int]) -> None:
+        """Let a write go on only if the shards of these workunits are still ours, and keep them ours until it ends.
+
+        Raises:
+            LeaseLost: some are not.
+        """
+        if self._fences is None:
+            return
+        wanted = {id_ % SHARDS for id_ in ids}
+        rows = tx.query_in(
+            "SELECT shard, fence FROM process_lease WHERE role = ? AND owner = ? AND shard IN (??) FOR SHARE",
+            sorted(wanted),
+            (self._role, self._owner),
+        )
+        if {shard: self._fences.get(shard) for shard in wanted} != dict(rows):
+            raise LeaseLost(f"Another process does this work of the {self._role} now; nothing was changed.")
+
+
 class ProcessGroup(Protocol):
     """This process's membership among those that share a database."""
 
@@ -28,8 +82,8 @@ class ProcessGroup(Protocol):
         """Take part: ``sharded`` roles are divided by workunits, of ``single`` ones only one process at a time acts."""
         ...
 
-    def lease_shards(self, role: str) -> AbstractContextManager[Shards, bool | None]:
-        """Return a context in which this process may work on its shards of a role; an empty tuple: on none at this moment."""
+    def lease_shards(self, role: str) -> AbstractContextManager[Lease, bool | None]:
+        """Return a context in which this process may work on its shards of a role."""
         ...
 
     def rank(self, role: str) -> tuple[int, int]:
@@ -52,9 +106,9 @@ class SingleProcess:
         """Do nothing: no other process can notify."""
 
     @contextmanager
-    def lease_shards(self, role: str) -> Generator[Shards]:
+    def lease_shards(self, role: str) -> Generator[Lease]:
         """Lease everything."""
-        yield None
+        yield Lease(role, "", None)
 
     def rank(self, role: str) -> tuple[int, int]:
         """Return the first place of one."""
