@@ -14,7 +14,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,6 +118,20 @@ class Counts:
     reports: int = 0  #: acknowledged
     scheduler_latencies: list[float] = field(default_factory=list[float])
     upload_latencies: list[float] = field(default_factory=list[float])
+
+
+def together(parts: Sequence[Counts]) -> Counts:
+    """What was measured in several runs, as one."""
+    return Counts(
+        seconds=sum(part.seconds for part in parts),
+        cpu_seconds=sum(part.cpu_seconds for part in parts),
+        requests=sum(part.requests for part in parts),
+        uploads=sum(part.uploads for part in parts),
+        jobs=sum(part.jobs for part in parts),
+        reports=sum(part.reports for part in parts),
+        scheduler_latencies=[each for part in parts for each in part.scheduler_latencies],
+        upload_latencies=[each for part in parts for each in part.upload_latencies],
+    )
 
 
 Conversation = Generator[bytes, bytes, None]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import re
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lxml import etree
+from tests.helpers.eventually import eventually
 from tests.helpers.project_world import URL, World
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
@@ -328,6 +333,65 @@ def test_an_export_that_fails_leaves_the_last_one(world: World, monkeypatch: pyt
     assert not list(world.ctx.folder.exports.glob(".making-*"))
 
 
+def test_without_room_on_the_disk_nothing_is_exported(make_world: Callable[..., World]):
+    world = make_world(server={"min_free_disk_bytes": 10**15})
+    with pytest.raises(StoreError, match=r"MB are free on the disk.*The last export stays"):
+        export(world)
+    assert not (world.ctx.folder.exports / "current").exists()
+
+
+def test_an_export_that_is_killed_at_any_moment_leaves_a_whole_one(world: World):
+    owner = add_user(world, "ana")
+    host = "INSERT INTO host (user_id, total_credit, host_cpid) VALUES (?, 1.0, ?)"
+    world.write(lambda tx: tx.execute_many(host, [(owner, f"{n:032x}") for n in range(5000)]))
+    export(world)
+    command = [
+        sys.executable,
+        "-m",
+        "cobblestone",
+        "export",
+        "--project",
+        str(world.ctx.folder.root),
+        "--quiet",
+    ]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    whole = time.perf_counter() - began
+    for part in (0.5, 0.8, 0.9, 0.95):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(whole * part)
+        process.kill()
+        process.wait()
+        assert len(ids(world, "host.gz")) == 5000
+        made = last_export(world.ctx.folder)
+        assert made is not None
+        for name, nbytes in made.nbytes.items():
+            assert (world.ctx.folder.exports / "current" / name).stat().st_size == nbytes
+    subprocess.run(command, check=True, capture_output=True)
+    assert len(folders(world)) <= 2
+    assert not list(world.ctx.folder.exports.glob(".making-*"))
+
+
+def test_a_server_that_stops_ends_its_export(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    program, pid = tmp_path / "endless", tmp_path / "pid"
+    program.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    world.ctx.started = world.now
+    world.now += FIRST_SECONDS
+
+    async def stop_in_the_middle() -> None:
+        step = asyncio.create_task(Exporter(world.ctx).step())
+        await asyncio.to_thread(eventually, lambda: pid.exists() and pid.read_text().endswith("\n"))
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+
+    world.run(stop_in_the_middle())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
 def test_what_a_killed_export_left_is_removed_by_the_next(world: World):
     left = world.ctx.folder.exports / ".making-0123"
     left.mkdir(parents=True)
@@ -383,11 +447,11 @@ def test_files_are_served_whole_in_parts_and_only_when_they_changed(world: World
     assert changed.status_code == 200
     assert gzip.decompress(changed.content).count(b"<user>") == 2
     assert world.get("/stats/tables.xml").headers["content-type"].startswith(("text/xml", "application/xml"))
-    assert world.get("/stats/export.json").json()["records"]["user"] == 2
+    for path in ("/stats/export.json", "/stats/"):
+        assert world.get(path).json()["records"]["user"] == 2
 
 
-ODD_PATHS = (
-    "", "lock", "current", "current/user.gz", "../cobblestone.toml", "..%2fcobblestone.toml", ".making-1/user.gz",
+ODD_PATHS = ( "lock", "current", "current/user.gz", "../cobblestone.toml", "..%2fcobblestone.toml", ".making-1/user.gz",
     "a" * 5000 + ".gz", "%00.gz",
 )  # fmt: skip
 

@@ -64,6 +64,7 @@ class Exporter:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
+                await process.wait()  # the server stops: at once, for nothing has to be tidied up
         if process.returncode:
             text = errors.decode(errors="replace").strip()[-MAX_ERROR_TEXT:]
             raise StoreError(f"The export ended with status {process.returncode}: {text}")

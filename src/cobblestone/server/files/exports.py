@@ -117,7 +117,8 @@ class ExportFiles(StaticFiles):
     def get_path(self, scope: Scope) -> str:
         """Lead a name to the current export; nothing else in the folder has an address."""
         path = super().get_path(scope)
-        return f"{CURRENT}/{path}" if _FILE.fullmatch(path) else ""
+        name = REPORT if path == "." else path  # the folder itself answers with what there is
+        return f"{CURRENT}/{name}" if _FILE.fullmatch(name) else ""
 
     def file_response(
         self,

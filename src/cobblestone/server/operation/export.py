@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.domain.exports import (
     Enumeration,
     ExportedBadge,
@@ -65,6 +67,12 @@ def make_export(
     settings = folder.settings()
     passes = tuple(_passes(settings.export, parquet=parquet))
     check_formats(kind for one in passes for kind in one.formats)
+    free, least = shutil.disk_usage(folder.root).free, settings.server.min_free_disk_bytes
+    if free < least:
+        raise StoreError(
+            f"{free // 10**6} MB are free on the disk, and server.min_free_disk_bytes keeps {least // 10**6} MB for uploads:"
+            " nothing is exported until there is room. The last export stays."
+        )
     location = settings.database.url or folder.database
     check_revision(location, PROJECT)
     name = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
