@@ -50,6 +50,8 @@ OWN = {
     "team-edit": "team_edit.php?teamid=1",
     "team-create": "team_create.php",
     "own-team": "team_display.php?teamid=1",
+    "certificate": "certificate.php",
+    "team-messages": "team_messages.php?teamid=1",
 }
 
 

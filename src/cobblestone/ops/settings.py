@@ -47,6 +47,16 @@ class ProjectSection(Section):
         ),
     )
 
+    forum_url: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^(https?://[^\s\"'<>;,]+)?$",
+        description="The project's forum; empty: none.",
+    )
+    forum_embedded: bool = Field(
+        False, description="Show the forum inside of a page of the project; its server must allow that."
+    )
+
     @field_validator("url")
     @classmethod
     def _check_url(cls, value: str) -> str:

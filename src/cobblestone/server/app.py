@@ -52,6 +52,7 @@ _ACCOUNT_RPCS = frozenset(
         "am_get_info.php",
         "team_lookup.php",
         "rss_main.php",
+        "notices.php",
     }
 )
 
@@ -93,13 +94,15 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
     """Return what people, programs and account managers ask for."""
     accounts = Accounts(ctx)
     rpc = AccountRpc(ctx, accounts)
+    feeds = Feeds(ctx)
     return [
         Route("/get_project_config.php", rpc.get_project_config),
         Route("/create_account.php", rpc.create_account),
         Route("/lookup_account.php", rpc.lookup_account),
         Route("/am_get_info.php", rpc.am_get_info),
         Route("/team_lookup.php", rpc.team_lookup),
-        Route("/rss_main.php", Feeds(ctx).news),
+        Route("/rss_main.php", feeds.news),
+        Route("/notices.php", feeds.notices),
         *ScaleExport(ctx).routes(),
         ExportFiles(ctx.folder).route(),
         *api_routes(ctx),

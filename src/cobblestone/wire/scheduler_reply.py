@@ -239,18 +239,18 @@ def _tail(out: list[str], reply: SchedulerReply) -> None:
     out += (scalar("no_rsc_apps", name) for name in reply.no_rsc_apps)
     if reply.desired_disk_usage:
         out.append(f"<desired_disk_usage>{decimal(reply.desired_disk_usage)}</desired_disk_usage>\n")
-    out.append(_links(reply.rss_feeds, reply.gui_urls))
+    if reply.rss_feeds:  # the second one is the user's own
+        out.append("<rss_feeds>\n")
+        out += (_rss_feed(feed) for feed in reply.rss_feeds)
+        out.append("</rss_feeds>\n")
+    out.append(_gui_urls(reply.gui_urls))
     if reply.project_files:
         out.append(f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n")
 
 
-@lru_cache(maxsize=16)  # hardly ever more than one pair is in use
-def _links(rss_feeds: tuple[RssFeed, ...], gui_urls: tuple[GuiUrl, ...]) -> str:
+@lru_cache(maxsize=16)  # hardly ever more than one set is in use
+def _gui_urls(gui_urls: tuple[GuiUrl, ...]) -> str:
     out: list[str] = []
-    if rss_feeds:
-        out.append("<rss_feeds>\n")
-        out += (_rss_feed(feed) for feed in rss_feeds)
-        out.append("</rss_feeds>\n")
     if gui_urls:
         out.append("<gui_urls>\n")
         out += (_gui_url(url) for url in gui_urls)

@@ -15,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
-from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, Exchange, Links
+from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, Exchange
+from cobblestone.server.scheduler.links import Links
 from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
 from cobblestone.service.http.rate_limits import client_address
 from cobblestone.store.engine.database import Transaction

@@ -27,6 +27,7 @@ from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.host_quality import record_after_report
+from cobblestone.server.scheduler.links import Links
 from cobblestone.server.scheduler.owner_mails import tell_owner
 from cobblestone.server.scheduler.reply_jobs import add_jobs
 from cobblestone.server.scheduler.report_details import counted_fpops, counted_intops, report_details
@@ -48,21 +49,9 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
-NOTICE_INTERVAL = 86400.0
 DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
-
-
-class Links:
-    """The addresses that every reply carries."""
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self.gui_urls = tuple(
-            reply_wire.GuiUrl(name=name, description=name, url=ctx.url(path))
-            for name, path in ctx.gui_urls().items()
-        )
-        self.rss_feeds = (reply_wire.RssFeed(url=ctx.url("rss_main.php"), poll_interval=NOTICE_INTERVAL),)
 
 
 class Exchange:
@@ -485,7 +474,7 @@ class Exchange:
         reply.project_preferences = user.project_prefs or DEFAULT_PREFERENCES
         reply.dont_use_dcf = True
         reply.gui_urls = self.links.gui_urls
-        reply.rss_feeds = self.links.rss_feeds
+        reply.rss_feeds = self.links.rss_feeds(user)
         return reply
 
     def _say(self, text: str, *, notice: bool = False) -> None:

@@ -15,8 +15,10 @@ from cobblestone.server.web.account_settings import AccountSettingsPages
 from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages
 from cobblestone.server.web.badge_pictures import BadgePictures
+from cobblestone.server.web.certificates import CertificatePages
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
+from cobblestone.server.web.forum import ForumPages
 from cobblestone.server.web.mail_links import MailLinkPages
 from cobblestone.server.web.operator import OperatorPages
 from cobblestone.server.web.operator_news import NewsDesk
@@ -26,6 +28,7 @@ from cobblestone.server.web.public import PublicPages
 from cobblestone.server.web.rankings import RankingPages
 from cobblestone.server.web.site import Site
 from cobblestone.server.web.status import ProjectStatus
+from cobblestone.server.web.team_message_pages import TeamMessagePages
 from cobblestone.server.web.teams import TeamPages
 from cobblestone.server.web.work import WorkPages
 
@@ -44,6 +47,9 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *PreferencePages(site).routes(),
         *ComputerPages(site).routes(),
         *TeamPages(site).routes(),
+        *TeamMessagePages(site).routes(),
+        *CertificatePages(site).routes(),
+        *ForumPages(site).routes(),
         *RankingPages(site).routes(),
         *WorkPages(site).routes(),
         *CreditPages(site).routes(),

@@ -13,7 +13,9 @@ from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts, Choices, TooManyAttempts
+from cobblestone.server.core.notice_feed import notice_page
 from cobblestone.server.web.account_settings import done_text
+from cobblestone.server.web.feeds import newest_message
 from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.service.languages import gettext as _
@@ -210,6 +212,7 @@ class AccountPages:
             team = users.team_by_id(db, user.team_id) if user.team_id else None
             return {
                 "team": team,
+                "message": newest_message(db, user, now=visit.ctx.clock()),
                 "hosts": hosts.hosts_of_user(db, user.id, limit=page_queries.PAGE_SIZE + 1),
                 "counts": page_queries.count_tasks(db, owner),
                 "tasks": page_queries.list_tasks(db, owner)[:8],
@@ -223,6 +226,7 @@ class AccountPages:
             "home.html",
             user=user,
             standing=standing,
+            notices=notice_page(visit.ctx.secret, user),
             cpid=cpid,
             page_size=page_queries.PAGE_SIZE,
             done=done_text(visit),

@@ -167,6 +167,10 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     )
     tx.execute("DELETE FROM one_time_code WHERE user_id = ?", (user_id,))
     tx.execute("DELETE FROM api_token WHERE user_id = ?", (user_id,))
+    tx.execute("DELETE FROM profile WHERE user_id = ?", (user_id,))
+    tx.execute("DELETE FROM team_message WHERE user_id = ?", (user_id,))
+    for table in ("badge_owner", "milestone"):
+        tx.execute(f"DELETE FROM {table} WHERE owner = 'user' AND owner_id = ?", (user_id,))
 
 
 def leave_team(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
