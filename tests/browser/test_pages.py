@@ -51,6 +51,9 @@ OWN = {
     "team-create": "team_create.php",
     "own-team": "team_display.php?teamid=1",
     "certificate": "certificate.php",
+    "found": "found.php",
+    "profile-edit": "profile_edit.php",
+    "archive": "archived_tasks.php?userid={ada}",
     "team-messages": "team_messages.php?teamid=1",
 }
 

@@ -128,6 +128,7 @@ class AppChanges(Body, frozen=True):
     title: Line | None = None
     deprecated: bool | None = None
     beta: bool | None = None
+    show_outputs: bool | None = None  #: volunteers may have the answers that their computers found
     command: Annotated[list[Word], msgspec.Meta(min_length=1, max_length=MAX_WORDS)] | None = None
     stdout: Annotated[str, msgspec.Meta(max_length=60)] | None = None
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)] | None = None
@@ -307,6 +308,7 @@ class App(Reply, frozen=True):
     title: str
     deprecated: bool
     beta: bool
+    show_outputs: bool
     command: list[str]
     stdout: str
     command_line: str

@@ -230,6 +230,7 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
         *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
     ]
     lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
+    lines.append(f"  {'show outputs':24} {_rule_text(app.show_outputs)}")
     lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
     common.out.show(app, lines=lines, essential=[app.name])
 

@@ -307,6 +307,14 @@ class DispatchOptions:
             "--beta/--no-beta", help="Only for volunteers who allow test applications.", show_default=False
         ),
     ] = None
+    show_outputs: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-outputs/--no-show-outputs",
+            help="Volunteers may have the answers that their computers found.",
+            show_default=False,
+        ),
+    ] = None
     min_version: Annotated[
         int | None,
         typer.Option(min=0, help="Versions below are not used (100 x major + minor).", show_default=False),
@@ -360,7 +368,12 @@ class DispatchOptions:
             limits = LimitsBody(
                 rsc_bandwidth_bound=0 if self.bandwidth == "0" else parse_size(self.bandwidth)
             )
-        return AppChanges(dispatch=None if rules == DispatchBody() else rules, limits=limits, beta=self.beta)
+        return AppChanges(
+            dispatch=None if rules == DispatchBody() else rules,
+            limits=limits,
+            beta=self.beta,
+            show_outputs=self.show_outputs,
+        )
 
 
 def spec(

@@ -49,6 +49,7 @@ FLAGS: dict[str, Flag] = {
     "priority": Flag("--priority"),
     "rollout": Flag("--rollout"),
     "rollout[]": Flag("--rollout"),
+    "show_outputs": Flag("--show-outputs"),
     "rules.min_quorum": Flag("--quorum"),
     "stdout": Flag("--stdout"),
     "target.host": Flag("--for-host"),

@@ -102,6 +102,7 @@ class App:
     rules: ReplicationRules = ReplicationRules()
     dispatch: AppDispatch = AppDispatch()
     output_specs: tuple[OutputSpec, ...] = (OutputSpec(open_name="output"),)
+    show_outputs: bool = False  #: volunteers may have the answers that their computers found
     create_time: float = 0.0
 
     @property

@@ -53,6 +53,7 @@ def app_reply(app: App, form: JobForm, versions: list[AppVersion]) -> schema.App
         title=app.user_friendly_name,
         deprecated=app.deprecated,
         beta=app.beta,
+        show_outputs=app.show_outputs,
         command=list(form.command),
         stdout=form.stdout,
         command_line=form.command_line,

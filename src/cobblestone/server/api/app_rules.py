@@ -388,5 +388,10 @@ def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobF
         app = check_dispatch(replace(app, rules=rules_from(changes.rules)))
     if changes.dispatch is not None:
         app = with_dispatch(app, changes.dispatch)
-    simple = {"user_friendly_name": changes.title, "deprecated": changes.deprecated, "beta": changes.beta}
+    simple = {
+        "user_friendly_name": changes.title,
+        "deprecated": changes.deprecated,
+        "beta": changes.beta,
+        "show_outputs": changes.show_outputs,
+    }
     return replace(app, **{key: value for key, value in simple.items() if value is not None}), form

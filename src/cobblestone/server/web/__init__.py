@@ -19,10 +19,12 @@ from cobblestone.server.web.certificates import CertificatePages
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
 from cobblestone.server.web.forum import ForumPages
+from cobblestone.server.web.found_pages import FoundPages
 from cobblestone.server.web.mail_links import MailLinkPages
 from cobblestone.server.web.operator import OperatorPages
 from cobblestone.server.web.operator_news import NewsDesk
 from cobblestone.server.web.preferences import PreferencePages
+from cobblestone.server.web.profiles import ProfilePages
 from cobblestone.server.web.project_texts import ProjectTextPages
 from cobblestone.server.web.public import PublicPages
 from cobblestone.server.web.rankings import RankingPages
@@ -52,6 +54,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *ForumPages(site).routes(),
         *RankingPages(site).routes(),
         *WorkPages(site).routes(),
+        *FoundPages(site).routes(),
+        *ProfilePages(site).routes(),
         *CreditPages(site).routes(),
         *BadgePictures(ctx).routes(),
         *OperatorPages(site, security).routes(),

@@ -25,6 +25,7 @@ from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
 from cobblestone.store.people import hosts, users
+from cobblestone.store.people.profiles import profile_of
 from cobblestone.wire.account import PublicHost, PublicUser, WebRpcError, write_user_xml, write_web_rpc_error
 from cobblestone.wire.identity import external_cpid
 
@@ -99,6 +100,7 @@ class PublicPages:
             return {
                 "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
+                "profile": profile_of(db, user.id),
                 "milestones": milestones.shown(
                     credit_days.milestones_of(db, Owner.USER, user.id),
                     total=user.credit.total,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -20,6 +21,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries
+from cobblestone.store.operation.archived_tasks import ArchiveOwner, count_archived
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import rows as work
@@ -92,10 +94,16 @@ class WorkPages:
                 else None,
                 "counts": page_queries.count_tasks(db, owner),
                 "apps": apps.apps_in_use(db),
+                "records": page_queries.records_of_computer(db, host.id) if host else (),
                 "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
             }
 
         found = await visit.ctx.store.aread(read)
+        archived = await asyncio.to_thread(
+            count_archived,
+            visit.ctx.folder.archive,
+            ArchiveOwner(user_id=user.id, host_ids=found.pop("records")),
+        )
         who = f"hostid={host.id}" if host else f"userid={user.id}"
         return visit.show(
             "tasks.html",
@@ -108,6 +116,7 @@ class WorkPages:
             newest=page_queries.NEWEST_TASKS,
             who=who + (f"&appid={app_id}" if app_id else ""),
             own=own,
+            archived=archived,
             **found,
         )
 

@@ -44,7 +44,7 @@ def _success(*validated: ValidateState) -> str:
 _UNDONE = (states.COULDNT_SEND, states.NO_REPLY, states.DIDNT_NEED, states.CLIENT_DETACHED)
 _UNSAID = states.ResultState(ServerState.OVER)  # no state, but a task is never left out
 _FAILED = matching(states.CLIENT_ERROR, *_UNDONE, _UNSAID, row="r.")
-_TASK_CONDITIONS: Mapping[TaskState, str] = {
+TASK_CONDITIONS: Mapping[TaskState, str] = {
     TaskState.IN_PROGRESS: matching(states.IN_PROGRESS, row="r."),
     TaskState.WAITING: _success(ValidateState.INIT, ValidateState.INCONCLUSIVE),
     TaskState.VALID: _success(ValidateState.VALID),
@@ -151,7 +151,7 @@ def list_tasks(
     conditions = ["1 = 1"]
     parameters: list[object] = [value, MAX_ID if before is None else before]
     if state:
-        conditions.append(_TASK_CONDITIONS[state])
+        conditions.append(TASK_CONDITIONS[state])
     if owner.app_id is not None:
         conditions.append("r.app_id = ?")
         parameters.append(owner.app_id)
@@ -163,13 +163,40 @@ def list_tasks(
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     """Return how many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
-    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[state]})" for state in TaskState)
+    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
         f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
         f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
         (value, owner.app_id or 0, owner.app_id or 0),
     )
     return dict(zip(TaskState, row or (0,) * len(TaskState), strict=True))
+
+
+def list_canonical(db: Database, user_id: UserId, *, before: int | None = None) -> list[TaskRow]:
+    """Return a user's tasks whose answers became those of their jobs, with ids below ``before``, as `list_tasks` does."""
+    ids = (
+        "SELECT r.id FROM (SELECT id, workunit_id FROM result WHERE user_id = ? AND id < ?"
+        f" ORDER BY id DESC LIMIT {NEWEST_TASKS}) r JOIN workunit w ON w.id = r.workunit_id"
+        " WHERE w.canonical_result_id = r.id ORDER BY r.id DESC LIMIT ?"
+    )
+    bounds = (user_id, MAX_ID if before is None else before, PAGE_SIZE + 1)
+    return _task_rows(db, f"(SELECT * FROM result WHERE id IN ({ids}))", bounds, "DESC")
+
+
+def is_canonical(db: Database, result_id: int) -> bool:
+    """Return whether a task's answer became that of its job."""
+    return bool(
+        db.value(
+            "SELECT 1 FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id = ? AND w.canonical_result_id = r.id",
+            (result_id,),
+        )
+    )
+
+
+def records_of_computer(db: Database, host_id: int) -> list[int]:
+    """Return a computer's number, and those of records that became part of it."""
+    rows = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (host_id,))
+    return [host_id, *(row[0] for row in rows)]
 
 
 def task(db: Database, result_id: int) -> TaskRow | None:
@@ -416,7 +443,7 @@ class Outcomes:
 def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
     """Return how the newest `NEWEST_TASKS` tasks of an app ended, by version."""
     kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
-    sums = ", ".join(f"count(*) FILTER (WHERE {_TASK_CONDITIONS[kind]})" for kind in kinds)
+    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[kind]})" for kind in kinds)
     rows = db.query(
         f"SELECT r.app_version_id, {sums} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
         f" WHERE app_id = ? ORDER BY id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_version_id IS NOT NULL"

@@ -90,6 +90,7 @@ def _append(path: Path, tables: dict[str, tuple[list[str], list[tuple[Any, ...]]
             )
         connection.execute("CREATE INDEX IF NOT EXISTS result_by_workunit ON result (workunit_id)")
         connection.execute("CREATE INDEX IF NOT EXISTS result_by_host ON result (host_id)")
+        connection.execute("CREATE INDEX IF NOT EXISTS result_by_user ON result (user_id)")
         connection.execute("COMMIT")
     finally:
         connection.close()

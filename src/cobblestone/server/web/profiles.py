@@ -1,0 +1,123 @@
+"""Profiles: what volunteers say of themselves, with a picture if they like."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.ids import UserId
+from cobblestone.domain.people import User
+from cobblestone.server.web.site import Site, Visit
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.headers import SECURITY_HEADERS
+from cobblestone.service.pages.pictures import MAX_BYTES, MEDIA_TYPE, BadPicture, small_picture
+from cobblestone.service.pages.site import PageError
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit
+from cobblestone.store.operation.audit import Actor
+from cobblestone.store.people import profiles
+from cobblestone.store.people.profiles import Profile
+from cobblestone.wire.xml_writer import printable
+
+MAX_TEXT = 2000
+
+
+class ProfilePages:
+    """Profiles."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._one_at_a_time = asyncio.Semaphore(1)  # an unpacked picture may take 100 MB
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        own = self._site.own_page
+        return [
+            Route("/profile_edit.php", own(self.edit), methods=["GET", "POST"]),
+            Route("/profile_remove.php", own(self.remove), methods=["POST"]),
+            Route("/user_picture.php", self._site.page(self.picture)),
+        ]
+
+    async def edit(self, visit: Visit, user: User) -> Response:
+        """Show one's own profile to be changed."""
+        present = await visit.ctx.store.aread(lambda db: profiles.profile_of(db, user.id)) or Profile()
+        if visit.request.method != "POST":
+            return self._form(visit, present)
+        form, sent = await visit.form_with_file("picture", max_file_bytes=MAX_BYTES)
+        text = printable(form.get("text", "")).strip()
+        if len(text) > MAX_TEXT:
+            problem = _("A profile has at most %(most)d characters.") % {"most": MAX_TEXT}
+            return self._form(visit, present, typed=form, problems={"text": problem})
+        picture: bytes | None = None
+        if sent:
+            try:
+                async with self._one_at_a_time:
+                    picture = await asyncio.to_thread(small_picture, sent)
+            except BadPicture:
+                problem = _(
+                    "This is not a picture (PNG, JPEG, WebP or GIF) of at most 5 MB and 25 million pixels."
+                )
+                return self._form(visit, present, typed=form, problems={"picture": problem})
+
+        def transact(tx: Transaction) -> None:
+            profiles.set_profile(
+                tx, user.id, text=text, searchable="searchable" in form, now=visit.ctx.clock()
+            )
+            if picture is not None or "no_picture" in form:
+                profiles.set_picture(tx, user.id, picture)
+
+        await visit.ctx.store.awrite(transact)
+        return visit.go(f"show_user.php?userid={user.id}")
+
+    def _form(
+        self,
+        visit: Visit,
+        present: Profile,
+        *,
+        typed: dict[str, str] | None = None,
+        problems: dict[str, str] | None = None,
+    ) -> Response:
+        return visit.show(
+            "profile_edit.html",
+            http_status=422 if problems else 200,
+            present=present,
+            typed=typed if typed is not None else {"text": present.text},
+            searchable="searchable" in typed if typed is not None else present.searchable,
+            problems=problems or {},
+        )
+
+    async def remove(self, visit: Visit, user: User) -> Response:
+        """Take a profile away: one's own, or, by an operator, that of anybody."""
+        await visit.form()
+        user_id = UserId(visit.needed_number("userid"))
+        if user_id != user.id and not user.is_operator:
+            raise PageError(403, _("Not yours"), _("Only operators take profiles of others away."))
+        actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
+
+        def transact(tx: Transaction) -> None:
+            before = profiles.profile_of(tx, user_id)
+            profiles.remove_profile(tx, user_id)
+            if user_id != user.id and before is not None:
+                audit.record(
+                    tx,
+                    actor,
+                    "remove profile",
+                    f"user {user_id}",
+                    before={"text": before.text},
+                    now=visit.ctx.clock(),
+                )
+
+        await visit.ctx.store.awrite(transact)
+        return visit.go(f"show_user.php?userid={user_id}")
+
+    async def picture(self, visit: Visit) -> Response:
+        """Give somebody's picture."""
+        user_id = visit.needed_number("userid")
+        found = await visit.ctx.store.aread(lambda db: profiles.picture_of(db, user_id))
+        if found is None:
+            return PlainTextResponse("Not Found", 404)
+        headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=3600"}
+        headers["Content-Security-Policy"] += "; sandbox"
+        return Response(found, media_type=MEDIA_TYPE, headers=headers)
