@@ -250,6 +250,7 @@ class VersionFile(Reply, frozen=True):
     main_program: bool
     copy_file: bool
     signed: bool
+    path: str = ""  #: where it is downloaded, below the project's address
 
 
 class Version(Reply, frozen=True):

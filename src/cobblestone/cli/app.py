@@ -8,6 +8,7 @@ import typer
 
 from cobblestone.cli import app_options as o
 from cobblestone.cli import version
+from cobblestone.cli.app_try import try_app
 from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, size, when
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
 commands.add_typer(version.commands, name="version")
+commands.command("try")(try_app)
 
 
 def register(root: typer.Typer) -> None:
@@ -123,6 +125,7 @@ def update(
                 command=program.command,
                 outputs=program.outputs,
                 stdout=program.stdout,
+                installed=program.installed or [],
                 rollout=o.parts(rollout),
             )
             lines += _version_lines(added)

@@ -48,6 +48,15 @@ class ProgramOptions:
         ),
     ] = None
     files: FilesOption = None
+    installed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--installed",
+            metavar="MODULE",
+            help="A Python module that all computers of your volunteers have, so it is not sent along.",
+            show_default=False,
+        ),
+    ] = None
     title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
     outputs: Annotated[
         list[str] | None,

@@ -94,7 +94,7 @@ def submit(
 
     from cobblestone.cli.output import error_console
 
-    args = _arguments(arg or [])
+    args = read_arguments(arg or [])
     out = common.out
     with common.connect() as connected:
         items = _items(connected.app(name), inputs or [], jobs, together=together)
@@ -129,8 +129,9 @@ def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
     return [first, *status_lines(status)[1:], "", following]
 
 
-def _arguments(given: list[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def read_arguments(given: list[str]) -> dict[str, str]:
+    """Return the values of ``--arg``."""
+    found: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not key or not equals:

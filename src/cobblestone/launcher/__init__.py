@@ -19,6 +19,8 @@ from cobblestone.launcher import cobblestone_runtime
 
 #: Open name under which the app description must lie in the slot (with ``copy_file``).
 APP_FILE = cobblestone_runtime.APP_FILE
+#: The module that the launcher puts beside the app's files.
+RUNTIME_MODULE = cobblestone_runtime.RUNTIME_FILE.removesuffix(".py")
 #: Open names that the launcher and the client use in a slot; no file of an app or job may have them.
 RESERVED_OPEN_NAMES = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class AppSpec:
         name: 1 to 60 letters, digits, _ and -.
         command: Words with placeholders: ``"python3 period.py {input} {output}"``.
         files: What the command needs; sent along.
+        installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         inputs: Names by which a native program opens its inputs; none: a job may have any.
         outputs: Names of output files; those in the command need not be repeated.
@@ -57,6 +58,7 @@ class AppSpec:
     name: str
     command: str | Sequence[str] = ""
     files: Iterable[str | Path] = ()
+    installed: Collection[str] = ()
     title: str = ""
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +32,7 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.python_modules import check_modules
 from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -48,6 +49,7 @@ class Command:
     outputs: Sequence[str] = ()  #: names; those in the command need not be repeated
     optional_outputs: Sequence[str] = ()
     stdout: str = ""  #: name of the output that receives what the program prints
+    installed: Collection[str] = ()  #: modules that the volunteers' computers are known to have
 
     @property
     def placeholders(self) -> Placeholders:
@@ -78,6 +80,7 @@ class Command:
         check_open_names(list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE])
         _check_words(self.words, contents)
         _check_program(self.words, contents)
+        check_modules(contents, installed=self.installed)
         app_description(self.words, files=contents, stdout=self.stdout)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -117,6 +117,7 @@ class AppMethods:
         command: str | Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         stdout: str | None = None,
+        installed: Collection[str] = (),
         rollout: Sequence[float] = (),
     ) -> Version:
         """Add a version to an app that was made of a command; what is not given stays.
@@ -143,6 +144,7 @@ class AppMethods:
                 outputs=names,
                 optional_outputs=optional,
                 stdout=app.stdout if stdout is None else stdout,
+                installed=installed,
             )
         )
         version = command_version(self.connection, package)
@@ -213,6 +215,7 @@ def _command(spec: AppSpec) -> Command:
         outputs=spec.outputs,
         optional_outputs=spec.optional_outputs,
         stdout=spec.stdout,
+        installed=spec.installed,
     )
 
 

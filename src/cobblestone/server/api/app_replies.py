@@ -7,6 +7,7 @@ import msgspec
 from cobblestone.api_schema import apps as schema
 from cobblestone.domain.apps import App, AppDispatch, AppVersion
 from cobblestone.domain.job_form import JobForm
+from cobblestone.store.work.files import fan_out
 
 
 def version_reply(version: AppVersion, app_name: str) -> schema.Version:
@@ -31,6 +32,7 @@ def version_reply(version: AppVersion, app_name: str) -> schema.Version:
                 main_program=file.main_program,
                 copy_file=file.copy_file,
                 signed=bool(file.signature),
+                path=f"/download/{fan_out(file.name)}/{file.name}",
             )
             for file in version.files
         ],

@@ -1,0 +1,61 @@
+"""Modules that a Python program imports and that volunteers' computers need not have."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import PurePath
+
+from cobblestone.domain.errors import JobError
+from cobblestone.launcher import RUNTIME_MODULE
+
+ARCHIVES = (".zip", ".whl", ".pyz", ".egg", ".gz", ".xz", ".bz2", ".tar")
+"""Programs may add these to their search path: what is inside is not known here."""
+FORMER = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd"})
+"""Modules of older versions of Python, from 3.6 on, that newer ones have no more."""
+
+
+def check_modules(contents: Mapping[str, bytes], *, installed: Collection[str] = ()) -> None:
+    """Find imports of modules that are neither part of Python nor sent along.
+
+    Volunteers' computers have some Python 3 and nothing else for sure.  Imports within ``try`` may fail and are left alone.
+
+    Raises:
+        JobError: there is one; the text says where, and what to do.
+    """
+    if any(name.endswith(ARCHIVES) for name in contents):
+        return
+    sent = {PurePath(name).name.partition(".")[0] for name in contents}
+    known = sys.stdlib_module_names | FORMER | sent | {RUNTIME_MODULE, *installed}
+    for name, data in contents.items():
+        if not name.endswith(".py"):
+            continue
+        for module, line in _imports(data):
+            if module not in known:
+                raise JobError(
+                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along, so it would"
+                    f" fail on most volunteers' computers. Send it: --files {module}.py; or do without it; or, if all computers"
+                    f" of your volunteers have it: --installed {module}"
+                )
+
+
+def _imports(data: bytes) -> Iterator[tuple[str, int]]:
+    """Yield the modules that a program imports for certain, with their lines; nothing for what this Python cannot read."""
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    places: list[ast.AST] = [tree]
+    while places:
+        node = places.pop()
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.partition(".")[0], node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            if node.module and not node.level:
+                yield node.module.partition(".")[0], node.lineno
+        elif isinstance(node, ast.Try):
+            places += [*node.orelse, *node.finalbody]
+        else:
+            places += ast.iter_child_nodes(node)

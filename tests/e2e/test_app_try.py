@@ -1,0 +1,113 @@
+"""``cobblestone app try``: a job on this computer as a volunteer's client runs it, with real processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobblestone.cli import run_command
+
+DOUBLE = "import sys\nopen(sys.argv[2], 'w').write(str(2 * int(open(sys.argv[1]).read()) + int(sys.argv[3])) + '\\n')\n"
+LARGE = "import sys, time\ndata = bytearray(80_000_000)\ntime.sleep(2)\nopen(sys.argv[2], 'w').write('x')\n"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Outcome]:
+    """Commands in a folder with a project."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Outcome:
+        capfd.readouterr()
+        status = run_command([*words, "-p", str(tmp_path / "sky")])
+        printed = capfd.readouterr()
+        assert "Traceback" not in printed.err
+        return Outcome(status, printed.out, printed.err)
+
+    assert run_command(["project", "create", "sky", "--port", "18996"]) == 0
+    (tmp_path / "low.txt").write_text("20")
+    return run
+
+
+def create(cli: Callable[..., Outcome], name: str, program: str, *options: str, command: str = "") -> Outcome:
+    Path(f"{name}.py").write_text(program)
+    words = command or f"python3 {name}.py {{input}} {{output}}"
+    return cli("app", "create", name, "--command", words, "--files", f"{name}.py", *options)
+
+
+def test_a_job_is_run_in_launcher_slot_and_sandbox_and_all_that_came_of_it_is_shown(
+    cli: Callable[..., Outcome], tmp_path: Path
+):
+    made = create(cli, "double", DOUBLE, command="python3 double.py {input} {output} {arg:k}")
+    assert made.status == 0, made.err
+    tried = cli("app", "try", "double", "low.txt", "--arg", "k=2", "--to", "kept")
+    assert tried.status == 0, tried.err + tried.out
+    assert "A job of double 1.00 succeeded" in tried.out
+    assert "output: 3 B" in tried.out
+    assert "| 42" in tried.out
+    assert "exit status  0" in tried.out
+    assert (tmp_path / "kept" / "output").read_text() == "42\n"
+    found = cli("app", "try", "double", "low.txt", "--arg", "k=2", "--json").json
+    assert (found["succeeded"], found["outputs"]) == (True, {"output": 3})
+    assert found["seconds"] > 0
+    assert found["peak_memory_bytes"] > 1e6
+    assert cli("batch", "list", "--json").json == []  # nothing was submitted
+
+
+def test_a_job_that_fails_shows_its_exit_status_and_error_output(cli: Callable[..., Outcome]):
+    create(cli, "broken", "import sys\nprint('about to fail', file=sys.stderr)\nsys.exit(7)\n")
+    tried = cli("app", "try", "broken", "low.txt")
+    assert tried.status == 3
+    assert "A job of broken 1.00 failed" in tried.out
+    assert "exit status  7" in tried.out
+    assert "| about to fail" in tried.out
+
+
+def test_a_module_that_volunteers_do_not_have_is_said_before_an_app_is_made_and_by_a_trial(
+    cli: Callable[..., Outcome],
+):
+    program = "import nosuchmodule\n"
+    refused = create(cli, "modules", program)
+    assert refused.status == 1
+    assert "modules.py, line 1: it imports nosuchmodule" in refused.err
+    assert cli("app", "list", "--json").json == []
+    assert create(cli, "modules", program, "--installed", "nosuchmodule").status == 0
+    tried = cli("app", "try", "modules", "low.txt")
+    assert tried.status == 3
+    assert "! The program imports nosuchmodule, which is not part of Python" in tried.out
+
+
+def test_a_trial_ends_at_its_time_and_tells_of_too_much_memory(cli: Callable[..., Outcome]):
+    create(cli, "endless", "import time\nwhile True:\n    time.sleep(0.1)\n")
+    tried = cli("app", "try", "endless", "low.txt", "--timeout", "2")
+    assert tried.status == 3
+    assert "exit status  197" in tried.out
+    create(cli, "large", LARGE, "--memory", "50MB")
+    assert "It used more memory than the app says" in cli("app", "try", "large", "low.txt").out
+
+
+def test_a_job_that_lacks_inputs_or_arguments_is_not_begun(cli: Callable[..., Outcome]):
+    create(cli, "double", DOUBLE, command="python3 double.py {input} {output} {arg:k}")
+    assert "has 1 input files (input); 0 were given" in cli("app", "try", "double").err
+    assert "{arg:k}. Give it: --arg k=VALUE" in cli("app", "try", "double", "low.txt").err
+    assert "does not exist" in cli("app", "try", "double", "gone.txt", "--arg", "k=1").err
+    extra = cli("app", "try", "double", "low.txt", "--arg", "k=1", "--arg", "j=2")
+    assert "does not use {arg:j}" in extra.err
+    assert "There is no app called 'other'" in cli("app", "try", "other").err
