@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
+from starlette.routing import Route
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, Watched
 from tests.helpers.project_world import World, failed
 from tests.helpers.volunteers import PASSWORD, email, fetch, populate
@@ -21,12 +22,14 @@ from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.accounts.account_daemon import AppCreditFollower
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
 from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alert_daemon import Watcher
+from cobblestone.server.web import web_routes
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import interventions
@@ -43,6 +46,22 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PROJECT_TEXT = """\
+# What we look for
+
+The Sun has had spots for *three centuries* of [records](https://www.sidc.be/). We search them for cycles:
+
+- band by band,
+- with every answer computed twice.
+
+## How
+
+`period.py` reads one band and writes one line.
+
+```sh
+python3 period.py --from 1700 --to 2008 --band 4.5:5.5 --steps 2000 --detrend linear sunspots.csv spectrum-of-the-band.json
+```
+"""
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +75,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
         " band by band, and you can see each answer arrive.",
     }
     world = World(tmp_path_factory.mktemp("browser") / "project", project=project)
+    for name in ("about", "science", "terms"):
+        (world.ctx.folder.root / f"{name}.md").write_text(PROJECT_TEXT)
     people = populate(world, random.Random(7))
     ids = run_for_a_while(world)
     world.now += 120
@@ -66,11 +87,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")
     thread.start()
-    yield RunningSite(url=url, people=people, ids=ids)
+    yield RunningSite(url=url, people=people, ids=ids, paths=paths_of(world), now=world.now)
     server.should_exit = True
     thread.join()
     listener.close()
     world.close()
+
+
+def paths_of(world: World) -> frozenset[str]:
+    """Where the server answers browsers that only look."""
+    routes = web_routes(world.ctx, Accounts(world.ctx))
+    return frozenset(
+        route.path for route in routes if isinstance(route, Route) and "GET" in (route.methods or ())
+    )
 
 
 def run_for_a_while(world: World) -> dict[str, int]:

@@ -27,6 +27,14 @@ PUBLIC = {
     "news": "news.php",
     "join": "join.php",
     "login": "login.php",
+    "index-by-name": "index.php",
+    "about": "about.php",
+    "science": "science.php",
+    "terms": "terms.php",
+    "certificate-check": "certificate_check.php",
+    "login-mail": "login_mail.php",
+    "login-link-too-old": "login_link.php?code=x",
+    "confirmation-too-old": "email_confirm.php?code=x",
     "missing": "nothing_like_this.php",
     "private": "hosts_user.php?userid={dora}",
 }
@@ -46,6 +54,7 @@ OWN = {
     "delete": "delete_account.php",
     "computing": "prefs_computing.php?venue=home",
     "project": "prefs_project.php",
+    "new-address": "email_new.php?code=x",
     "host-edit": "host_edit.php?hostid=1",
     "team-edit": "team_edit.php?teamid=1",
     "team-create": "team_create.php",
@@ -57,6 +66,16 @@ OWN = {
     "team-messages": "team_messages.php?teamid=1",
 }
 
+STATUSES = {
+    "certificate-check": 404,
+    "missing": 404,
+    "private": 403,
+    "link-too-old": 410,
+    "login-link-too-old": 410,
+    "confirmation-too-old": 410,
+}
+"""Of pages that say what is wrong."""
+
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("own", [False, True], ids=["visitor", "volunteer"])
@@ -64,9 +83,7 @@ def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
     site: RunningSite, open_page: OpenPage, look: str, own: bool
 ) -> None:
     watched = open_page(look, log_in="ada" if own else "")
-    look_at(
-        watched, site, OWN if own else PUBLIC, look, {"missing": 404, "private": 403, "link-too-old": 410}
-    )
+    look_at(watched, site, OWN if own else PUBLIC, look, STATUSES)
 
 
 @pytest.mark.parametrize("code", ["fr", "sk"])
@@ -76,8 +93,7 @@ def test_pages_fit_a_phone_in_every_language(
 ) -> None:
     watched = open_page("phone", log_in="ada" if own else "")
     watched.page.goto(f"language.php?to={code}&next=index.php")
-    statuses = {"missing": 404, "private": 403, "link-too-old": 410}
-    look_at(watched, site, OWN if own else PUBLIC, f"phone-{code}", statuses)
+    look_at(watched, site, OWN if own else PUBLIC, f"phone-{code}", STATUSES)
 
 
 def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) -> None:

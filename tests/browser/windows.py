@@ -31,6 +31,8 @@ class RunningSite:
     url: str
     people: Volunteers
     ids: Mapping[str, int]  #: of the things that the operator's pages are about
+    paths: frozenset[str]  #: of every page that the server has
+    now: float  #: its time, Unix seconds
 
     def address(self, template: str) -> str:
         """An address; ``{kind}`` is the id of a result of that kind, of a user, or of a thing of the operator's."""

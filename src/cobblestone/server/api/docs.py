@@ -29,7 +29,7 @@ def docs_page(document: Mapping[str, Any]) -> str:  # the OpenAPI document: JSON
 def _page(document: Mapping[str, Any]) -> Iterator[str]:
     title = escape(document["info"]["title"])
     yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-    yield f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
+    yield f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
     yield f"<h1>{title}</h1><p>{escape(document['info']['description'])}</p>"
     yield '<p>For programs: <a href="openapi.json">openapi.json</a>. Base address: '
     yield f"<code>{escape(document['servers'][0]['url'])}</code>. "
@@ -47,7 +47,7 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
     yield '<h2 id="schemas">Schemas</h2>'
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield from _schema(name, schema)
-    yield "</body></html>"
+    yield "</main></body></html>"
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield f"{escape(schema.get('description', ''))}</summary>"
     if "properties" in schema:
         required = schema.get("required", [])
-        yield "<table><tr><th>Member</th><th>Type</th><th></th></tr>"
+        yield "<table><tr><th>Member</th><th>Type</th><th>Needed</th></tr>"
         for member, inner in schema["properties"].items():
             yield f"<tr><td><code>{escape(member)}</code></td><td>{_type(inner)}</td>"
             yield f"<td>{'required' if member in required else ''}</td></tr>"

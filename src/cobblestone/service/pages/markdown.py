@@ -22,7 +22,9 @@ def markdown(text: str, *, top_level: int = TOP_LEVEL, base: str = "") -> Markup
     """
     tokens = _PARSER.parse(text)
     _adapt(tokens, top_level, base)
-    return Markup(_PARSER.renderer.render(tokens, _PARSER.options, {}))  # noqa: S704  # the parser escapes what it does not make
+    rendered = str(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+    # Wide code is scrolled sideways, also by keyboard.
+    return Markup(rendered.replace("<pre>", '<pre tabindex="0">'))  # noqa: S704  # the parser escapes what it does not make
 
 
 def excerpt(text: str, length: int) -> str:
