@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
 from cobblestone.cli.output import error_console, size
+from cobblestone.domain.errors import StoreError
 
 
 def register(root: typer.Typer) -> None:
@@ -20,10 +22,22 @@ def export(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Also write columns for researchers, whatever the settings say.")
     ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="DIR",
+            help="Export nothing, but read the export in this folder, ours or another project's, and say what is wrong with it.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Export users who agreed, their computers, and teams for statistics sites; the server may run meanwhile."""
+    if check is not None:
+        _check(check, json=json, quiet=quiet)
+        return
     import gc
 
     from rich.status import Status
@@ -52,3 +66,16 @@ def export(
         ],
         essential=[place],
     )
+
+
+def _check(folder: Path, *, json: bool, quiet: bool) -> None:
+    from cobblestone.server.operation.export_check import check_export
+
+    found = check_export(folder)
+    rows = [(each.name, each.records or "", each.problem or "good") for each in found]
+    output(json, quiet).table(found, ["file", "records", ""], rows, right=["records"])
+    bad = [each.name for each in found if each.problem]
+    if bad:
+        raise StoreError(
+            f"{len(bad)} of {len(found)} files of the export in {folder} are not as they should be."
+        )

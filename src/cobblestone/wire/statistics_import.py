@@ -1,0 +1,274 @@
+"""Reading the export of any project of the family, as a stream: whoever wrote it, nothing but bounded values comes out.
+
+Real exports are not always XML: names in ``tables.xml`` are not escaped, letters beyond ASCII in names stand there as one
+reference for each byte of UTF-8, elements come and go with versions of the server.  So no XML parser reads them (and no
+entity of a document type means anything): records are cut out between their tags, and of a record what is known is taken.
+One without its number, or with a number that cannot be, is refused and counted; a file that ends too early is an error.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.exports import (
+    BadgeHolder,
+    Deletion,
+    ExportedHardware,
+    ExportedHost,
+    ExportedTable,
+    ExportedTeam,
+    ExportedUser,
+)
+from cobblestone.domain.ids import HostId, TeamId, UserId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.wire.statistics_export import ROOTS
+from cobblestone.wire.xml_writer import one_line, printable
+
+MAX_RECORD_BYTES = 200_000
+"""Of one record: descriptions of teams are the longest."""
+MAX_TEXT = 255
+MAX_DESCRIPTION = 20_000
+LARGEST_CREDIT = 1e30
+LARGEST_ID = 2**53
+LATEST = 4e9  #: Unix seconds: no time lies later
+
+_FIELD = re.compile(r"<(\w{1,40})>([^<]*)</\1>")
+_CDATA = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|$)", re.DOTALL)
+_EMPTY = re.compile(r"<(\w{1,40})/>")
+_BYTES = re.compile(r"(?:&#(?:1[2-9][0-9]|2[0-5][0-9]);)+")
+_HEX = re.compile(r"[0-9a-fA-F]{32}")
+
+
+class RecordRefused(RemoteProtocolError):
+    """A record cannot be taken."""
+
+
+class _Fields:
+    """The elements of a record, by name; of several with one name the first."""
+
+    __slots__ = ("_texts", "empty")
+
+    def __init__(self, record: str) -> None:
+        self._texts: dict[str, str] = {}
+        if "<![CDATA[" in record:  # free text: what looks like an element there is none
+            record = _CDATA.sub("", record)
+        for name, text in _FIELD.findall(record):
+            self._texts.setdefault(name, text)
+        self.empty = frozenset(_EMPTY.findall(record))
+
+    def text(self, name: str, most: int = MAX_TEXT) -> str:
+        """Return a text on one line, with what stands for other characters resolved."""
+        text = self._texts.get(name, "")
+        if "&" in text:
+            text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
+        return printable(one_line(text)).strip()[:most]
+
+    def number(self, name: str, most: float, *, least: float = 0.0) -> float:
+        """Return a number, 0 if it is missing.  Raises RecordRefused for one that cannot be."""
+        text = self._texts.get(name)
+        if text is None:
+            return 0.0
+        try:
+            number = float(text)
+        except ValueError:
+            raise RecordRefused(f"{name} is no number: {text[:40]!r}") from None
+        if not (math.isfinite(number) and least <= number <= most):
+            raise RecordRefused(f"{name} cannot be: {text[:40]!r}")
+        return number
+
+    def whole(self, name: str) -> int:
+        """Return a number of something, 0 if it is missing.  Raises RecordRefused."""
+        return int(self.number(name, LARGEST_ID))
+
+    def id(self, name: str = "id") -> int:
+        """Return a number that must be there.  Raises RecordRefused."""
+        number = self.whole(name)
+        if number < 1:
+            raise RecordRefused(f"{name} is missing")
+        return number
+
+    def cpid(self, name: str = "cpid") -> str:
+        """Return a cross-project id, empty if it is none."""
+        text = self._texts.get(name, "").strip()
+        return text.lower() if _HEX.fullmatch(text) else ""
+
+    def amount(self, name: str) -> float:
+        """Return something measured, 0 if it is missing; -1 stands for what is not known.  Raises RecordRefused."""
+        return self.number(name, LARGEST_CREDIT, least=-1.0)
+
+    def credit(self) -> CreditStatement:
+        """Return total and average.  Raises RecordRefused."""
+        return CreditStatement(
+            self.number("total_credit", LARGEST_CREDIT),
+            RecentAverage(self.number("expavg_credit", LARGEST_CREDIT), self.number("expavg_time", LATEST)),
+        )
+
+
+def _letters(references: re.Match[str]) -> str:
+    """Return what a run of references means, each of which is a byte of UTF-8; else the run itself."""
+    numbers = [int(each[2:]) for each in references[0].rstrip(";").split(";")]
+    try:
+        return bytes(numbers).decode()
+    except ValueError:
+        return references[0]
+
+
+def _user(fields: _Fields) -> ExportedUser:
+    return ExportedUser(
+        id=UserId(fields.id()),
+        name=fields.text("name"),
+        create_time=fields.number("create_time", LATEST),
+        credit=fields.credit(),
+        cpid=fields.cpid(),
+        country=fields.text("country"),
+        url=fields.text("url"),
+        team_id=TeamId(team_id) if (team_id := fields.whole("teamid")) else None,
+        has_profile="has_profile" in fields.empty,
+    )
+
+
+def _host(fields: _Fields) -> ExportedHost:
+    return ExportedHost(
+        id=HostId(fields.id()),
+        user_id=UserId(fields.whole("userid")),
+        credit=fields.credit(),
+        create_time=fields.number("create_time", LATEST),
+        rpc_time=fields.number("rpc_time", LATEST),
+        host_cpid=fields.cpid("host_cpid"),
+        avg_turnaround=fields.number("avg_turnaround", LATEST),
+        hardware=ExportedHardware(
+            timezone=int(fields.number("timezone", 1e6, least=-1e6)),
+            p_ncpus=int(fields.number("ncpus", 1e6)),
+            p_vendor=fields.text("p_vendor"),
+            p_model=fields.text("p_model"),
+            os_name=fields.text("os_name"),
+            os_version=fields.text("os_version"),
+            p_fpops=fields.amount("p_fpops"),
+            p_iops=fields.amount("p_iops"),
+            p_membw=fields.amount("p_membw"),
+            m_nbytes=fields.amount("m_nbytes"),
+            m_cache=fields.amount("m_cache"),
+            m_swap=fields.amount("m_swap"),
+            d_total=fields.amount("d_total"),
+            d_free=fields.amount("d_free"),
+            n_bwup=fields.amount("n_bwup"),
+            n_bwdown=fields.amount("n_bwdown"),
+        ),
+    )
+
+
+def _team(fields: _Fields) -> ExportedTeam:
+    return ExportedTeam(
+        id=TeamId(fields.id()),
+        name=fields.text("name"),
+        credit=fields.credit(),
+        create_time=fields.number("create_time", LATEST),
+        founder_id=UserId(founder) if (founder := fields.whole("userid")) else None,
+        founder_name=fields.text("founder_name"),
+        url=fields.text("url"),
+        description=fields.text("description", MAX_DESCRIPTION),
+        country=fields.text("country"),
+    )
+
+
+def _badge_of(kind: str) -> Callable[[_Fields], BadgeHolder]:
+    return lambda fields: BadgeHolder(
+        fields.id(f"{kind}_id"), fields.id("badge_id"), fields.number("create_time", LATEST)
+    )
+
+
+_RECORDS: Mapping[ExportedTable, tuple[str, Callable[[_Fields], Any]]] = {
+    ExportedTable.USER: ("user", _user),
+    ExportedTable.USER_DELETED: ("user", lambda fields: Deletion(fields.id(), fields.cpid())),
+    ExportedTable.HOST: ("host", _host),
+    ExportedTable.HOST_DELETED: ("host", lambda fields: Deletion(fields.id(), fields.cpid("host_cpid"))),
+    ExportedTable.TEAM: ("team", _team),
+    ExportedTable.BADGE_USER: ("badge_user", _badge_of("user")),
+    ExportedTable.BADGE_TEAM: ("badge_team", _badge_of("team")),
+    ExportedTable.BADGE_HOST: ("badge_host", _badge_of("host")),
+}
+"""By table: the element of a record, and what is made of it."""
+
+
+class ExportReader:
+    """Takes the bytes of a file as they come, and gives the records that are complete."""
+
+    def __init__(self, table: ExportedTable) -> None:
+        element, self._make = _RECORDS[table]
+        self._begin, self._end = f"<{element}>".encode(), f"</{element}>".encode()
+        self._last = f"</{ROOTS[table]}>".encode()
+        self._buffer = b""
+        self._over = False
+        self.n_refused = 0
+        self.first_refusal = ""  #: why the first record was refused that was
+
+    def receive(self, data: bytes) -> list[Any]:
+        """Take some bytes; return the records that they complete.
+
+        Raises:
+            RemoteProtocolError: a record is longer than any can be.
+        """
+        buffer, place = self._buffer + data, 0
+        found: list[Any] = []
+        while (begin := buffer.find(self._begin, place)) >= 0:
+            end = buffer.find(self._end, begin)
+            if end < 0:
+                if len(buffer) - begin > MAX_RECORD_BYTES:
+                    raise RemoteProtocolError(f"a record is longer than {MAX_RECORD_BYTES} bytes")
+                break
+            self._take(buffer[begin + len(self._begin) : end], found)
+            place = end + len(self._end)
+        # Kept: the begin of a record, or what may be the begin of a tag.
+        rest = buffer[begin:] if begin >= 0 else buffer[max(place, len(buffer) - 64) :]
+        self._over = self._over or self._last in rest
+        self._buffer = rest
+        return found
+
+    def _take(self, record: bytes, found: list[Any]) -> None:
+        try:
+            if len(record) > MAX_RECORD_BYTES:
+                raise RecordRefused(f"it is longer than {MAX_RECORD_BYTES} bytes")
+            found.append(self._make(_Fields(record.decode("utf-8", "replace"))))
+        except RecordRefused as error:
+            self.n_refused += 1
+            self.first_refusal = self.first_refusal or str(error)
+
+    def close(self) -> None:
+        """Note that nothing more comes.
+
+        Raises:
+            RemoteProtocolError: the file is not complete.
+        """
+        if not self._over:
+            raise RemoteProtocolError(
+                f"it ends before {self._last.decode()}: the file is cut, or is none of an export"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalsRead:
+    """What ``tables.xml`` says of the other files."""
+
+    update_time: float
+    n_users: int
+    n_teams: int
+    n_hosts: int
+
+
+def parse_tables(text: str) -> TotalsRead:
+    """Read ``tables.xml``, which need not be well-formed.  Raises RemoteProtocolError."""
+    if "<tables>" not in text:
+        raise RemoteProtocolError("it is no tables.xml")
+    fields = _Fields(text)
+    return TotalsRead(
+        update_time=fields.number("update_time", LATEST),
+        n_users=fields.whole("nusers_total"),
+        n_teams=fields.whole("nteams_total"),
+        n_hosts=fields.whole("nhosts_total"),
+    )

@@ -1,0 +1,166 @@
+"""Exports are read again: our own, one that the family's server wrote, and hostile ones."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.helpers.project_world import World
+from tests.integration.test_export import add_host, add_user, export
+
+from cobblestone.cli import run_command
+from cobblestone.domain.errors import ConfigError, RemoteProtocolError
+from cobblestone.domain.exports import ExportedTable, ExportedUser
+from cobblestone.domain.ids import TeamId, UserId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.server.operation.export_check import check_export
+from cobblestone.wire.statistics_export import write_head, write_tail, write_user
+from cobblestone.wire.statistics_import import MAX_RECORD_BYTES, ExportReader
+
+RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
+
+
+def read(table: ExportedTable, data: bytes, *, at_once: int = 10**9) -> list[object]:
+    reader = ExportReader(table)
+    found = [
+        each
+        for place in range(0, len(data), at_once)
+        for each in reader.receive(data[place : place + at_once])
+    ]
+    reader.close()
+    return found
+
+
+def of_family(name: str) -> bytes:
+    return (RECORDED / f"{name}.xml").read_bytes()
+
+
+def test_an_export_of_the_familys_own_server_is_read_whole(tmp_path: Path):
+    for table in ("user", "host", "team", "user_deleted", "host_deleted", "badge_user", "badge_team"):
+        (tmp_path / f"{table}.gz").write_bytes(gzip.compress(of_family(table)))
+    shutil.copyfile(RECORDED / "tables.xml", tmp_path / "tables.xml")
+    found = {each.name: each for each in check_export(tmp_path)}
+    assert {each.problem for each in found.values()} == {""}
+    assert [found[f"{name}.gz"].records for name in ("user", "host", "team")] == [6, 9, 2]
+    users = read(ExportedTable.USER, of_family("user"))
+    assert isinstance(users[4], ExportedUser)
+    assert (users[4].name, users[4].country) == ("Jožko Mrkvička", "Côte d'Ivoire")
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 64, 1000])
+def test_it_does_not_matter_how_the_bytes_come(at_once: int):
+    for table in ("user", "host", "team", "host_deleted"):
+        data = of_family(table)
+        assert read(ExportedTable(table), data, at_once=at_once) == read(ExportedTable(table), data)
+
+
+def test_what_was_written_is_read_back(rng: random.Random):
+    letters = "aé<>&\"';#1 ]]ж日"
+    users = [
+        ExportedUser(
+            id=UserId(n),
+            name="x" + "".join(rng.choices(letters, k=20)) + "x",
+            create_time=float(rng.randrange(10**9)),
+            credit=CreditStatement(
+                rng.randrange(10**9) / 64, RecentAverage(rng.randrange(10**6) / 64, 1.5e9)
+            ),
+            cpid=f"{rng.getrandbits(128):032x}",
+            team_id=TeamId(n) if n % 2 else None,
+            has_profile=n % 3 == 0,
+        )
+        for n in range(1, 200)
+    ]
+    text = write_head(ExportedTable.USER) + "".join(map(write_user, users)) + write_tail(ExportedTable.USER)
+    assert read(ExportedTable.USER, text.encode()) == users
+
+
+def test_our_own_export_is_found_good_and_a_cut_one_is_not(world: World, capsys: pytest.CaptureFixture[str]):
+    add_host(world, add_user(world, "ana"))
+    export(world)
+    folder = world.ctx.folder.exports / "current"
+    assert run_command(["export", "--check", str(folder)]) == 0
+    assert "good" in capsys.readouterr().out
+    copy = world.ctx.folder.root / "copy"
+    shutil.copytree(folder, copy)
+    (copy / "user.gz").write_bytes((copy / "user.gz").read_bytes()[:-30])
+    (copy / "host.gz").write_bytes(gzip.compress(b"<hosts>\n<host><id>1</id></host>"))
+    (copy / "team.gz").write_bytes(b"no gzip")
+    assert run_command(["export", "--check", str(copy)]) == 1
+    found = {each.name: each.problem for each in check_export(copy)}
+    assert "cut" in found["user.gz"]
+    assert "</hosts>" in found["host.gz"]
+    assert "header" in found["team.gz"]
+    with pytest.raises(ConfigError, match=r"no tables\.xml"):
+        check_export(world.ctx.folder.root)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "<id>-1</id>",
+        "<id>x</id>",
+        "",
+        "<id>1e300</id>",
+        "<id>1</id><total_credit>1e300</total_credit>",
+        "<id>1</id><total_credit>-5</total_credit>",
+        "<id>1</id><expavg_credit>nan</expavg_credit>",
+        "<id>1</id><expavg_time>99999999999</expavg_time>",
+        "<id>1</id><name>" + "x" * (MAX_RECORD_BYTES + 1) + "</name>",
+        "<id>" + "9" * 5000 + "</id>",
+    ],
+)
+def test_a_record_that_cannot_be_is_refused_and_the_others_are_read(record: str):
+    reader = ExportReader(ExportedTable.USER)
+    good = "<user><id>7</id><unknown>x</unknown></user>"
+    found = reader.receive(f"<users>{good}<user>{record}</user>{good}</users>".encode())
+    reader.close()
+    assert [each.id for each in found] == [7, 7]
+    assert reader.n_refused == 1
+    assert reader.first_refusal
+
+
+def test_a_record_without_end_is_not_kept_in_memory():
+    reader = ExportReader(ExportedTable.USER)
+    reader.receive(b"<users><user>" + b"x" * (MAX_RECORD_BYTES - 100))
+    with pytest.raises(RemoteProtocolError, match="longer than"):
+        reader.receive(b"x" * 200)
+
+
+def test_what_looks_like_an_element_in_free_text_is_none():
+    host = '<id>1</id><misc><![CDATA[{"a":"<ncpus>99</ncpus><userid>5</userid>"}]]></misc><ncpus>2</ncpus>'
+    (found,) = read(ExportedTable.HOST, f"<hosts><host>{host}</host></hosts>".encode())
+    assert (found.hardware.p_ncpus, found.user_id) == (2, 0)  # type: ignore[attr-defined]
+
+
+def test_entities_of_a_document_type_mean_nothing():
+    bomb = '<!DOCTYPE users [<!ENTITY a "&b;&b;"><!ENTITY b "x">]><users><user><id>1</id><name>&a;</name></user></users>'
+    (found,) = read(ExportedTable.USER, bomb.encode())
+    assert isinstance(found, ExportedUser)
+    assert found.name == "&a;"
+
+
+def test_a_packed_bomb_is_refused_before_it_fills_anything(tmp_path: Path):
+    shutil.copyfile(RECORDED / "tables.xml", tmp_path / "tables.xml")
+    (tmp_path / "user.gz").write_bytes(gzip.compress(b"<users>" + b" " * 50_000_000))
+    found = {each.name: each.problem for each in check_export(tmp_path)}
+    assert "times its size" in found["user.gz"]
+
+
+def test_any_bytes_give_records_or_an_error_of_the_protocol(rng: random.Random):
+    data = of_family("host") + of_family("team")
+    for _ in range(300):
+        mutated = bytearray(data)
+        for _ in range(rng.randrange(1, 40)):
+            place = rng.randrange(len(mutated))
+            mutated[place : place + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+        for table in (ExportedTable.HOST, ExportedTable.TEAM):
+            reader = ExportReader(table)
+            try:
+                for place in range(0, len(mutated), 999):
+                    reader.receive(bytes(mutated[place : place + 999]))
+                reader.close()
+            except RemoteProtocolError:
+                pass
