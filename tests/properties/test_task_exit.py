@@ -14,7 +14,6 @@ from cobblestone.policy.client.task_exit import (
     FinishFile,
     ProcessEnd,
     TemporaryExit,
-    describe_exit,
     judge_exit,
 )
 
@@ -86,8 +85,3 @@ def test_a_hidden_signal_means_the_same_as_an_open_one(number: int, count: int) 
 def test_a_file_beyond_the_bound_is_the_error_for_disk_space() -> None:
     for end in (ProcessEnd(signal=25), ProcessEnd(exit_code=153, codes_hide_signals=True)):
         assert (judge_exit(end).ending, judge_exit(end).exit_status) == (Ending.FAILED, 196)
-
-
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_every_exit_status_can_be_said(status: int) -> None:
-    assert str(status) in describe_exit(status)

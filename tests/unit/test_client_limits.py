@@ -22,7 +22,7 @@ from cobblestone.policy.client.device_work_fetch import (
     plan_device_fetch,
 )
 from cobblestone.policy.client.rec import Devices, GpuType
-from cobblestone.policy.client.throttle import throttle_second, throttled_fraction
+from cobblestone.policy.client.throttle import throttle_second
 from cobblestone.simulator import presets
 from cobblestone.simulator.run import simulate
 from cobblestone.simulator.scenario import DAY, AppModel, Gpus, JobSizes, ProjectModel, Scenario
@@ -235,7 +235,7 @@ def test_the_throttle_lets_through_its_part_of_the_time(limit: float, seconds: i
 def test_a_throttle_of_a_hundred_never_stops_and_of_zero_never_runs() -> None:
     assert throttle_second(0.0, limit_percent=100.0) == (True, 0.0)
     assert throttle_second(0.0, limit_percent=0.0) == (False, 0.0)
-    assert throttled_fraction(150.0) == 1.0
+    assert throttle_second(0.0, limit_percent=150.0) == (True, 0.0)
 
 
 # -- the whole client -----------------------------------------------------------------------------------------------

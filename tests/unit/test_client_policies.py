@@ -25,10 +25,8 @@ from cobblestone.policy.client.device_round_robin import simulate_devices
 from cobblestone.policy.client.device_run_list import make_device_run_list
 from cobblestone.policy.client.device_work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.policy.client.estimates import (
-    elapsed_limit,
     remaining_2007,
     remaining_elapsed,
-    rescale_dcf,
     update_dcf,
 )
 from cobblestone.policy.client.round_robin import ProjectQueue, simulate_round_robin
@@ -94,10 +92,6 @@ def test_the_correction_factor_jumps_up_and_creeps_down(dcf: float, actual: floa
     assert update_dcf(dcf, actual=actual, raw_estimate=1.0) == pytest.approx(expected)
 
 
-def test_new_benchmarks_leave_corrected_estimates_as_they_were() -> None:
-    assert rescale_dcf(2.0, old_fpops=1e9, new_fpops=2e9) / 2e9 == pytest.approx(2.0 / 1e9)
-
-
 def test_remaining_time_of_2007_mixes_progress_with_the_estimate() -> None:
     assert remaining_2007(estimate=100.0, used=0.0, fraction_done=0.0) == 100.0
     assert remaining_2007(estimate=100.0, used=80.0, fraction_done=0.5) == pytest.approx(
@@ -114,11 +108,6 @@ def test_without_a_fraction_the_estimate_is_stretched_and_never_runs_out() -> No
 def test_an_overdue_job_is_judged_by_its_fraction_alone() -> None:
     assert remaining_elapsed(estimate=100.0, elapsed=200.0, fraction_done=0.5) == pytest.approx(200.0)
     assert remaining_elapsed(estimate=100.0, elapsed=50.0, fraction_done=0.5) == pytest.approx(50.0)
-
-
-def test_short_elapsed_limits_are_taken_for_a_mistake() -> None:
-    assert elapsed_limit(fpops_bound=1e9, flops=1e9) == 43200.0
-    assert elapsed_limit(fpops_bound=1e13, flops=1e9) == 10000.0
 
 
 # -- round robin ----------------------------------------------------------------------------------------------------
@@ -354,8 +343,10 @@ def test_rec_tends_to_the_credit_of_a_day() -> None:
 
 
 def test_a_project_below_its_share_comes_first_and_one_without_a_share_last() -> None:
-    found = rec.priorities([10.0, 10.0, 0.0], [100.0, 300.0, 0.0], [True, True, True])
-    assert found[1] > found[0] > found[2]
+    first, second, without = (
+        rec.priority(r, share, 400.0, 20.0) for r, share in ((10.0, 100.0), (10.0, 300.0), (0.0, 0.0))
+    )
+    assert second > first > without
 
 
 def _look(jobs: list[Job], projects: list[QueueProject]):

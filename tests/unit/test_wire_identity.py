@@ -10,9 +10,7 @@ from cobblestone.wire.identity import (
     email_hash,
     external_cpid,
     fanout_directory,
-    md5_hex,
     passwd_hash,
-    stored_host_cpid,
     weak_authenticator,
 )
 
@@ -56,9 +54,3 @@ def test_the_external_cpid_is_that_of_boinc():
 
 def test_the_email_hash_is_the_recorded_one():
     assert email_hash("Alice@example.org") == read_elements(recorded("04", "reply")).get("email_hash")
-
-
-def test_a_projects_id_of_a_computer_does_not_give_away_the_clients():
-    assert stored_host_cpid("1fcc99b95e2e67c4b9d26285e8cec4ef", "a@b.org") == md5_hex(
-        b"1fcc99b95e2e67c4b9d26285e8cec4efa@b.org"
-    )

@@ -46,8 +46,3 @@ def email_hash(email_addr: str) -> str:
 def external_cpid(cross_project_id: str, email_addr: str) -> str:
     """Return the cross-project id that is shown and exported: MD5 of the internal one and the e-mail address."""
     return md5_hex(cross_project_id + email_addr)
-
-
-def stored_host_cpid(host_cpid: str, email_addr: str) -> str:
-    """Return what a project stores of a client's own id, so that the id itself stays with the owner."""
-    return md5_hex(host_cpid + email_addr)

@@ -11,7 +11,6 @@ from urllib.parse import quote_plus, urlsplit
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
-from cobblestone.wire.identity import passwd_hash
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig
 from cobblestone.wire.tag_tree import read_tree
@@ -66,15 +65,8 @@ def project_config_url(url: str) -> str:
     return f"{url}get_project_config.php"
 
 
-def lookup_account_url(base: str, email: str, password: str) -> str:
-    """Ask for the key of an account; the password itself stays here."""
-    return (
-        f"{base}lookup_account.php?email_addr={quote_plus(email)}&passwd_hash={passwd_hash(password, email)}"
-    )
-
-
 def lookup_account_hash_url(base: str, email: str, hashed: str) -> str:
-    """As `lookup_account_url`, by the hash of password and address, which managers send."""
+    """Ask for the key of an account, by the hash of password and address."""
     return f"{base}lookup_account.php?email_addr={quote_plus(email)}&passwd_hash={quote_plus(hashed)}"
 
 

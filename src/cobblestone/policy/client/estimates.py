@@ -37,13 +37,6 @@ def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
     return min(DCF_MAX, max(DCF_MIN, new))
 
 
-def rescale_dcf(dcf: float, *, old_fpops: float, new_fpops: float) -> float:
-    """Return the factor after new CPU benchmarks, so that corrected estimates stay what they were."""
-    if old_fpops <= 0 or new_fpops <= 0:
-        return dcf
-    return dcf * new_fpops / old_fpops
-
-
 def remaining_2007(*, estimate: float, used: float, fraction_done: float) -> float:
     """Return estimated CPU seconds to completion (published family).
 
@@ -102,20 +95,3 @@ def remaining_elapsed(
         exact_fraction=exact_fraction,
     )
     return max(0.0, total - elapsed)
-
-
-def shown_fraction(*, elapsed: float, raw_estimate: float) -> float:
-    """Return the fraction to show for an app that has reported none for 60 s; rises towards 1 and never
-    reaches it.
-    """
-    if raw_estimate <= 0.0:
-        return 0.0
-    return -math.expm1(-elapsed / raw_estimate)
-
-
-def elapsed_limit(*, fpops_bound: float, flops: float) -> float:
-    """Return the elapsed seconds after which a job is aborted; bounds below two minutes are taken as 12
-    hours.
-    """
-    limit = fpops_bound / flops if flops > 0 else 0.0
-    return limit if limit >= 120.0 else 12 * 3600.0

@@ -7,7 +7,6 @@ Source: BOINC's ``rec``/``project`` code of today and the wiki page ClientSchedO
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 SECONDS_PER_DAY = 86400.0
@@ -84,18 +83,6 @@ def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -
     if gone <= 1e-6:
         return rec + math.log(2.0) * credit * SECONDS_PER_DAY / half_life
     return rec * (1.0 - gone) + gone * credit / (seconds / SECONDS_PER_DAY)
-
-
-def priorities(recs: Sequence[float], shares: Sequence[float], eligible: Sequence[bool]) -> list[float]:
-    """Return each project's priority; higher is better.  Shares and REC are compared among the eligible
-    ones.
-    """
-    share_sum = sum(s for s, ok in zip(shares, eligible, strict=True) if ok)
-    rec_sum = sum(r for r, ok in zip(recs, eligible, strict=True) if ok) or 1.0
-    return [
-        priority(rec, share, share_sum, rec_sum) if ok else 0.0
-        for rec, share, ok in zip(recs, shares, eligible, strict=True)
-    ]
 
 
 def priority_terms(share: float, share_sum: float) -> tuple[float, float]:

@@ -68,15 +68,6 @@ _SIGNALS = {
 }
 
 
-def describe_exit(status: int) -> str:
-    """Say an exit status in words, with its number in the forms that people search for."""
-    number = str(status) if status == 0 else f"{status} (0x{status & 0xFFFFFFFF:x})"
-    meaning = _MEANINGS.get(status)
-    if meaning is None and 128 < status < 192:
-        meaning = f"a program of the job was ended by signal {status - 128}"
-    return f"exit status {number}: {meaning}" if meaning else f"exit status {number}"
-
-
 class Ending(Enum):
     """What is to become of the task."""
 

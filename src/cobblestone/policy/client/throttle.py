@@ -20,8 +20,3 @@ def throttle_second(level: float, *, limit_percent: float) -> tuple[bool, float]
     if level >= FULL:
         return True, level - FULL
     return False, level
-
-
-def throttled_fraction(limit_percent: float) -> float:
-    """Return the part of the CPU time that is left, for charging projects and for expected speed."""
-    return min(FULL, max(0.0, limit_percent)) / FULL
