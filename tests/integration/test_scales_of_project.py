@@ -11,8 +11,7 @@ import pytest
 from tests.helpers.project_world import World
 
 from cobblestone.cli import run_command
-from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import Scope
 from cobblestone.domain.scales import PublishedScale
 from cobblestone.server.credit.cross_project_scales import KEPT_FILE, kept_scales
@@ -142,13 +141,6 @@ def test_scales_that_cannot_be_are_refused(gpus: World, bad: object) -> None:
 
 def test_only_operators_apply_scales(gpus: World) -> None:
     assert gpus.post("/api/v1/scales", json={"scales": {"cuda": 0.05}}).status_code == 401
-
-
-def test_a_database_without_room_for_scales_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.add_app()
-    monkeypatch.setattr(scales, "has_scales", lambda db: False)
-    with pytest.raises(StoreError, match="does not hold scales"):
-        world.write(lambda tx: scales.set_scales(tx, {AppVersionId(1): 0.1}, min_avg_pfc={}))
 
 
 def test_a_damaged_file_of_kept_scales_is_said(world: World) -> None:

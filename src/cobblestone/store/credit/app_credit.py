@@ -14,8 +14,10 @@ from enum import StrEnum
 from cobblestone.domain.ids import AppId
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.policy.credit.rac import corrected, credited, idle_decayed, joined
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.follower import CHUNK, FollowedEntry, by_id, move_mark, next_entries
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 _MARK = "app_credit_entry"
 
@@ -36,6 +38,9 @@ class AppCredit:
     owner_id: int
     n_results: int
     credit: CreditStatement
+
+
+_APP_CREDIT = RowMapper(AppCredit, {"credit": CREDIT})
 
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
@@ -93,13 +98,12 @@ def _statement(
     tx: Transaction, key: tuple[str, int, int], fresh: RecentAverage
 ) -> tuple[int, CreditStatement]:
     row = tx.one(
-        "SELECT n_results, total_credit, expavg_credit, expavg_time FROM app_credit WHERE owner = ? AND app_id = ?"
-        " AND owner_id = ?",
-        key,
+        f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND app_id = ? AND owner_id = ?", key
     )
     if row is None:
         return 0, CreditStatement(0.0, fresh)
-    return int(row[0]), CreditStatement(row[1], RecentAverage(row[2], row[3]))
+    found = _APP_CREDIT.load(row)
+    return found.n_results, found.credit
 
 
 def _save(tx: Transaction, key: tuple[str, int, int], n_results: int, statement: CreditStatement) -> None:
@@ -119,11 +123,13 @@ def decay_idle(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
         (now - SECONDS_PER_DAY, limit),
     )
     changed = [
-        (average, row) for row in rows if (average := idle_decayed(RecentAverage(row[3], row[4]), now=now))
+        (average.value, now, *key)
+        for *key, value, time in rows
+        if (average := idle_decayed(RecentAverage(value, time), now=now))
     ]
     tx.execute_many(
         "UPDATE app_credit SET expavg_credit = ?, expavg_time = ? WHERE owner = ? AND app_id = ? AND owner_id = ?",
-        [(average.value, now, *row[:3]) for average, row in changed],
+        changed,
     )
     return len(changed)
 
@@ -131,16 +137,7 @@ def decay_idle(tx: Transaction, *, now: float, limit: int = CHUNK) -> int:
 def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
     """Credit of one owner, by app, the largest first."""
     rows = db.query(
-        "SELECT app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time FROM app_credit WHERE owner = ?"
-        " AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
+        f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
         (owner, owner_id),
     )
-    return [
-        AppCredit(
-            app_id=AppId(row[0]),
-            owner_id=row[1],
-            n_results=row[2],
-            credit=CreditStatement(row[3], RecentAverage(row[4], row[5])),
-        )
-        for row in rows
-    ]
+    return [_APP_CREDIT.load(row) for row in rows]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit import periods
 from cobblestone.policy.credit.history import LedgerMark, day_of
 from cobblestone.policy.credit.milestones import Reached
 from cobblestone.policy.credit.periods import CreditPeriod
+from cobblestone.store.averages import RECENT
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.credit.follower import CHUNK, FollowedEntry, move_mark, next_entries
@@ -23,9 +23,7 @@ from cobblestone.store.engine.mapping import RowMapper
 _MARK = "credit_day_entry"
 _CREATED = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 _HAS_MILESTONES = (Owner.USER, Owner.TEAM)
-_PERIODS = RowMapper(
-    CreditPeriod, {"recent": RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"})}
-)
+_PERIODS = RowMapper(CreditPeriod, {"recent": RECENT})
 _STORED_PERIOD = _PERIODS.writer()
 _SAVED_PERIOD = (
     f"{_STORED_PERIOD.insert('credit_day', 'owner', 'owner_id')} ON CONFLICT (owner, owner_id, day) DO UPDATE SET "
@@ -167,7 +165,7 @@ def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
         "SELECT credit, time FROM milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit",
         (owner, owner_id),
     )
-    return [Reached(credit=row[0], time=row[1]) for row in rows]
+    return [Reached(credit=credit, time=time) for credit, time in rows]
 
 
 # -- apps ----------------------------------------------------------------------

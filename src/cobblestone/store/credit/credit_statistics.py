@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from cobblestone.domain.ids import AppId, AppVersionId
-from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, VersionStatistics
 from cobblestone.policy.credit.scales import VersionRecord
+from cobblestone.store.averages import running_average
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 _SCALES_TIME = "version_scales_time"
+_APPS = RowMapper(
+    AppStatistics,
+    {
+        "counted": RowMapper(
+            AppIncrement,
+            {
+                "benchmark_credit": "counted_benchmark_credit",
+                "cpu_seconds": "counted_cpu_seconds",
+                "jobs": "counted_jobs",
+            },
+        )
+    },
+)
+_VERSIONS = RowMapper(VersionStatistics, {"pfc": running_average("pfc")})
+_RECORDS = RowMapper(VersionRecord, {"app_version_id": "id", "is_gpu": "0", "pfc": running_average("pfc")})
 
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
     """Return what is known of apps, and their credit options."""
     found: dict[AppId, AppStatistics] = {}
-    for row in db.query_in(
-        "SELECT id, min_avg_pfc, host_scale_check, flops_scale, credit_per_cpu_second, counted_benchmark_credit,"
-        " counted_credit, counted_cpu_seconds, counted_jobs FROM app WHERE id IN (??)",
-        app_ids,
-    ):
-        counted = AppIncrement(
-            benchmark_credit=row[5], counted_credit=row[6], cpu_seconds=row[7], jobs=row[8]
-        )
-        found[AppId(row[0])] = AppStatistics(
-            min_avg_pfc=row[1],
-            host_scale_check=bool(row[2]),
-            flops_scale=row[3],
-            credit_per_cpu_second=row[4],
-            counted=counted if counted.jobs else None,
-        )
+    for row in db.query_in(f"SELECT {_APPS.columns}, id FROM app WHERE id IN (??)", app_ids):
+        app = _APPS.load(row)
+        found[AppId(row[-1])] = app if app.counted and app.counted.jobs else replace(app, counted=None)
     return found
 
 
@@ -58,20 +63,14 @@ def version_statistics(
     db: Database, version_ids: Sequence[AppVersionId]
 ) -> dict[AppVersionId, VersionStatistics]:
     """Return what is known of app versions over all hosts."""
-    rows = db.query_in(
-        "SELECT id, pfc_n, pfc_avg, pfc_var, pfc_q, pfc_scale FROM app_version WHERE id IN (??)", version_ids
-    )
-    return {
-        AppVersionId(row[0]): VersionStatistics(
-            pfc=RunningAverage(row[1], row[2], row[3], row[4]), pfc_scale=row[5]
-        )
-        for row in rows
-    }
+    rows = db.query_in(f"SELECT {_VERSIONS.columns}, id FROM app_version WHERE id IN (??)", version_ids)
+    return {AppVersionId(row[-1]): _VERSIONS.load(row) for row in rows}
 
 
 def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
     """To which app each version belongs."""
-    return {AppVersionId(row[0]): AppId(row[1]) for row in db.query("SELECT id, app_id FROM app_version")}
+    rows = db.query("SELECT id, app_id FROM app_version")
+    return {AppVersionId(version_id): AppId(app_id) for version_id, app_id in rows}
 
 
 def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, VersionStatistics]) -> None:
@@ -92,17 +91,13 @@ def current_versions(db: Database) -> dict[AppId, list[tuple[VersionRecord, floa
     """
     found: dict[AppId, list[tuple[VersionRecord, float]]] = {}
     for row in db.query(
-        "SELECT id, app_id, plan_class, pfc_n, pfc_avg, pfc_var, pfc_q, pfc_scale FROM app_version v"
+        f"SELECT {_RECORDS.columns}, app_id, pfc_scale FROM app_version v"
         " WHERE deprecated = 0 AND version_num = (SELECT MAX(o.version_num) FROM app_version o WHERE"
         " o.app_id = v.app_id AND o.platform = v.platform AND o.plan_class = v.plan_class AND o.deprecated = 0)"
         " ORDER BY id"
     ):
-        record = VersionRecord(
-            app_version_id=AppVersionId(row[0]),
-            plan_class=row[2],
-            pfc=RunningAverage(row[3], row[4], row[5], row[6]),
-        )
-        found.setdefault(AppId(row[1]), []).append((record, row[7]))
+        app_id, scale = row[-2:]
+        found.setdefault(AppId(app_id), []).append((_RECORDS.load(row), scale))
     return found
 
 

@@ -7,9 +7,11 @@ is counted twice or left out, whatever is killed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cobblestone.domain.values import value
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 SETTLED_SECONDS = 60.0
 """Younger entries wait: on some databases an entry can become visible after one with a greater number."""
@@ -32,31 +34,27 @@ class FollowedEntry:
     app_id: int | None  #: None: of an anonymous version, and the result was purged
 
 
+_ENTRIES = RowMapper(FollowedEntry, {"app_id": "NULL"})
+
+
 def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
     """Return the next entries behind the place that is called ``mark``, oldest first."""
     reached = int(tx.value("SELECT value FROM meta WHERE key = ?", (mark,)) or 0)
     rows = tx.query(
-        "SELECT id, time, user_id, host_id, team_id, granted, work_start, kind, result_id, app_version_id"
-        " FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
+        f"SELECT {_ENTRIES.columns}, app_version_id FROM credit_entry WHERE id > ? AND time <= ? ORDER BY id LIMIT ?",
         (reached, now - SETTLED_SECONDS, limit),
     )
+    found = [(_ENTRIES.load(row), row[-1]) for row in rows]
     # By their ids, for a join may be planned as a walk through all results.
-    of_result = by_id(tx, "SELECT id, app_id FROM result WHERE id IN (??)", (row[8] for row in rows))
-    of_version = by_id(tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (row[9] for row in rows))
+    of_result = by_id(
+        tx, "SELECT id, app_id FROM result WHERE id IN (??)", (entry.result_id for entry, _ in found)
+    )
+    of_version = by_id(
+        tx, "SELECT id, app_id FROM app_version WHERE id IN (??)", (version_id for _, version_id in found)
+    )
     return [
-        FollowedEntry(
-            id=row[0],
-            time=row[1],
-            user_id=row[2],
-            host_id=row[3],
-            team_id=row[4],
-            granted=row[5],
-            work_start=row[6],
-            kind=row[7],
-            result_id=row[8],
-            app_id=of_result.get(row[8]) or of_version.get(row[9]),
-        )
-        for row in rows
+        replace(entry, app_id=of_result.get(entry.result_id) or of_version.get(version_id))
+        for entry, version_id in found
     ]
 
 

@@ -19,7 +19,9 @@ from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import value
 from cobblestone.policy.credit.rac import common_moment, idle_decayed
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 GRANT = "grant"
 TRICKLE = "trickle"  # provisional: part of the final grant
@@ -174,10 +176,8 @@ def _written(why: Reason) -> tuple[object, ...]:
 
 
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
-    rows = db.query_in(
-        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id IN (??)", ids
-    )
-    return {row[0]: CreditStatement(row[1], RecentAverage(row[2], row[3])) for row in rows}
+    rows = db.query_in(f"SELECT {CREDIT.columns}, id FROM {table} WHERE id IN (??)", ids)
+    return {row[-1]: CREDIT.load(row) for row in rows}
 
 
 def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditStatement]) -> None:
@@ -390,12 +390,12 @@ class DecayPass:
     last_entry_id: int  #: the newest ledger entry at that time
 
 
+_DECAYS = RowMapper(DecayPass, {"table": "table_name"})
+
+
 def decay_passes(db: Database) -> list[DecayPass]:
     """All of them, oldest first."""
-    rows = db.query(
-        "SELECT id, time, table_name, first_id, last_id, last_entry_id FROM credit_decay ORDER BY id"
-    )
-    return [DecayPass(*row) for row in rows]
+    return [_DECAYS.load(row) for row in db.query(f"SELECT {_DECAYS.columns} FROM credit_decay ORDER BY id")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +408,9 @@ class Inheritance:
     from_version_id: int
     to_version_id: int
     last_entry_id: int  #: the newest ledger entry at that time
+
+
+_INHERITANCES = RowMapper(Inheritance)
 
 
 def note_inheritance(
@@ -423,16 +426,14 @@ def note_inheritance(
 
 def inheritances(db: Database) -> list[Inheritance]:
     """All of them, oldest first."""
-    rows = db.query(
-        "SELECT id, time, host_id, from_version_id, to_version_id, last_entry_id FROM credit_inheritance ORDER BY id"
-    )
-    return [Inheritance(*row) for row in rows]
+    rows = db.query(f"SELECT {_INHERITANCES.columns} FROM credit_inheritance ORDER BY id")
+    return [_INHERITANCES.load(row) for row in rows]
 
 
 def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
     """Creation time, total and average of every row of a table."""
-    rows = db.query(f"SELECT id, create_time, total_credit, expavg_credit, expavg_time FROM {table}")
-    return {row[0]: (row[1], CreditStatement(row[2], RecentAverage(row[3], row[4]))) for row in rows}
+    rows = db.query(f"SELECT {CREDIT.columns}, id, create_time FROM {table}")
+    return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
 
 
 def _line(row: Row) -> LedgerLine:

@@ -16,6 +16,7 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, Rece
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.lifecycle import states
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
@@ -453,7 +454,7 @@ def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
     return {int(row[0]): Outcomes(*(int(value) for value in row[1:])) for row in rows}
 
 
-_VERSIONS = RowMapper(VersionRow, {"credit": people.CREDIT})
+_VERSIONS = RowMapper(VersionRow, {"credit": CREDIT})
 
 
 def versions_in_use(db: Database) -> list[VersionRow]:

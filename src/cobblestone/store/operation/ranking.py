@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.badges import RANKED_RECENT, n_best
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database, Row
 
@@ -50,13 +51,13 @@ def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | No
     bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
     if app_id is None:
         rows = db.query(
-            f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE {condition}"
+            f"SELECT {CREDIT.columns}, id FROM {table} WHERE {condition}"
             f" ORDER BY {order.column} DESC, id DESC LIMIT ? OFFSET ?",
             bounds,
         )
     else:
         rows = db.query(
-            f"SELECT c.owner_id, c.total_credit, c.expavg_credit, c.expavg_time FROM app_credit c JOIN {table} t"
+            f"SELECT {CREDIT.of('c')}, c.owner_id FROM app_credit c JOIN {table} t"
             f" ON t.id = c.owner_id WHERE c.owner = ? AND c.app_id = ? AND {condition}"
             f" ORDER BY c.{order.column} DESC LIMIT ? OFFSET ?",
             (owner, app_id, *bounds),
@@ -65,7 +66,7 @@ def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | No
 
 
 def _ranked(row: Row) -> Ranked:
-    return Ranked(row[0], CreditStatement(row[1], RecentAverage(row[2], row[3])))
+    return Ranked(row[-1], CREDIT.load(row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +93,13 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
     """
     table, column = _TABLES[owner], order.column
     shown = f"FROM {table} WHERE {SHOWN[owner]} AND {column} > 0"
-    columns = f"SELECT id, total_credit, expavg_credit, expavg_time {shown}"
+    columns = f"SELECT {CREDIT.columns}, id {shown}"
     own = db.one(f"{columns} AND id = ?", (owner_id,))
     if own is None:
         return None
-    here = (own[2] if order is Order.RECENT else own[1], owner_id)
+    itself = _ranked(own)
+    credit = itself.credit
+    here = (credit.recent.value if order is Order.RECENT else credit.total, owner_id)
     n_above = int(db.value(f"SELECT count(*) {shown} AND ({column}, id) > (?, ?)", here))
     above = db.query(
         f"{columns} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?", (*here, n_beside)
@@ -108,7 +111,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
         rank=n_above + 1,
         of=int(db.value(f"SELECT count(*) {shown}")),
         above=tuple(_ranked(row) for row in reversed(above)),
-        itself=_ranked(own),
+        itself=itself,
         below=tuple(_ranked(row) for row in below),
     )
 

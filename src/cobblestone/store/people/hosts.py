@@ -9,12 +9,12 @@ import msgspec
 
 from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
 from cobblestone.domain.ids import AppVersionId, HostId, UserId
-from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.policy.credit.claims import HostVersionStatistics
 from cobblestone.policy.estimate.speed import availability, cpu_speed
+from cobblestone.store.averages import CREDIT, running_average
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.people.users import CREDIT
 
 HOSTS = RowMapper(Host, {"credit": CREDIT, "missing_runtime": "trouble", "missing_since": "trouble_time"})
 _RECORDS = RowMapper(HostAppVersion)
@@ -188,19 +188,13 @@ class Quality:
     n_jobs_today: int = 0  #: read only
 
 
-def _average(column: str) -> RowMapper[RunningAverage]:
-    return RowMapper(
-        RunningAverage,
-        {
-            part: f"{column}_{end}"
-            for part, end in (("n", "n"), ("mean", "avg"), ("variance", "var"), ("q", "q"))
-        },
-    )
-
-
 _STATISTICS = RowMapper(
     HostVersionStatistics,
-    {"pfc": _average("pfc"), "elapsed": _average("et"), "turnaround": _average("turnaround")},
+    {
+        "pfc": running_average("pfc"),
+        "elapsed": running_average("et"),
+        "turnaround": running_average("turnaround"),
+    },
 )
 _QUALITIES = RowMapper(Quality, {"statistics": _STATISTICS})
 _SAVED_QUALITY = _QUALITIES.writer(without=("n_jobs_today",))

@@ -9,20 +9,12 @@ from typing import TypeVar
 from cobblestone.domain.errors import Conflict, NotFound, StoreError
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 T = TypeVar("T")
 
-CREDIT = RowMapper(
-    CreditStatement,
-    {
-        "recent": RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"}),
-        "total": "total_credit",
-    },
-)
-"""Total and recent average of whatever has them."""
 USERS = RowMapper(
     User,
     {

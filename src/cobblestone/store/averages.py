@@ -1,0 +1,16 @@
+"""Totals and averages as columns of whatever has them: users, hosts, teams, app versions, records."""
+
+from __future__ import annotations
+
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.store.engine.mapping import RowMapper
+
+RECENT = RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"})
+CREDIT = RowMapper(CreditStatement, {"recent": RECENT, "total": "total_credit"})
+"""Total and recent average."""
+
+
+def running_average(column: str) -> RowMapper[RunningAverage]:
+    """Return the mapper of a running mean whose columns begin with a name."""
+    parts = (("n", "n"), ("mean", "avg"), ("variance", "var"), ("q", "q"))
+    return RowMapper(RunningAverage, {part: f"{column}_{end}" for part, end in parts})
