@@ -70,6 +70,7 @@ def test_somebody_who_was_never_asked_is_told_so_on_the_first_page(world: World)
     world.user("eve")
     visitor = Visitor(world).log_in("eve")
     assert "nobody has asked you yet" in text_of(visitor.get("/home.php"))
+    assert "&lt;a " not in visitor.get("/home.php").text
     profile(visitor)
     assert "nobody has asked you yet" not in text_of(visitor.get("/home.php"))
 

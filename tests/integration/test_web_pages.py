@@ -52,6 +52,7 @@ def test_every_address_on_a_page_leads_somewhere(make_world: Callable[..., World
         seen[address] = response.status_code
         if not response.headers.get("content-type", "").startswith("text/html"):
             continue
+        assert "&lt;a " not in response.text, f"{address} shows the markup of a link"
         tree = html.fromstring(response.text)
         tree.make_links_absolute(str(response.url))
         targets = {target.partition("#")[0] for _, _, target, _ in tree.iterlinks()}
