@@ -84,6 +84,18 @@ def lose(table: str, root: str) -> Callable[[World], None]:
     return harm
 
 
+def overwrite(world: World) -> None:
+    name = world.value("SELECT name FROM file WHERE refs > 0 AND name LIKE 'low%'")
+    path = place_of(world.ctx.folder.download, name)
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def damage_entry(column: str, value: object) -> Callable[[World], None]:
+    return lambda world: world.write(
+        lambda tx: tx.execute(f"UPDATE credit_entry SET {column} = ? WHERE id = 1", (value,))
+    )
+
+
 def cut(world: World) -> None:
     name = world.value("SELECT name FROM upload WHERE data IS NULL LIMIT 1")
     place_of(world.ctx.folder.upload, name).write_bytes(b"short")
@@ -131,6 +143,13 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     ("totals", sql("UPDATE host SET total_credit = total_credit + 5"), "total is", True),
     ("totals", sql("UPDATE user_account SET expavg_credit = 1e9"), "average is", True),
     ("totals", sql("UPDATE result SET granted_credit = 7 WHERE validate_state = 1"), "granted is 7", True),
+    ("totals", damage_entry("facts", '{"cut'), "credit_entry 1: its reasons or facts are damaged", False),
+    ("totals", damage_entry("facts", "[1]"), "credit_entry 1: its reasons or facts are damaged", False),
+    ("totals", damage_entry("facts", "{}"), "credit_entry 1: cannot be computed again", False),
+    ("totals", damage_entry("reasons", "[[1]]"), "credit_entry 1: its reasons or facts are damaged", False),
+    ("totals", damage_entry("granted", math.inf), "credit_entry 1: its granted is 'inf'", False),
+    ("totals", damage_entry("kind", "merge"), "credit_entry 1: its facts do not fit it", False),
+    ("file_contents", overwrite, "is not what was stored", False),
     (
         "next_step",
         sql("UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0"),

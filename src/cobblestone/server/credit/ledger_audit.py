@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.ids import AppId, HostId, ResultId, WorkunitId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.policy.credit.book import (
@@ -32,6 +31,9 @@ from cobblestone.store.credit import ledger
 from cobblestone.store.credit.credit_facts import read_facts, read_message_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
+
+DAMAGED = "entry"
+"""Figure of a difference that is an entry which cannot be read."""
 
 
 def recompute(db: Database) -> LedgerAudit:
@@ -60,19 +62,25 @@ class _Recomputation:
     def run(self) -> LedgerAudit:
         passes = iter(ledger.decay_passes(self._db))
         next_pass = next(passes, None)
-        for group in grouped(ledger.ledger(self._db)):
+        for group in grouped(ledger.ledger(self._db, self._note_damage)):
             self._statistics.follow_until(group[0].id)
             self._check_amounts(group)
             for line in group:
                 while next_pass is not None and next_pass.last_entry_id < line.id:
                     self._decay(next_pass)
                     next_pass = next(passes, None)
-                self._add(line)
+                try:
+                    self._add(line)
+                except (KeyError, TypeError, ValueError) as error:
+                    self._note_damage(ledger.DamagedEntry(line.id, f"its facts do not fit it ({error})"))
         while next_pass is not None:
             self._decay(next_pass)
             next_pass = next(passes, None)
         self._compare()
         return self._audit
+
+    def _note_damage(self, damage: ledger.DamagedEntry) -> None:
+        self._audit.note(Difference("credit_entry", damage.entry_id, DAMAGED, None, None, damage.problem))
 
     def _add(self, line: LedgerLine) -> None:
         self._audit.entries += 1
@@ -96,13 +104,16 @@ class _Recomputation:
             return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
-        except (ConfigError, KeyError, ValueError, TypeError) as error:
-            note = f"cannot be computed again: {error}"
+        except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
+            note = f"cannot be computed again: {error or type(error).__name__}"
             self._audit.note(Difference("credit_entry", first.id, "facts", None, None, note))
             if first.kind == ledger.GRANT:
                 self._statistics.skip(group)
             return
-        for line, entry in zip(group, entries, strict=True):
+        if len(entries) != len(group):
+            note = f"{len(group)} entries stand there, and the facts give {len(entries)}"
+            self._audit.note(Difference("credit_entry", first.id, "facts", None, None, note))
+        for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1
             self._audit.compare("credit_entry", line.id, "claimed", line.claimed, entry.credit.claimed)
             self._audit.compare("credit_entry", line.id, "granted", line.granted, entry.credit.granted)

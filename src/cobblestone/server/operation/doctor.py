@@ -7,9 +7,13 @@ volunteer or a scientist was promised: it counts again, lets the transitioner lo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
+import hashlib
 import itertools
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +22,7 @@ from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.policy.rollout import RolloutState
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
@@ -36,6 +40,7 @@ from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
 
 MAX_LISTED = 100
+CHUNK = 1 << 20
 STRAY_SECONDS = 86400.0
 """A file that no row knows is left alone until it is so old: its row may be on its way."""
 
@@ -125,11 +130,10 @@ def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 def _settle_totals(ctx: ServerContext) -> int:
     def settle(tx: Transaction) -> int:
         # Computed again inside the write: nothing can be granted in between.
-        wrong = [
-            item
-            for item in recompute(tx).differences
-            if item.table != "credit_entry" and item.computed is not None
-        ]
+        differences = recompute(tx).differences
+        if any(item.figure == DAMAGED for item in differences):
+            return 0  # sums without the entries that cannot be read would take their credit away
+        wrong = [item for item in differences if item.table != "credit_entry" and item.computed is not None]
         for item in wrong:
             invariants.set_statement_figure(tx, item.table, item.id, item.figure, item.computed or 0.0)
         return len(wrong)
@@ -167,6 +171,30 @@ def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             yield Finding("miscounted", "file", name, f"counts {refs} users, and has {needed[name]}")
         if needed[name]:
             yield from _on_disk(files.place_of(ctx.folder.download, name), nbytes, "file", name)
+
+
+def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for name, md5, packed in invariants.file_sums(db):
+        path = files.place_of(ctx.folder.download, name)
+        with contextlib.suppress(FileNotFoundError):  # the check of input files says so
+            if _md5_of(path) != md5:
+                yield Finding("damaged", "file", name, f"{path} is not what was stored: its MD5 is not {md5}")
+            if packed and _md5_of(files.gzip_variant(path), packed=True) != md5:
+                yield Finding(
+                    "damaged_copy", "file", name, f"{files.gzip_variant(path)}, its packed copy, is damaged"
+                )
+
+
+def _md5_of(path: Path, *, packed: bool = False) -> str:
+    """Return the MD5 of a file, or of what is packed into it; empty: it cannot be unpacked."""
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            md5 = hashlib.md5(usedforsecurity=False)
+            while chunk := stream.read(CHUNK):
+                md5.update(chunk)
+            return md5.hexdigest()
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return ""
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -360,7 +388,8 @@ CHECKS: Mapping[str, Check] = {
             find=_totals,
             repair=_settle_totals,
             repair_text="Sets totals and averages to what the ledger says. The ledger is not changed.",
-            advice="Entries that cannot be computed again need their credit system installed.",
+            advice="Entries that cannot be computed again need their credit system installed; damaged ones must come back from"
+            " a backup before totals are set.",
         ),
         Check(
             name="durable",
@@ -391,6 +420,12 @@ CHECKS: Mapping[str, Check] = {
             repair=_write(invariants.recount_references),
             repair_text="Counts again how many workunits and app versions need each file. Missing files do not come back.",
             advice="Bring missing files back from a backup, or upload them again (they keep their names).",
+        ),
+        Check(
+            name="file_contents",
+            promise="Files that hosts download are what was stored and signed.",
+            find=_file_contents,
+            advice="Bring the file back from a backup, or remove it and upload it again; hosts refuse a file with another MD5.",
         ),
         Check(
             name="output_files",

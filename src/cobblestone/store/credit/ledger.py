@@ -6,13 +6,15 @@ and writes it once.  The unique index on the ledger makes a second grant for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from cobblestone.domain.errors import Conflict
+from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
@@ -278,7 +280,10 @@ def creation_before_merges(db: Database) -> dict[int, float]:
     for host_id, facts in db.query(
         f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
     ):
-        found[host_id] = float(msgspec.json.decode(facts)["created"])
+        with contextlib.suppress(
+            msgspec.MsgspecError, KeyError, TypeError, ValueError
+        ):  # damaged: `ledger` says so
+            found[host_id] = float(msgspec.json.decode(facts)["created"])
     return found
 
 
@@ -436,20 +441,59 @@ def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditSta
     return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
 
 
+class DamagedEntry(StoreError):
+    """An entry of the ledger cannot be read."""
+
+    def __init__(self, entry_id: object, problem: str) -> None:
+        super().__init__(f"Entry {entry_id} of the credit ledger cannot be read: {problem}.")
+        self.entry_id = entry_id if isinstance(entry_id, int) else 0
+        self.problem = problem
+
+
+_FINITE = ("time", "claimed", "granted", "unit", "work_start")
+_OWN_IDS = ("id", "result_id", "workunit_id", "host_id", "user_id")
+
+
 def _line(row: Row) -> LedgerLine:
+    """Read an entry.
+
+    Raises:
+        DamagedEntry: it is not as it was written.
+    """
     values = dict(zip(_ENTRY_NAMES, row, strict=True))
-    values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
-    values["facts"] = msgspec.json.decode(values["facts"])
+    for name in _FINITE:
+        if not isinstance(values[name], int | float) or not math.isfinite(values[name]):
+            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
+    for name in _OWN_IDS:
+        if not isinstance(values[name], int):
+            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
+    try:
+        values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
+        values["facts"] = msgspec.json.decode(values["facts"], type=dict[str, Any])
+    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedEntry(values["id"], f"its reasons or facts are damaged ({error})") from error
     return LedgerLine(**values)
 
 
-def ledger(db: Database) -> Iterator[LedgerLine]:
-    """Yield the whole ledger, oldest first."""
+def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None) -> Iterator[LedgerLine]:
+    """Yield the whole ledger, oldest first; entries that cannot be read go to ``on_damage`` instead.
+
+    Raises:
+        DamagedEntry: an entry cannot be read, and nobody wants to hear of it.
+    """
     last = 0
     while rows := db.query(
         f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
     ):
-        yield from map(_line, rows)
+        for row in rows:
+            try:
+                line = _line(row)
+            except DamagedEntry as error:
+                if on_damage is None:
+                    raise
+                on_damage(error)
+            else:
+                yield line
         last = rows[-1][0]
 
 

@@ -220,6 +220,12 @@ def file_rows(db: Database) -> dict[str, tuple[int, int]]:
     }
 
 
+def file_sums(db: Database) -> list[tuple[str, str, bool]]:
+    """Return name and MD5 of files that somebody needs, and whether each has a packed copy."""
+    rows = db.query("SELECT name, md5, gzipped_nbytes IS NOT NULL FROM file WHERE refs > 0 ORDER BY name")
+    return [(row[0], row[1], bool(row[2])) for row in rows]
+
+
 def output_rows(db: Database) -> dict[str, int]:
     """Return size of each output that lies on disk, by name."""
     return dict(db.query("SELECT name, nbytes FROM upload WHERE data IS NULL"))
