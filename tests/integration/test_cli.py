@@ -185,7 +185,11 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("app create x --command 'cat {input}' --stdout o --compare fuzzy", 1, "fuzzy"),
         ("app create x --command 'cat {input}' --stdout o --memory lots", 1, "500MB"),
         ("app create x --command 'cat {input}' --stdout o --assimilate gone.py:f", 1, "no file gone.py"),
-        ("app create x --command 'cat {input}' --stdout o --platform windows_x86_64", 1, "app version add"),
+        (
+            "app create x --command 'sh -c true' --stdout o --platform windows_x86_64",
+            1,
+            "can be started on x86_64-pc-linux",
+        ),
         ("app create x --command 'cat {input}' --stdout o --input a", 2, "{input:NAME}"),
         ("app create x --command 'cat {input}' --stdout o --input-template a", 2, "native"),
         ("app create x --files period.py --output o", 2, "--command"),

@@ -15,6 +15,7 @@ from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.api_schema.apps import AppChanges, RulesBody
 from cobblestone.domain.errors import Conflict, JobError, NotFound
+from cobblestone.domain.platforms import POSIX
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
 from cobblestone.wire.signatures import decode_private_key, encode_public_key, verify_md5
 
@@ -426,9 +427,25 @@ def test_functions_travel_into_the_project(project: Project, world: World, volun
     assert (world.ctx.folder.results / "merged" / "seven").read_bytes() == b'{"got":7}'
 
 
+def test_a_script_for_a_shell_gets_versions_for_systems_that_have_one(project: Project):
+    Path("run.sh").write_text("#!/bin/sh\ncp $1 $2\n")
+    app = project.create_app("shell", "./run.sh {input} {output}", ["run.sh"])
+    assert {version.platform for version in app.versions} == set(POSIX)
+    assert {version.number for version in app.versions} == {"1.00"}
+
+
+def test_a_command_for_certain_platforms_replaces_the_one_for_all_and_back(project: Project):
+    project.update_app("period", ["period.py"], platforms=["x86_64-pc-linux-gnu", "windows_x86_64"])
+    found = {(each.platform, each.number) for each in project.app("period").versions}
+    assert found == {("x86_64-pc-linux-gnu", "1.00"), ("windows_x86_64", "1.00")}
+    project.update_app("period", ["period.py"])
+    assert {(each.platform, each.number) for each in project.app("period").versions} == {("any", "1.01")}
+
+
 def test_a_native_app_gets_a_version_for_each_platform(project: Project):
     Path("gaps").write_bytes(b"\x7fELF")
     Path("gaps.exe").write_bytes(b"MZ")
+    Path("other").write_bytes(b"\x7fELF\2\1\1" + bytes(11) + b"\x3e\0")
     Path("table.dat").write_bytes(b"1")
     project.create_app("gaps", inputs=["in.txt"], outputs=["out.txt"], quorum=2)
     linux = project.add_native_version(
@@ -450,6 +467,8 @@ def test_a_native_app_gets_a_version_for_each_platform(project: Project):
         project.add_native_version("period", platform="x86_64-pc-linux-gnu", main="gaps")
     with pytest.raises(JobError, match="app version add"):
         project.update_app("gaps", [])
+    with pytest.raises(JobError, match="cannot be started on windows_x86_64, but on x86_64-pc-linux-gnu"):
+        project.add_native_version("gaps", platform="windows_x86_64", main="other")
     with pytest.raises(JobError, match="one platform"):
         project.add_native_version("gaps", platform="any", main="gaps")
     with pytest.raises(JobError, match="at least one output"):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from pathlib import Path
 
+import hypothesis.strategies as st
 import msgspec
 import pytest
+from hypothesis import given
 
 from cobblestone.api_schema.apps import ComparisonBody, InputSlotBody, LimitsBody, OutputBody, RulesBody
+from cobblestone.client.identity import platforms as own_platforms
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
 from cobblestone.sdk.app_definition import ProjectFunctions, parse_seconds, parse_size
-from cobblestone.sdk.app_package import Command, Templates, read_templates, split_command
+from cobblestone.sdk.app_package import (
+    Command,
+    Templates,
+    command_platforms,
+    read_templates,
+    split_command,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +67,99 @@ def test_mistakes_are_found_before_anything_is_sent(command: str, files: list[st
     with pytest.raises(JobError) as raised:
         check(command, *files)
     assert mentions in str(raised.value)
+
+
+def pe(machine: int) -> bytes:
+    return b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + struct.pack("<H", machine) + bytes(20)
+
+
+def elf(machine: int, *, abi: int = 0, big: bool = False) -> bytes:
+    order = ">" if big else "<"
+    return (
+        b"\x7fELF"
+        + bytes((2, 2 if big else 1, 1, abi))
+        + bytes(8)
+        + struct.pack(f"{order}HH", 2, machine)
+        + bytes(40)
+    )
+
+
+FAT = struct.pack(">II", 0xCAFEBABE, 2) + b"".join(
+    struct.pack(">5I", cpu, 0, 0, 0, 0) for cpu in (0x01000007, 0x0100000C)
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "platforms"),
+    [
+        (elf(62), ("x86_64-pc-linux-gnu",)),
+        (elf(3), ("i686-pc-linux-gnu", "x86_64-pc-linux-gnu")),
+        (elf(183), ("aarch64-unknown-linux-gnu",)),
+        (elf(62, abi=9), ("x86_64-pc-freebsd",)),
+        (elf(21, big=True), ()),
+        (pe(0x8664), ("windows_x86_64",)),
+        (pe(0x14C), ("windows_intelx86", "windows_x86_64")),
+        (b"MZ" + bytes(100), ()),
+        (struct.pack("<II", 0xFEEDFACF, 0x0100000C), ("arm64-apple-darwin",)),
+        (FAT, ("x86_64-apple-darwin", "arm64-apple-darwin")),
+        (struct.pack(">II", 0xCAFEBABE, 65), None),  # a Java class
+        (b"#!/bin/bash\n", POSIX),
+        (b"\x7fELF", None),
+        (b"MZ", None),
+        (b"", None),
+        (b"1,2,3\n", None),
+    ],
+)
+def test_the_first_bytes_tell_where_a_program_can_be_started(head: bytes, platforms: tuple[str, ...] | None):
+    assert platforms_of_program(head) == platforms
+
+
+def test_a_real_program_of_this_machine_is_known():
+    with Path(sys.executable).open("rb") as program:
+        assert own_platforms()[0] in (platforms_of_program(program.read(HEAD_NBYTES)) or ())
+
+
+@given(
+    start=st.sampled_from([b"", b"MZ", b"\x7fELF", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe"]),
+    rest=st.binary(max_size=120),
+)
+def test_any_first_bytes_are_a_program_or_none(start: bytes, rest: bytes):
+    found = platforms_of_program(start + rest)
+    assert found is None or set(found) <= set(PLATFORMS)
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "wanted", "platforms"),
+    [
+        ("python3 a.py", {"a.py": b""}, (), ("any",)),
+        ("python3 a.py", {"a.py": b""}, ("windows_x86_64",), ("windows_x86_64",)),
+        ("./run.sh {output}", {"run.sh": b"#!/bin/bash\n"}, (), POSIX),
+        ("bash run.sh", {"run.sh": b""}, ("arm64-apple-darwin",), ("arm64-apple-darwin",)),
+        ("hello {output}", {"hello": elf(62)}, (), ("x86_64-pc-linux-gnu",)),
+        (
+            "python3 a.py",
+            {"a.py": b"", "l": elf(62), "w.exe": pe(0x8664)},
+            (),
+            ("x86_64-pc-linux-gnu", "windows_x86_64"),
+        ),
+    ],
+)
+def test_platforms_follow_from_what_a_command_starts(
+    command: str, files: dict[str, bytes], wanted: tuple[str, ...], platforms: tuple[str, ...]
+):
+    assert command_platforms(command.split(), files, wanted) == platforms
+
+
+@pytest.mark.parametrize(
+    ("head", "wanted", "says"),
+    [
+        (elf(62), ("windows_x86_64",), "hello can be started on x86_64-pc-linux-gnu only"),
+        (elf(21, big=True), (), "no client of the family"),
+    ],
+)
+def test_a_platform_that_cannot_start_the_program_is_refused(head: bytes, wanted: tuple[str, ...], says: str):
+    with pytest.raises(JobError, match=says):
+        command_platforms(["./hello"], {"hello": head}, wanted)
 
 
 def test_two_files_of_one_name_are_refused(here: Path):

@@ -145,6 +145,10 @@ class NewVersion(Body, frozen=True, kw_only=True):
 
     platform: Platform
     files: Annotated[list[VersionFileBody], msgspec.Meta(min_length=1, max_length=500)]
+    #: further platforms, which get the same version with it or not at all
+    also_for: Annotated[list[Platform], msgspec.Meta(max_length=20)] = msgspec.field(
+        default_factory=list[str]
+    )
     plan_class: Annotated[str, msgspec.Meta(max_length=60)] = ""
     version_num: Annotated[int, msgspec.Meta(ge=0, le=10**6)] = 0  #: 0: the next one
     command_line: CommandLine = ""

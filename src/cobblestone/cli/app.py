@@ -13,6 +13,8 @@ from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, size, when
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cobblestone.api_schema.apps import App, Version
 
 commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
@@ -31,22 +33,12 @@ def create(
     program: o.ProgramOptions,
     form: o.FormOptions,
     checks: o.CheckOptions,
-    platform: Annotated[
-        str, typer.Option(help="Where a command runs: any (with Python 3.6 or newer).", hidden=True)
-    ] = "any",
     *,
     limits: o.LimitOptions,
     credit: o.CreditOptions,
     common: Common,
 ) -> None:
     """Make an app of a program, with its first version."""
-    from cobblestone.domain.errors import ConfigError
-
-    if platform != "any":
-        raise ConfigError(
-            f"A command runs anywhere, so --platform {platform} has no place here. For executables of one platform, make"
-            f" the app without --command and add them: cobblestone app version add {name} --platform {platform} --main FILE"
-        )
     wanted = o.spec(name, program, form, checks, limits, credit)
     with common.connect() as connected:
         created = connected.create_app(wanted)
@@ -57,7 +49,7 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
     """Print a new app and what comes next."""
     lines = [f"Created the app {app.name}."]
     if has_command:
-        lines += _version_lines(app.versions[-1])
+        lines += _version_lines(app.versions[-1], [version.platform for version in app.versions])
         example = "inputs/*" if app.inputs or "{inputs}" in app.command else ""
         lines += ["", "Next:", f"  cobblestone submit {app.name} {example}".rstrip()]
     else:
@@ -69,9 +61,9 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
     out.show(app, lines=lines, essential=[app.name])
 
 
-def _version_lines(added: Version) -> list[str]:
+def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
     names = ", ".join(f"{file.open_name} ({size(file.nbytes)})" for file in added.files)
-    lines = [f"Version {added.number} for {added.platform}: {names}."]
+    lines = [f"Version {added.number} for {', '.join(platforms)}: {names}."]
     return lines + unsigned_lines(added)
 
 
@@ -126,9 +118,12 @@ def update(
                 outputs=program.outputs,
                 stdout=program.stdout,
                 installed=program.installed or [],
+                platforms=program.platforms or [],
+                plan_class=program.plan_class,
                 rollout=o.parts(rollout),
             )
-            lines += _version_lines(added)
+            in_use = connected.app(name).versions
+            lines += _version_lines(added, [each.platform for each in in_use if each.number == added.number])
         elif changes == AppChanges():
             raise typer.BadParameter("nothing to change: give --files, or what shall be different")
         changed = connected.change_app(name, changes)

@@ -58,6 +58,17 @@ class ProgramOptions:
         ),
     ] = None
     title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
+    platforms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--platform",
+            help="Where a command may run, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
+            show_default=False,
+        ),
+    ] = None
+    plan_class: Annotated[
+        str, typer.Option(help="What a command needs of a computer: a class of plan_classes.toml.")
+    ] = ""
     outputs: Annotated[
         list[str] | None,
         typer.Option(

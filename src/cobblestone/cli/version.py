@@ -10,23 +10,9 @@ import typer
 
 from cobblestone.cli import app_options as o
 from cobblestone.cli.options import Commands, Common
+from cobblestone.domain.platforms import PLATFORMS
 
 commands = Commands(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
-
-PLATFORMS = (
-    "x86_64-pc-linux-gnu",
-    "aarch64-unknown-linux-gnu",
-    "arm-unknown-linux-gnueabihf",
-    "i686-pc-linux-gnu",
-    "windows_x86_64",
-    "windows_arm64",
-    "windows_intelx86",
-    "x86_64-apple-darwin",
-    "arm64-apple-darwin",
-    "aarch64-android-linux-gnu",
-    "x86_64-pc-freebsd",
-)
-"""Names of platforms as clients send them."""
 
 
 @commands.command("add")

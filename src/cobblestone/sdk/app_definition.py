@@ -35,6 +35,8 @@ class AppSpec:
         files: What the command needs; sent along.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
+        platforms: Where a command may run; none: wherever its files can be started.
+        plan_class: What a command needs of a computer, a class of plan_classes.toml.
         inputs: Names by which a native program opens its inputs; none: a job may have any.
         outputs: Names of output files; those in the command need not be repeated.
         optional_outputs: Outputs that may be missing.
@@ -60,6 +62,8 @@ class AppSpec:
     files: Iterable[str | Path] = ()
     installed: Collection[str] = ()
     title: str = ""
+    platforms: Sequence[str] = ()
+    plan_class: str = ""
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     optional_outputs: Sequence[str] = ()

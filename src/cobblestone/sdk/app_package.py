@@ -30,6 +30,7 @@ from cobblestone.domain.job_form import (
     find_placeholders,
     output_names,
 )
+from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
 from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.python_modules import check_modules
@@ -50,6 +51,8 @@ class Command:
     optional_outputs: Sequence[str] = ()
     stdout: str = ""  #: name of the output that receives what the program prints
     installed: Collection[str] = ()  #: modules that the volunteers' computers are known to have
+    platforms: Sequence[str] = ()  #: where it may run; none: wherever its files can be started
+    plan_class: str = ""
 
     @property
     def placeholders(self) -> Placeholders:
@@ -81,6 +84,7 @@ class Command:
         _check_words(self.words, contents)
         _check_program(self.words, contents)
         check_modules(contents, installed=self.installed)
+        command_platforms(self.words, contents, self.platforms)
         app_description(self.words, files=contents, stdout=self.stdout)
 
 
@@ -154,7 +158,7 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     """Refuse a file that is to be started and that no system can start."""
     name = words[0].removeprefix("./")
     data = contents.get(name)
-    if data is None or data.startswith((b"#!", b"\x7fELF", b"MZ")):
+    if data is None or platforms_of_program(data[:HEAD_NBYTES]) is not None:
         return
     interpreter = _INTERPRETERS.get(Path(name).suffix)
     if interpreter:
@@ -164,8 +168,43 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
             f' --command "{interpreter} {name} {rest}"'.rstrip()
         )
     raise JobError(
-        f"{name} is neither a program (ELF, PE) nor a script with a first line like #!/bin/sh: no computer can start it."
+        f"{name} is neither a program (ELF, PE, Mach-O) nor a script with a first line like #!/bin/sh: no computer can start it."
     )
+
+
+_SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+
+
+def command_platforms(
+    words: Sequence[str], contents: Mapping[str, bytes], wanted: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the platforms that can start a command: those ``wanted``, or all that its files allow.
+
+    A program that the command itself starts decides; else the programs among the files, which may be one for each platform;
+    else everything that has a Python can run it.
+
+    Raises:
+        JobError: no platform can start it, or not one of those wanted.
+    """
+    own = {name: platforms_of_program(data[:HEAD_NBYTES]) for name, data in contents.items()}
+    name = words[0].removeprefix("./")
+    started = POSIX if name in _SHELLS else own.get(name)
+    binaries = {each: found for each, found in own.items() if found is not None and found != POSIX}
+    if started is not None:
+        able, why = started, name
+    elif binaries:
+        able = tuple(dict.fromkeys(platform for found in binaries.values() for platform in found))
+        why = ", ".join(binaries)
+    else:
+        able, why = (ANY_PLATFORM,), ""
+    if not able:
+        raise JobError(f"{why} is a program for a kind of computer that no client of the family runs on.")
+    if able == (ANY_PLATFORM,) or not wanted:
+        return tuple(dict.fromkeys(wanted)) or able
+    for platform in wanted:
+        if platform not in able:
+            raise JobError(f"--platform {platform}: {why} can be started on {', '.join(able)} only.")
+    return tuple(dict.fromkeys(wanted))
 
 
 def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
@@ -199,11 +238,12 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
             open_name=name,
             copy_file=True,
             # A script may be started by its name; that it is one is seen at its first line.
-            executable=data.startswith((b"#!", b"\x7fELF")),
+            executable=platforms_of_program(data[:HEAD_NBYTES]) is not None,
         )
         for name, data in {APP_FILE: description, **contents}.items()
     ]
-    return NewVersion(platform=ANY_PLATFORM, files=[main, *others])
+    first, *further = command_platforms(command.words, contents, command.platforms)
+    return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=[main, *others])
 
 
 def native_version(
@@ -222,6 +262,11 @@ def native_version(
             "A native program runs on one platform only: --platform x86_64-pc-linux-gnu, windows_x86_64 …"
         )
     contents = read_files([main, *files])
+    able = platforms_of_program(contents[main.name][:HEAD_NBYTES])
+    if able is not None and platform in PLATFORMS and platform not in able:
+        raise JobError(
+            f"{main.name} cannot be started on {platform}, but on {', '.join(able) or 'nothing that clients run on'}."
+        )
     return NewVersion(
         platform=platform,
         plan_class=plan_class,
@@ -230,7 +275,7 @@ def native_version(
             VersionFileBody(
                 file=upload_bytes(connection, name, data),
                 open_name=name,
-                executable=name == main.name or data.startswith((b"#!", b"\x7fELF", b"MZ")),
+                executable=name == main.name or platforms_of_program(data[:HEAD_NBYTES]) is not None,
                 main_program=name == main.name,
                 copy_file=copy_files and name != main.name,
             )

@@ -118,6 +118,8 @@ class AppMethods:
         outputs: Sequence[str] | None = None,
         stdout: str | None = None,
         installed: Collection[str] = (),
+        platforms: Sequence[str] = (),
+        plan_class: str = "",
         rollout: Sequence[float] = (),
     ) -> Version:
         """Add a version to an app that was made of a command; what is not given stays.
@@ -145,6 +147,8 @@ class AppMethods:
                 optional_outputs=optional,
                 stdout=app.stdout if stdout is None else stdout,
                 installed=installed,
+                platforms=platforms,
+                plan_class=plan_class,
             )
         )
         version = command_version(self.connection, package)
@@ -216,6 +220,8 @@ def _command(spec: AppSpec) -> Command:
         optional_outputs=spec.optional_outputs,
         stdout=spec.stdout,
         installed=spec.installed,
+        platforms=spec.platforms,
+        plan_class=spec.plan_class,
     )
 
 

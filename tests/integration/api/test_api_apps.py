@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -286,3 +287,40 @@ def test_a_key_that_nobody_vouches_for_correctly_is_refused(api: ApiClient, worl
         answer = api.call("POST", "/keys", new_key_body(api, world, **changes))
         assert answer.status_code in (404, 422), answer.text
     assert len(api.get("/keys")["keys"]) == 1
+
+
+def test_a_computer_that_cannot_start_a_version_is_told_so_and_gets_none(api: ApiClient, world: World):
+    command = {
+        "command": ["./run.sh", "{output}"],
+        "outputs": [{"name": "output"}],
+        "version": version_of(
+            api,
+            ("run.sh", {"main_program": True}),
+            platform="x86_64-pc-linux-gnu",
+            also_for=["arm64-apple-darwin"],
+        ),
+    }
+    app = api.post("/apps", {"name": "shell", **command})
+    assert [(each["platform"], each["version_num"]) for each in app["versions"]] == [
+        ("x86_64-pc-linux-gnu", 100),
+        ("arm64-apple-darwin", 100),
+    ]
+    api.post("/batches", {"app": "shell", "jobs": [{}]})
+    world.settle()
+    for platform, n_jobs in (("windows_x86_64", 0), ("arm64-apple-darwin", 1)):
+        host = world.host(world.user(platform))
+        host.request = replace(host.request, platforms=(platform,))
+        host.rpc(ask=1e6)
+        assert len(host.new_results()) == n_jobs
+        assert n_jobs or any(f"computers of type {platform}" in text for text in host.messages())
+
+
+def test_a_version_for_every_platform_has_no_further_ones(api: ApiClient):
+    body = {
+        "name": "x",
+        "command": ["a", "{output}"],
+        "outputs": [{"name": "output"}],
+        "version": version_of(api, ("a", {"main_program": True})),
+    }
+    body["version"] |= {"platform": "any", "also_for": ["windows_x86_64"]}
+    assert "also_for" in api.problem(422, "POST", "/apps", body)["message"]

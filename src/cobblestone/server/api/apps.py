@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cobblestone.api_schema import apps as schema
-from cobblestone.domain.apps import App, AppVersion
-from cobblestone.domain.errors import NotFound
+from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
+from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.people import Scope
@@ -45,7 +47,26 @@ class _VersionAdder:
         self._private_key = private_key_of(ctx.folder)
         self._plan_classes = load_plan_classes(ctx.folder.root)
 
-    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
+    def add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> list[AppVersion]:
+        """Add a version for each of its platforms, under one number; the first one first."""
+        platforms = list(dict.fromkeys([body.platform, *body.also_for]))
+        if len(platforms) > 1 and ANY_PLATFORM in platforms:
+            raise JobError(f"also_for: a version for every platform ({ANY_PLATFORM}) has no further ones.")
+        number = body.version_num or max(
+            apps.next_version_num(tx, app.id, platform=each, plan_class=body.plan_class) for each in platforms
+        )
+        if form.command and not body.rollout:
+            self._replace_others(tx, app, platforms)
+        bodies = [msgspec.structs.replace(body, platform=each, version_num=number) for each in platforms]
+        return [self._add(tx, each, app, form) for each in bodies]
+
+    def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:
+        """End versions of a command for every platform when there are some for certain ones, and the other way round."""
+        for version in apps.list_versions(tx, app.id):
+            if (version.platform == ANY_PLATFORM) is not (ANY_PLATFORM in platforms):
+                apps.set_version_deprecated(tx, version.id, True)
+
+    def _add(self, tx: Transaction, body: schema.NewVersion, app: App, form: JobForm) -> AppVersion:
         version = app_rules.version_from(
             body,
             app,
@@ -146,11 +167,12 @@ async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.
         if body.app_changes is not None:
             app, form = app_rules.changed_app(app, form, body.app_changes)
             apps.update_app(tx, app, form=form)
-        version = adder.add(tx, body, app, form)
-        if body.rollout:
-            plan = RolloutPlan(stages=tuple(body.rollout))
-            rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
-        return version_reply(version, app.name)
+        versions = adder.add(tx, body, app, form)
+        for version in versions:
+            if body.rollout:
+                plan = RolloutPlan(stages=tuple(body.rollout))
+                rollout.start_rollout(tx, version.id, plan, call.actor, now=call.now)
+        return version_reply(versions[0], app.name)
 
     return await call.write_once(add, schema.Version)
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
-import hashlib
 import itertools
 import stat
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +37,6 @@ from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
 
 MAX_LISTED = 100
-CHUNK = 1 << 20
 STRAY_SECONDS = 86400.0
 """A file that no row knows is left alone until it is so old: its row may be on its way."""
 
@@ -177,24 +173,12 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, md5, packed in invariants.file_sums(db):
         path = files.place_of(ctx.folder.download, name)
         with contextlib.suppress(FileNotFoundError):  # the check of input files says so
-            if _md5_of(path) != md5:
+            if files.content_md5(path) != md5:
                 yield Finding("damaged", "file", name, f"{path} is not what was stored: its MD5 is not {md5}")
-            if packed and _md5_of(files.gzip_variant(path), packed=True) != md5:
+            if packed and files.content_md5(files.gzip_variant(path), packed=True) != md5:
                 yield Finding(
                     "damaged_copy", "file", name, f"{files.gzip_variant(path)}, its packed copy, is damaged"
                 )
-
-
-def _md5_of(path: Path, *, packed: bool = False) -> str:
-    """Return the MD5 of a file, or of what is packed into it; empty: it cannot be unpacked."""
-    try:
-        with gzip.open(path) if packed else path.open("rb") as stream:
-            md5 = hashlib.md5(usedforsecurity=False)
-            while chunk := stream.read(CHUNK):
-                md5.update(chunk)
-            return md5.hexdigest()
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        return ""
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:

@@ -7,14 +7,12 @@ and writes it once.  The unique index on the ledger makes a second grant for the
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from cobblestone.domain.errors import Conflict, StoreError
+from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
@@ -22,7 +20,8 @@ from cobblestone.domain.values import value
 from cobblestone.policy.credit.rac import common_moment, idle_decayed
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.credit.ledger_line import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 GRANT = "grant"
@@ -31,11 +30,6 @@ CORRECTION = "correction"
 MERGE = "merge"  # two computers became one: nothing is granted, what they have goes over
 
 _encode = msgspec.json.Encoder().encode
-_ENTRY_COLUMNS = (
-    "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"
-    " work_start, reasons, facts"
-)
-_ENTRY_NAMES = tuple(name.strip() for name in _ENTRY_COLUMNS.split(","))
 _PAGE = 5000
 
 
@@ -56,32 +50,6 @@ class CreditEntry:
     reasons: tuple[Reason, ...] = ()
     facts: str = "{}"  #: JSON: what the amount was computed from
     kind: str = GRANT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerLine:
-    """A ledger entry as it was stored; reasons and facts as JSON values."""
-
-    id: int
-    time: float
-    result_id: int
-    workunit_id: int
-    host_id: int
-    user_id: int
-    team_id: int | None
-    app_version_id: int | None
-    kind: str
-    system: str
-    claimed: float
-    granted: float
-    unit: float
-    work_start: float
-    reasons: list[dict[str, object]]
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    def owners(self) -> tuple[int | None, ...]:
-        """Whom the entry counts for, in the order of `OWNERS`."""
-        return self.host_id, self.user_id, self.team_id, self.app_version_id
 
 
 def _entry_row(entry: CreditEntry, team_id: int | None, reasons: str, now: float) -> tuple[object, ...]:
@@ -441,40 +409,6 @@ def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditSta
     return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
 
 
-class DamagedEntry(StoreError):
-    """An entry of the ledger cannot be read."""
-
-    def __init__(self, entry_id: object, problem: str) -> None:
-        super().__init__(f"Entry {entry_id} of the credit ledger cannot be read: {problem}.")
-        self.entry_id = entry_id if isinstance(entry_id, int) else 0
-        self.problem = problem
-
-
-_FINITE = ("time", "claimed", "granted", "unit", "work_start")
-_OWN_IDS = ("id", "result_id", "workunit_id", "host_id", "user_id")
-
-
-def _line(row: Row) -> LedgerLine:
-    """Read an entry.
-
-    Raises:
-        DamagedEntry: it is not as it was written.
-    """
-    values = dict(zip(_ENTRY_NAMES, row, strict=True))
-    for name in _FINITE:
-        if not isinstance(values[name], int | float) or not math.isfinite(values[name]):
-            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
-    for name in _OWN_IDS:
-        if not isinstance(values[name], int):
-            raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
-    try:
-        values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
-        values["facts"] = msgspec.json.decode(values["facts"], type=dict[str, Any])
-    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedEntry(values["id"], f"its reasons or facts are damaged ({error})") from error
-    return LedgerLine(**values)
-
-
 def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None) -> Iterator[LedgerLine]:
     """Yield the whole ledger, oldest first; entries that cannot be read go to ``on_damage`` instead.
 
@@ -483,11 +417,11 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
     """
     last = 0
     while rows := db.query(
-        f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
+        f"SELECT {ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
     ):
         for row in rows:
             try:
-                line = _line(row)
+                line = read_line(row)
             except DamagedEntry as error:
                 if on_damage is None:
                     raise
@@ -506,7 +440,5 @@ def granted_credits(db: Database) -> dict[int, float]:
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:
     """Return the ledger of one result, oldest first."""
-    rows = db.query(
-        f"SELECT {_ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,)
-    )
-    return [_line(row) for row in rows]
+    rows = db.query(f"SELECT {ENTRY_COLUMNS} FROM credit_entry WHERE result_id = ? ORDER BY id", (result_id,))
+    return [read_line(row) for row in rows]

@@ -18,6 +18,7 @@ import re
 import secrets
 import shutil
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -234,6 +235,18 @@ def _same_content(path: Path, file: StagedFile) -> bool:
             return same_size and hashlib.file_digest(handle, "sha256").hexdigest() == file.sha256
     except FileNotFoundError:  # deleted just now: the next attempt places it again
         return True
+
+
+def content_md5(path: Path, *, packed: bool = False) -> str:
+    """Return the MD5 of a file, or of what is packed into it; empty: it cannot be unpacked."""
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            md5 = hashlib.md5(usedforsecurity=False)
+            while chunk := stream.read(CHUNK):
+                md5.update(chunk)
+            return md5.hexdigest()
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return ""
 
 
 def _make_gzip_variant(path: Path) -> int | None:
