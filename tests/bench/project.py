@@ -80,6 +80,8 @@ def make_project(
             database={"url": database},
             scheduler={"daily_result_quota": 1_000_000, "one_result_per_user": quorum > 1},
             log={"level": "warning"},
+            # The first round of badges over many computers would be measured along.
+            badges={"total": [], "recent": [], "rank_percent": []},
         )
     )
     folder = ProjectFolder(root)

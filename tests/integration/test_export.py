@@ -222,6 +222,8 @@ def test_parts_hold_all_rows_in_order_each_file_a_document_of_its_own(
         assert not (world.ctx.folder.exports / "current" / f"host_{order}_2.{ending}").exists()
     assert ids(world, "host.gz") == sorted(hosts)
     assert ids(world, f"team_{order}_0.gz") == []
+    tables = read(world, "tables.xml")
+    assert (tables.findtext("total_credit"), tables.findtext("nhosts_total")) == ("100.000000", "200")
 
 
 def test_rows_are_of_one_moment_though_the_project_goes_on(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -388,6 +390,22 @@ def test_a_server_that_stops_ends_its_export(world: World, monkeypatch: pytest.M
     world.run(stop_in_the_middle())
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+def test_a_database_that_goes_away_is_told_as_such(world: World, monkeypatch: pytest.MonkeyPatch):
+    export(world)
+
+    def damaged(db: Any, order: ExportOrder) -> Any:
+        postgres = world.ctx.settings.database.url
+        db.query(
+            "SELECT pg_terminate_backend(pg_backend_pid())" if postgres else "SELECT * FROM no_such_table"
+        )
+        yield from db.query("SELECT 1")
+
+    monkeypatch.setattr(exports, "teams", damaged)
+    with pytest.raises(StoreError, match="The database cannot be read"):
+        export(world)
+    assert ids(world, "user.gz") == []
 
 
 def test_what_a_killed_export_left_is_removed_by_the_next(world: World):

@@ -132,7 +132,8 @@ class _Export:
         match one.table:
             case ExportedTable.USER:
                 users = exports.users(db, one.order)
-                return self._summed(users) if one.order is ExportOrder.ID else users, export_files.USERS
+                # Counted once, though they may be written again in parts.
+                return users if one.records_per_file else self._summed(users), export_files.USERS
             case ExportedTable.HOST:
                 return exports.hosts(db, one.order), export_files.HOSTS
             case ExportedTable.TEAM:

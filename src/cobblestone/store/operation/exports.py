@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.domain.exports import (
     BadgeHolder,
     ExportedHardware,
@@ -25,7 +26,7 @@ from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.policy.credit.badges import Badge, BadgeKind
 from cobblestone.policy.exports import web_address
 from cobblestone.store.engine.database import Database
-from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.engine import Fault, Row
 from cobblestone.store.engine.select import engine_for
 from cobblestone.store.people.consents import EXPORTED
 from cobblestone.wire.identity import external_cpid
@@ -57,12 +58,17 @@ def snapshot(location: Path | str) -> Generator[Database]:
     """Open a database as it is at one moment, beside whoever works on it.
 
     Raises:
-        StoreError: it cannot be reached.
+        StoreError: it cannot be reached, or not be read any more.
     """
-    connection = engine_for(location).connect(read_only=True)
+    engine = engine_for(location)
+    connection = engine.connect(read_only=True)
     try:
         connection.begin()
         yield Database(connection)
+    except Exception as error:
+        if engine.fault(error) is Fault.JOB:  # not the database's
+            raise
+        raise StoreError(f"The database cannot be read: {error}. Try again.") from error
     finally:
         connection.rollback()
         connection.close()
