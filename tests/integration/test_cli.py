@@ -516,3 +516,10 @@ def test_refused_values_are_told_with_their_flag_and_what_is_allowed(cli: Cli, s
     Path("jobs.jsonl").write_text('{"inputs": ["inputs/low.json"], "priority": "high"}\n')
     refused = cli("submit period -p sky --jobs jobs.jsonl", status=1)
     assert "jobs.jsonl, line 1: `priority` is 'high'; it must be a whole number." in refused.err
+
+
+def test_a_deadline_is_not_proposed_from_nothing(cli: Cli, sky: Path):
+    told = cli("app deadline period -p sky")
+    assert "Jobs of period get 7 d until they must come back." in told.out
+    assert "It has 0 good results; from 20 on there is a proposal." in told.out
+    assert "20 are needed" in cli("app deadline period -p sky --apply", status=1).err

@@ -14,6 +14,7 @@ from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.api_schema.apps import AppChanges, RulesBody
+from cobblestone.cli.app import deadline_lines
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.domain.platforms import POSIX
 from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
@@ -583,3 +584,18 @@ def test_a_changed_file_is_not_signed(project: Project, world: World, tmp_path: 
     (tmp_path / "m" / "files" / manifest.files[0].file).write_bytes(b"evil")
     with pytest.raises(JobError, match="not the file that the manifest describes"):
         signing.sign_manifest(tmp_path / "m", world.key)
+
+
+def test_a_proposed_deadline_is_shown_and_applied(
+    project: Project, volunteers: Volunteers, world: World, capsys: pytest.CaptureFixture[str]
+):
+    project.submit("period", list(range(20)))
+    volunteers.work()
+    world.write(
+        lambda tx: tx.execute("UPDATE result SET elapsed_time = 3600, received_time = sent_time + 86400")
+    )
+    found = project.propose_deadline("period")
+    assert (found.n, found.run_time, found.turnaround, found.proposed) == (20, 3600, 86400, 2 * 86400)
+    text = " ".join(deadline_lines(found, applied=False))
+    assert "95 % took 1 h or less to compute, and 1 d or less until they were back." in text
+    assert "Proposed: 2 d. Set it with: cobblestone app deadline period --apply" in text

@@ -329,6 +329,17 @@ class App(Reply, frozen=True):
     versions: list[Version]
 
 
+class DeadlineProposal(Reply, frozen=True, kw_only=True):
+    """How much time the jobs of an app should get, by what its good results took; seconds."""
+
+    app: str
+    n: int  #: results that it follows from, the newest ones
+    delay_bound: float  #: as it is
+    run_time: float | None = None  #: of 95 % of them at most; None: too few results
+    turnaround: float | None = None  #: from sending to receipt, of 95 % of them at most
+    proposed: float | None = None  #: delay bound
+
+
 class AppList(Reply, frozen=True):
     """Apps in the order of their creation."""
 

@@ -10,12 +10,12 @@ from cobblestone.cli import app_options as o
 from cobblestone.cli import version
 from cobblestone.cli.app_try import try_app
 from cobblestone.cli.options import Commands, Common
-from cobblestone.cli.output import Output, size, when
+from cobblestone.cli.output import Output, duration, size, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cobblestone.api_schema.apps import App, Version
+    from cobblestone.api_schema.apps import App, DeadlineProposal, Version
 
 commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
 commands.add_typer(version.commands, name="version")
@@ -211,6 +211,48 @@ def deprecate(
         lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
         essential=[name],
     )
+
+
+@commands.command("deadline")
+def deadline(
+    name: o.NameArgument,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Give it to jobs that are submitted from now on.")
+    ] = False,
+    *,
+    common: Common,
+) -> None:
+    """Propose how much time jobs should get until they must come back, by what this app's jobs took."""
+    from cobblestone.api_schema.apps import AppChanges, LimitsBody
+    from cobblestone.domain.errors import ConfigError
+
+    with common.connect() as connected:
+        found = connected.propose_deadline(name)
+        if apply and found.proposed is None:
+            raise ConfigError(f"{name} has {found.n} good results; 20 are needed for a proposal.")
+        if apply:
+            connected.change_app(name, AppChanges(limits=LimitsBody(delay_bound=found.proposed)))
+    common.out.show(found, lines=deadline_lines(found, applied=apply), essential=[found.proposed or ""])
+
+
+def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
+    """Return a proposed deadline for people."""
+    now = f"Jobs of {found.app} get {duration(found.delay_bound)} until they must come back."
+    if found.proposed is None or found.run_time is None or found.turnaround is None:
+        return [now, f"It has {found.n} good results; from 20 on there is a proposal."]
+    took = (
+        f"Of its {found.n} newest good results 95 % took {duration(found.run_time)} or less to compute, and"
+        f" {duration(found.turnaround)} or less until they were back."
+    )
+    if applied:
+        return [took, f"Jobs that are submitted from now on get {duration(found.proposed)}."]
+    if found.proposed == found.delay_bound:
+        return [now, took, "That fits."]
+    return [
+        now,
+        took,
+        f"Proposed: {duration(found.proposed)}. Set it with: cobblestone app deadline {found.app} --apply",
+    ]
 
 
 @commands.command("dispatch")

@@ -120,3 +120,11 @@ def size(nbytes: float) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     raise AssertionError("the last unit takes all")
+
+
+def duration(seconds: float) -> str:
+    """Return a time span for people."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -261,6 +261,12 @@ class SchedulerSection(Section):
         description="Never give two results of a workunit to the same user, so that nobody checks himself.",
     )
     resend_lost_results: bool = Field(True, description="Send a job again that its host has lost.")
+    longest_deadline: float = Field(
+        3.0,
+        ge=1,
+        le=100,
+        description="A job that makes progress but will be late gets up to so many times its delay bound; 1: never more.",
+    )
     grace_period: Seconds = Field(
         0, description="Seconds after the deadline before a job is given to another host."
     )

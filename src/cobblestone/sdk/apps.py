@@ -14,6 +14,7 @@ from cobblestone.api_schema.apps import (
     App,
     AppChanges,
     AppList,
+    DeadlineProposal,
     InputSlotBody,
     NewApp,
     OutputBody,
@@ -196,6 +197,10 @@ class AppMethods:
     def change_app(self, name: str, changes: AppChanges) -> App:
         """Change properties of an app; jobs that exist already keep theirs.  Raises NotFoundError."""
         return self.connection.patch(f"/apps/{quote(name, safe='')}", changes, App)
+
+    def propose_deadline(self, name: str) -> DeadlineProposal:
+        """Return how much time an app's jobs should get, by what its good results took.  Raises NotFoundError."""
+        return self.connection.get(f"/apps/{quote(name, safe='')}/deadline", DeadlineProposal)
 
     def deprecate_version(self, version_id: int, *, undo: bool = False) -> Version:
         """Send a version no more, or again.  Raises NotFoundError."""

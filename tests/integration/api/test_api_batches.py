@@ -13,6 +13,7 @@ from tests.helpers.project_world import World, failed
 from tests.helpers.wire_elements import Element
 
 from cobblestone.store.work import files
+from cobblestone.wire.scheduler_request import InProgressResult
 
 
 def compute(world: World, *contents: bytes, users: int = 1) -> None:
@@ -541,3 +542,50 @@ def test_a_higher_priority_is_sent_first(api: ApiClient, world: World):
     host = world.host(world.user("u"))
     host.rpc(ask=1)
     assert host.new_results()[0].startswith("period_2_")
+
+
+def test_a_job_that_makes_progress_but_will_be_late_gets_a_later_deadline(api: ApiClient, world: World):
+    api.add_app(limits={"delay_bound": 3600.0})
+    submit(api, api.job())
+    host = world.host(world.user("u"))
+    reply = host.rpc(ask=1)
+    assert reply.has("send_full_workload")
+    (name,) = host.held
+    sent = world.now
+
+    def tell(remaining: float, after: float) -> float:
+        """The client says what it still needs; seconds from sending to the deadline after that."""
+        world.now = sent + after
+        told = InProgressResult(name=name, report_deadline=sent + 3600, time_remaining=remaining)
+        host.rpc(in_progress_results=(told,))
+        world.settle()
+        (deadline,) = world.query("SELECT report_deadline FROM result")[0]
+        return deadline - sent
+
+    assert tell(3000, 300) == 3600  # in time
+    assert tell(9000, 600) == 3600  # late, but is there progress?
+    later = tell(7000, 2600)
+    assert 2600 + 7000 < later <= 3 * 3600
+    assert tell(9000, 3000) == later
+    world.now = sent + 3700
+    world.settle()
+    assert world.query("SELECT COUNT(*) FROM result")[0] == (1,)  # nobody else gets it
+    assert tell(6000, 9000) == 3 * 3600
+    world.now = sent + 3 * 3600 + 1
+    world.settle()
+    assert world.query("SELECT COUNT(*) FROM result")[0] == (2,)
+
+
+def test_a_deadline_is_proposed_by_what_jobs_took(api: ApiClient, world: World):
+    api.add_app()
+    assert api.get("/apps/period/deadline")["proposed"] is None
+    submit(api, *[api.job() for _ in range(20)])
+    host = world.host(world.user("u"))
+    host.rpc(ask=1e6, instances=20)
+    world.now += 5 * 3600
+    host.rpc(reports=[host.finish(name, b"out") for name in sorted(host.held)])
+    world.settle()
+    world.write(lambda tx: tx.execute("UPDATE result SET elapsed_time = 600"))
+    found = api.get("/apps/period/deadline")
+    assert (found["n"], found["run_time"], found["turnaround"]) == (20, 600, 5 * 3600)
+    assert (found["delay_bound"], found["proposed"]) == (7 * 86400, 12 * 3600)

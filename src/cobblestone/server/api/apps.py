@@ -12,6 +12,7 @@ from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.people import Scope
+from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.api import app_rules
 from cobblestone.server.api.app_replies import app_reply, version_reply
@@ -24,6 +25,7 @@ from cobblestone.store.catalog import apps, keys
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import files
+from cobblestone.store.work.late_jobs import turnarounds
 
 
 def app_named(db: Database, name: str) -> App:
@@ -117,6 +119,29 @@ async def list_apps(call: Call) -> schema.AppList:
 async def get_app(call: Call, name: str) -> schema.App:
     """Describe an app."""
     return await call.ctx.store.aread(lambda db: _describe(db, app_named(db, name)))
+
+
+@endpoint("GET", "/apps/{name}/deadline", scope=Scope.READ, tag="apps", problems=(404,))
+async def propose_deadline(call: Call, name: str) -> schema.DeadlineProposal:
+    """Propose a deadline.
+
+    How much time jobs should get, by what the app's newest good results took (up to 1000, at least 20).
+    """
+
+    def load(db: Database) -> schema.DeadlineProposal:
+        app = app_named(db, name)
+        took = turnarounds(db, app.id)
+        found = propose_delay_bound(took)
+        return schema.DeadlineProposal(
+            app=app.name,
+            n=len(took),
+            delay_bound=app.limits.delay_bound,
+            run_time=None if found is None else found.run_time,
+            turnaround=None if found is None else found.turnaround,
+            proposed=None if found is None else found.delay_bound,
+        )
+
+    return await call.ctx.store.aread(load)
 
 
 @endpoint("PATCH", "/apps/{name}", scope=Scope.MANAGE, tag="apps", problems=(404,))

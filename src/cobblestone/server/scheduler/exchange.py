@@ -18,7 +18,6 @@ from cobblestone.policy.dispatch.decision import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.host_identity import HostFacts, Introduction, hashed_cpid, identify_host
 from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
-from cobblestone.policy.dispatch.last_jobs import reported_at_once
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
 from cobblestone.policy.dispatch.missing_runtime import missing_runtime_after_report
@@ -27,9 +26,10 @@ from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.host_quality import record_after_report
+from cobblestone.server.scheduler.late_jobs import extend_deadlines
 from cobblestone.server.scheduler.links import Links
 from cobblestone.server.scheduler.owner_mails import tell_owner
-from cobblestone.server.scheduler.reply_jobs import add_jobs
+from cobblestone.server.scheduler.reply_jobs import add_jobs, last_jobs
 from cobblestone.server.scheduler.report_details import counted_fpops, counted_intops, report_details
 from cobblestone.server.scheduler.request_facts import describe_host
 from cobblestone.server.scheduler.send_work import WorkSender
@@ -38,7 +38,7 @@ from cobblestone.service.languages import best_of, chosen, translate_reason, use
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import batches, dispatch, messages
+from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import candidates_of_results
 from cobblestone.store.work.dispatch import JobInProgress
@@ -106,6 +106,8 @@ class Exchange:
         self._take_trickles(host)
         in_progress = dispatch.jobs_in_progress(self.tx, host.id)
         self._abort_unwanted(host, in_progress)
+        settings = self.ctx.settings.scheduler
+        extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
         self._send_messages(host)
         return self._finish(user, host, announce=announce)
@@ -408,16 +410,9 @@ class Exchange:
             self._say(translate_reason(entry.reason), notice=entry.priority == "notice")
 
     def _add_jobs(self, assignments: Sequence[Assignment], host: Host) -> None:
-        if not assignments:
-            return
-        sent = [assignment.candidate for assignment in assignments]
-        at_once = reported_at_once(
-            sent,
-            batches.progress(self.tx, {each.batch_id for each in sent if each.batch_id is not None}),
-            ncpus=host.description.p_ncpus,
-            served=self.ctx.candidates.last_served(),
-        )
-        add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue, at_once=at_once)
+        if assignments:
+            at_once = last_jobs(self.tx, assignments, self.ctx, host)
+            add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue, at_once=at_once)
 
     # ------------------------------------------------------------------ the rest of the reply
 
@@ -473,6 +468,7 @@ class Exchange:
         reply.global_preferences = user.global_prefs if newer else ""
         reply.project_preferences = user.project_prefs or DEFAULT_PREFERENCES
         reply.dont_use_dcf = True
+        reply.send_full_workload = self.limits.workload_sim
         reply.gui_urls = self.links.gui_urls
         reply.rss_feeds = self.links.rss_feeds(user)
         return reply

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import ResultId
 from cobblestone.domain.work import InputFile, output_file_name
 from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.decision import Assignment
+from cobblestone.policy.dispatch.last_jobs import reported_at_once
 from cobblestone.server.core.context import ServerContext
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work import batches
 from cobblestone.store.work.files import fan_out
 from cobblestone.wire.scheduler_reply import (
     AppBlock,
@@ -30,6 +34,19 @@ UPLOAD_PATH = "cgi-bin/file_upload_handler"
 def download_url(ctx: ServerContext, name: str) -> str:
     """Address of a file in the download hierarchy."""
     return ctx.url(f"download/{fan_out(name)}/{name}")
+
+
+def last_jobs(
+    tx: Transaction, assignments: Sequence[Assignment], ctx: ServerContext, host: Host
+) -> frozenset[ResultId]:
+    """Return those of the claimed results that end their batches: they are to be reported as soon as they are done."""
+    sent = [assignment.candidate for assignment in assignments]
+    return reported_at_once(
+        sent,
+        batches.progress(tx, {each.batch_id for each in sent if each.batch_id is not None}),
+        ncpus=host.description.p_ncpus,
+        served=ctx.candidates.last_served(),
+    )
 
 
 def add_jobs(

@@ -409,6 +409,10 @@ result = _table(
     _real("intops_counted"),
     _int("outlier"),  # the validator asks to keep its run time out of statistics
     _real("trickle_seconds"),  # run time that trickle messages were credited for
+    _maybe_real(
+        "told_remaining"
+    ),  # computing time that the client said it still needs, of a job that will be late
+    _maybe_real("told_time"),  # when it said so
     sa.Index("result_by_workunit", "workunit_id", "user_id"),
     sa.Index(
         "result_unsent",
