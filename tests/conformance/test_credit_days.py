@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -72,6 +73,12 @@ def test_days_are_summed_from_the_ledger_in_portions_of_any_size(catalogue: Stor
     enter(catalogue, (0, 1, 2.0))
     follow(catalogue, limit=limit)
     assert rows(catalogue, "user", 1)[-1] == (0, 2.0, 1)
+
+
+def test_a_damaged_amount_spoils_no_history(catalogue: Store) -> None:
+    enter(catalogue, (3, 1, 10.0), (2.9, 1, math.inf), (2, 1, 5.0))
+    follow(catalogue)
+    assert rows(catalogue, "user", 1) == [(-3, 10.0, 1), (-2, 5.0, 1)]
 
 
 def test_computers_of_an_app_are_counted_once_a_day(catalogue: Store) -> None:

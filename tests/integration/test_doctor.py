@@ -12,6 +12,7 @@ from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.domain.work import InputFile
+from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.operation.audit import Actor
@@ -69,6 +70,24 @@ def sql(*statements: str) -> Callable[[World], None]:
             world.write(lambda tx, statement=statement: tx.execute(statement))
 
     return harm
+
+
+def keep_history(world: World) -> None:
+    world.now += 61
+    keeper = HistoryKeeper(world.ctx)
+    while world.run(keeper.step()):
+        pass
+
+
+def let_a_day_be_wrong(world: World) -> None:
+    keep_history(world)
+    assert found(world, "history") == []
+    world.write(lambda tx: tx.execute("UPDATE credit_day SET granted = granted + 5 WHERE owner = 'user'"))
+
+
+def forget_a_day(world: World) -> None:
+    keep_history(world)
+    world.write(lambda tx: tx.execute("DELETE FROM credit_day WHERE owner = 'host'"))
 
 
 def let_it_be_infinite(world: World) -> None:
@@ -150,6 +169,8 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     ("totals", damage_entry("granted", math.inf), "credit_entry 1: its granted is 'inf'", False),
     ("totals", damage_entry("kind", "merge"), "credit_entry 1: its facts do not fit it", False),
     ("file_contents", overwrite, "is not what was stored", False),
+    ("history", let_a_day_be_wrong, "its days hold", True),
+    ("history", forget_a_day, "its days hold 0 credit", True),
     (
         "next_step",
         sql("UPDATE workunit SET transition_time = NULL WHERE assimilate_state = 0"),

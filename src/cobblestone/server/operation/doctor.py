@@ -3,6 +3,7 @@
 A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
 volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
 """
+# length: every check stands beside the others, from what it finds to what it advises.
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, keys
+from cobblestone.store.credit import credit_days
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.maintenance.upgrade import current_revision
 from cobblestone.store.operation import audit, invariants
@@ -151,6 +153,12 @@ def _recount_batches(ctx: ServerContext) -> int:
         return len(wrong)
 
     return ctx.store.write(recount)
+
+
+def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    for owner, owner_id, kept, granted in credit_days.unlike_ledger(db):
+        text = f"its days hold {kept:g} credit, and the ledger {granted:g}"
+        yield Finding("history_differs", str(owner), owner_id, text)
 
 
 def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -374,6 +382,14 @@ CHECKS: Mapping[str, Check] = {
             repair_text="Sets totals and averages to what the ledger says. The ledger is not changed.",
             advice="Entries that cannot be computed again need their credit system installed; damaged ones must come back from"
             " a backup before totals are set.",
+        ),
+        Check(
+            name="history",
+            promise="Days of the history add up to the ledger.",
+            find=_history,
+            repair=_write(credit_days.begin_anew),
+            repair_text="Lets the history be summed from the ledger again, in some minutes.",
+            advice="Report it as a bug of cobblestone, with the rows.",
         ),
         Check(
             name="durable",

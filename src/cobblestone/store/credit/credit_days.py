@@ -6,8 +6,9 @@ out.  A project that did not keep days before gets all of them from its ledger, 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cobblestone.policy.credit import periods
 from cobblestone.policy.credit.history import LedgerMark, day_of
@@ -40,7 +41,8 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
     entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
-    credits_ = [entry for entry in entries if entry.kind != "merge"]  # which grants nothing
+    # A merge grants nothing; an amount that is no number (a damaged row: the doctor names it) counts for nothing.
+    credits_ = [entry for entry in entries if entry.kind != "merge" and math.isfinite(entry.granted)]
     _follow_owners(tx, credits_)
     _follow_apps(tx, credits_)
     move_mark(tx, _MARK, entries[-1])
@@ -168,6 +170,29 @@ def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
         (owner, owner_id),
     )
     return [Reached(credit=credit, time=time) for credit, time in rows]
+
+
+def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
+    """Yield owners whose days do not add up to what the ledger says until the place that was reached: both sums."""
+    reached = int(db.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
+    for owner, column in ((Owner.USER, "user_id"), (Owner.HOST, "host_id"), (Owner.TEAM, "team_id")):
+        rows = db.query(
+            "SELECT l.owner_id, COALESCE(d.granted, 0), l.granted FROM"
+            f" (SELECT {column} AS owner_id, sum(granted) AS granted FROM credit_entry WHERE id <= ? AND kind <> 'merge'"
+            f" AND {column} IS NOT NULL GROUP BY {column}) l LEFT JOIN (SELECT owner_id, sum(granted) AS granted"
+            " FROM credit_day WHERE owner = ? GROUP BY owner_id) d ON d.owner_id = l.owner_id"
+            " WHERE abs(COALESCE(d.granted, 0) - l.granted) > 0.000001 * (1 + abs(l.granted)) ORDER BY l.owner_id LIMIT 100",
+            (reached, owner),
+        )
+        for owner_id, kept, granted in rows:
+            yield owner, owner_id, kept, granted
+
+
+def begin_anew(tx: Transaction) -> int:
+    """Forget what was summed from the ledger, so that the daemon sums it again; return how many rows went.  Jobs by day stay."""
+    tx.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
+    tx.execute("UPDATE app_day SET n_results = 0, granted = 0, n_hosts = 0")
+    return sum(tx.execute(f"DELETE FROM {table}") for table in ("credit_day", "app_host_day", "milestone"))
 
 
 # -- apps ----------------------------------------------------------------------
