@@ -1,4 +1,4 @@
-"""A TCP relay that fails on purpose: cuts uploads, swallows replies."""
+"""A TCP relay that fails on purpose: cuts requests and replies, swallows replies, is away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ class Fault:
     times: int = 1
     cut_request_after: int | None = None  #: bytes of the request that are passed on
     swallow_reply: bool = False
+    cut_reply_after: int | None = None  #: bytes of the reply that are passed on
     hits: int = field(default=0)
+
+
+@dataclass
+class Passed:
+    """How much of a reply may still be passed on; None: all."""
+
+    left: int | None = None
 
 
 class FaultyProxy:
@@ -25,6 +33,8 @@ class FaultyProxy:
     def __init__(self, target_port: int) -> None:
         self.target_port = target_port
         self.faults: list[Fault] = []
+        self.away = False  #: whoever comes is sent away
+        self.visits = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -47,20 +57,24 @@ class FaultyProxy:
         return None
 
     def _relay(self, client: socket.socket) -> None:
+        self.visits += 1
+        if self.away:
+            client.close()
+            return
         with (
             client,
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.target_port)) as server,
         ):
-            swallow = threading.Event()
-            back = threading.Thread(target=self._answer, args=(server, client, swallow), daemon=True)
+            passed = Passed()
+            back = threading.Thread(target=self._answer, args=(server, client, passed), daemon=True)
             back.start()
             allowed: int | None = None  # bytes that are still passed on
-            while data := client.recv(65536):
+            while (data := client.recv(65536)) and not self.away:
                 # A client sends many requests on one connection.
                 fault = self._fault(data)
-                if fault is not None and fault.swallow_reply:
-                    swallow.set()
+                if fault is not None:
+                    passed.left = 0 if fault.swallow_reply else fault.cut_reply_after
                 if fault is not None and fault.cut_request_after is not None:
                     allowed = fault.cut_request_after
                 server.sendall(data if allowed is None else data[:allowed])
@@ -71,11 +85,15 @@ class FaultyProxy:
             server.shutdown(socket.SHUT_WR)
             back.join(30)
 
-    def _answer(self, server: socket.socket, client: socket.socket, swallow: threading.Event) -> None:
+    def _answer(self, server: socket.socket, client: socket.socket, passed: Passed) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if swallow.is_set():
+                if passed.left is None:
+                    client.sendall(data)
+                    continue
+                client.sendall(data[: passed.left])
+                passed.left -= len(data)
+                if passed.left <= 0:
                     client.shutdown(socket.SHUT_RDWR)
                     return
-                client.sendall(data)
             client.shutdown(socket.SHUT_WR)

@@ -16,7 +16,9 @@ from typing import Any
 import psutil
 from tests.helpers.client_tasks import open_to_other_accounts
 
+from cobblestone.client.remote import ask, local_address
 from cobblestone.demo.stock_client import free_port, parse_tasks
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.environment import environment_without_proxies
 
 PREFERENCES = """<global_preferences>
@@ -76,7 +78,10 @@ class OwnClient:
     def _answers(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log()
-        return self.cli("status", check=False).returncode == 0
+        with contextlib.suppress(CobblestoneError):
+            ask(local_address(self.folder), "status")
+            return True
+        return False
 
     def stop(self) -> None:
         if self.process is None:
@@ -137,7 +142,8 @@ class OwnClient:
         return parse_tasks(self.boinccmd("--get_tasks"))
 
     def update(self, url: str) -> None:
-        self.cli("update", url, check=False)
+        with contextlib.suppress(CobblestoneError):
+            ask(local_address(self.folder), "update", project=url)
 
     def log(self) -> str:
         return (self.folder / "client.log").read_text(errors="replace")

@@ -271,6 +271,12 @@ class Conditions:
         """Note that a mode was set by the volunteer."""
         self._told.devices = None
 
+    def clock_set_back(self, seconds: float) -> None:
+        """Move the moments that are waited for, and the start, along with a clock that was set back."""
+        self._started -= seconds
+        self._network_open_until -= seconds
+        self._no_benchmark_before -= seconds
+
     def open_network(self, seconds: float) -> None:
         """Let the network be used for a while, whatever the preferences say."""
         self._network_open_until = self._clock() + seconds

@@ -351,6 +351,9 @@ class Client:
                     f"The clock moved by {gap - SECOND:.0f} s: the computer slept, or its time was set"
                 )
                 self.post(HostOn(now))
+                if gap < 0:
+                    self.conditions.clock_set_back(SECOND - gap)
+                    self.transfers.clock_set_back(SECOND - gap)
                 last_look = min(last_look, now - TICK)
             self._last_tick = now
             computing = self.jobs.computing()

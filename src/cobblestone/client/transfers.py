@@ -33,16 +33,15 @@ TIMEOUT = 300.0
 class RateLimiter:
     """Keeps the bytes per second of one direction below a limit; transfers share it as they come."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self) -> None:
         self.limit = 0.0  #: bytes per second; 0 = none
-        self._clock = clock
         self._free_at = 0.0
 
     async def take(self, nbytes: int) -> None:
         """Wait until so many bytes may pass."""
         if self.limit <= 0:
             return
-        now = self._clock()
+        now = asyncio.get_running_loop().time()  # which nobody can set
         self._free_at = max(self._free_at, now) + nbytes / self.limit
         if self._free_at > now:
             await asyncio.sleep(min(self._free_at - now, 60.0))
@@ -73,8 +72,8 @@ class Transfers:
         self._running: dict[tuple[str, str], tuple[asyncio.Task[None], Waiting]] = {}
         self.projects = Backoffs(PROJECT_FAILURES)
         self.servers = Backoffs(SERVER_FAILURES)
-        self.down = RateLimiter(clock)
-        self.up = RateLimiter(clock)
+        self.down = RateLimiter()
+        self.up = RateLimiter()
         self.limits = TransferLimits()
         self.allowed = True  #: whether the network may be used
         self._exchange = Exchange(http, version, self.down.take, self.up.take)
@@ -135,6 +134,14 @@ class Transfers:
             and file.next_request_time > now
             for (url, _), file in self._wanted.items()
         )
+
+    def clock_set_back(self, seconds: float) -> None:
+        """Move what is waited for along with a clock that was set back."""
+        self.projects.clock_set_back(seconds)
+        self.servers.clock_set_back(seconds)
+        for file in self._wanted.values():
+            file.next_request_time -= min(seconds, file.next_request_time)
+            self._state.put_file(file)
 
     def listed(self) -> Iterator[tuple[FileRecord, Progress | None, float]]:
         """Every transfer: the file, how far it is if it runs, and the end of its project's wait."""

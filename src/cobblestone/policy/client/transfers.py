@@ -69,6 +69,10 @@ class Backoffs:
         self._failures.pop(key, None)
         self._until.pop(key, None)
 
+    def clock_set_back(self, seconds: float) -> None:
+        """Move the ends of waits along with a clock that was set back."""
+        self._until = {key: until - seconds for key, until in self._until.items()}
+
     def until(self, key: str) -> float:
         """Return the end of the wait; 0 if there is none."""
         return self._until.get(key, 0.0)
