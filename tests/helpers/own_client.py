@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 from tests.helpers.client_tasks import open_to_other_accounts
 
+from cobblestone.client.access import Access, read_access
 from cobblestone.client.remote import ask, local_address
 from cobblestone.demo.stock_client import free_port, parse_tasks
 from cobblestone.domain.errors import CobblestoneError
@@ -107,6 +108,9 @@ class OwnClient:
         if check:
             assert done.returncode == 0, done.stdout + done.stderr + self.log()[-3000:]
         return done
+
+    def access(self) -> Access:
+        return read_access(self.folder)
 
     def cli_text(self, verb: str, *options: str) -> str:
         """What a command prints that takes the directory as its argument."""

@@ -51,7 +51,7 @@ class Asked:
         from cobblestone.client.remote import ask, local_address, remote_address
 
         places = (
-            [remote_address(text) for text in self.host]
+            [remote_address(text, tls=self.certificate is not None) for text in self.host]
             if self.host
             else [local_address(self.dir.expanduser())]
         )
@@ -233,7 +233,11 @@ def show(asked: Asked = Asked()) -> None:
 
     if asked.host and len(asked.host) > 1:
         raise ConfigError("This is for one computer at a time: give one --host.")
-    place = remote_address(asked.host[0]) if asked.host else local_address(asked.dir.expanduser())
+    place = (
+        remote_address(asked.host[0], tls=asked.certificate is not None)
+        if asked.host
+        else local_address(asked.dir.expanduser())
+    )
     try:
         from cobblestone.monitor.display import Display
     except ModuleNotFoundError as error:

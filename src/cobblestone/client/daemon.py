@@ -222,7 +222,7 @@ class Client:
             for job in core.state.jobs
             if job.phase in (Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING)
         ]
-        self._pending.extend(events)
+        self._pending.extendleft(reversed(events))  # before what people have asked for meanwhile
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
         notify("STOPPING=1")
@@ -266,9 +266,9 @@ class Client:
     # -- events and instructions --------------------------------------------------------------------------
 
     def post(self, *events: Event) -> None:
-        """Tell the core of something, in this turn of the loop."""
+        """Tell the core of something, in this turn of the loop; before everything is prepared it waits."""
         self._pending.extend(events)
-        if not self._draining:
+        if self._may_act and not self._draining:
             self._draining = True
             asyncio.get_running_loop().call_soon(self.drain)
 

@@ -36,8 +36,10 @@ def local_address(folder: Path) -> Address:
     return Address("this computer", f"{scheme}://127.0.0.1:{access.port}/ws", access.control_token)
 
 
-def remote_address(text: str) -> Address:
+def remote_address(text: str, *, tls: bool = False) -> Address:
     """Return a client given as ``TOKEN@HOST:PORT``; a token in front, for it differs from client to client.
+
+    On this computer it is asked without TLS, unless ``tls``.
 
     Raises:
         ConfigError: it is something else.
@@ -48,7 +50,8 @@ def remote_address(text: str) -> Address:
         raise ConfigError(
             f"{place!r}: give --host TOKEN@HOST:PORT, with what control.json of that client says."
         )
-    scheme = "ws" if host in ("127.0.0.1", "localhost", "[::1]") else "wss"
+    here = host in ("127.0.0.1", "localhost", "[::1]")
+    scheme = "ws" if here and not tls else "wss"
     return Address(place, f"{scheme}://{place}/ws", token)
 
 
