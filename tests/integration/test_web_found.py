@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -150,6 +152,24 @@ def test_the_archive_is_leafed_through_and_private_like_the_tasks(
     assert len(seen) == len(set(seen)) >= 3
     assert ada.get("/archived_tasks.php?teamid=1").status_code == 404
     assert ada.get("/archived_tasks.php").status_code == 404
+
+
+def test_an_archive_without_the_index_is_not_walked_through_and_gets_it_from_the_next_purge(
+    world: World,
+) -> None:
+    app = world.add_app()
+    host = world.host(world.user("ada"))
+    world.add_jobs(app)
+    compute(world, host)
+    purge(world)
+    with contextlib.closing(sqlite3.connect(world.ctx.folder.archive)) as connection:
+        connection.execute("DROP INDEX result_by_user")
+        connection.commit()
+    assert "There are none." in text_of(world.get("/archived_tasks.php?userid=1"))
+    world.add_jobs(app)
+    compute(world, host)
+    purge(world)
+    assert len(html.fromstring(world.get("/archived_tasks.php?userid=1").text).xpath("//tbody/tr")) == 2
 
 
 def test_without_an_archive_there_are_none(world: World) -> None:
