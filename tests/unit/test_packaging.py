@@ -70,9 +70,12 @@ def test_core_and_development_pins_agree_so_that_one_environment_serves_both(pyt
     assert {name: development.get(name) for name in core} == core
 
 
-def test_the_core_brings_no_extra() -> None:
-    extras = wanted(*PROJECT["project"]["optional-dependencies"].values())
-    assert {canonicalize_name(extra.name) for extra in extras}.isdisjoint(pins("core"))
+def test_the_core_runs_server_and_client_and_brings_no_other_extra() -> None:
+    lists = PROJECT["project"]["optional-dependencies"]
+    of_client = {canonicalize_name(each.name) for each in wanted(lists["client"])}
+    others = {canonicalize_name(each.name) for each in wanted(*lists.values())} - of_client
+    assert of_client <= pins("core").keys()
+    assert others.isdisjoint(pins("core"))
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
