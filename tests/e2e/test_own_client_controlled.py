@@ -1,13 +1,33 @@
-"""Other computers control our client: TLS, and a token."""
+"""Programs of others, and other computers, control our client: boinctui in a terminal, and TLS with a token."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
 import subprocess
-from collections.abc import Iterator
+import termios
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import LiveProject
 from tests.helpers.own_client import OwnClient
+
+WORK = """
+import time
+end = time.process_time() + 600
+while time.process_time() < end:
+    pass
+"""
+ESCAPE, DOWN = b"\x1b", b"\x1bOB"
+SEQUENCES = re.compile(rb"\x1b[\[(][0-9;?]*[A-Za-z0-9]|\x1b[=>]|\x0f")
 
 
 @pytest.fixture
@@ -16,6 +36,62 @@ def own(tmp_path: Path) -> Iterator[OwnClient]:
     yield client
     client.stop()
     assert "Internal error" not in client.log()
+
+
+class Terminal:
+    """A program in a terminal of 50 lines."""
+
+    def __init__(self, home: Path, *command: str) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.execvpe(command[0], command, os.environ | {"TERM": "xterm", "HOME": str(home)})
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        self.shown = b""
+
+    def look(self, seconds: float) -> None:
+        """Read what is drawn."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.descriptor], [], [], left)[0]:
+                self.shown += SEQUENCES.sub(b"", os.read(self.descriptor, 65536))
+
+    def press_until(self, done: Callable[[], bool], *keys: bytes, what: str) -> None:
+        """Press keys, again while nothing comes of it: what is pressed while a window is drawn is lost."""
+        for _ in range(10):
+            for key in keys:
+                os.write(self.descriptor, key)
+                self.look(3.0)
+            if done():
+                return
+        raise AssertionError(f"{what} in vain: {self.shown[-3000:]!r}")
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+
+
+def test_boinctui_shows_its_tasks_and_suspends_one(
+    live: Callable[..., LiveProject], own: OwnClient, tmp_path: Path
+):
+    project = live()
+    project.app("work", WORK)
+    project.submit("work", "1")
+    own.start()
+    own.cli("attach", project.url, "--key", project.account("alice"))
+    own.wait_for(
+        lambda: [task["state"] for task in own.ask("tasks")] == ["running"], seconds=60, what="a running task"
+    )
+    password = (own.folder / "gui_rpc_auth.cfg").read_text().strip()
+    terminal = Terminal(tmp_path, "boinctui", f"--boinchost=127.0.0.1:{own.port}", f"--pwd={password}")
+    try:
+        terminal.press_until(lambda: b"E2E" in terminal.shown, ESCAPE, what="to close the list of hosts")
+        terminal.press_until(lambda: own.ask("tasks")[0]["suspended"], DOWN, b"S", what="to suspend")
+        assert b"Susp" in terminal.shown
+        terminal.press_until(lambda: not own.ask("tasks")[0]["suspended"], b"R", what="to resume")
+    finally:
+        terminal.close()
 
 
 def test_another_computer_asks_over_tls_with_a_token(own: OwnClient, tmp_path: Path):
