@@ -517,7 +517,7 @@ def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World)
         assert looked_up(bad).findtext("error_num") == "-136"
 
 
-def test_an_account_manager_hears_of_a_founder_and_of_a_profile(world: World):
+def test_account_managers_hear_of_a_founder_and_everybody_of_a_profile(world: World):
     ana = add_user(world, "ana")
     about = "/am_get_info.php?account_key=aana"
     assert "<teamfounder/>" not in world.get(about).text
@@ -526,6 +526,8 @@ def test_an_account_manager_hears_of_a_founder_and_of_a_profile(world: World):
     reply = etree.fromstring(world.get(about).content)
     assert reply.find("teamfounder") is not None
     assert reply.findtext("has_profile") == "1"
+    shown = etree.fromstring(world.get(f"/show_user.php?format=xml&userid={ana}").content)
+    assert shown.findtext("has_profile") == "1"
 
 
 # -- the daemon -----------------------------------------------------------------------------------------------

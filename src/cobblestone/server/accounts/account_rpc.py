@@ -19,6 +19,7 @@ from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import teams, users
+from cobblestone.store.people.profiles import profile_of
 from cobblestone.wire.account import (
     AccountInfo,
     TeamLookup,
@@ -119,7 +120,7 @@ class AccountRpc:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
         user = found[0]
         is_founder, has_profile = await self._ctx.store.aread(
-            lambda db: (_is_founder(db, user), users.has_profile(db, user.id))
+            lambda db: (_is_founder(db, user), profile_of(db, user.id) is not None)
         )
         return _xml(
             write_am_get_info_reply(

@@ -136,7 +136,11 @@ class PublicPages:
                 return found[0], hosts.hosts_of_user(db, found[0].id)
             return (None if user_id is None else users.user_by_id(db, UserId(user_id))), None
 
-        user, own_hosts = await visit.ctx.store.aread(read)
+        def read_all(db: Database) -> tuple[User | None, list[Host] | None, bool]:
+            user, own_hosts = read(db)
+            return user, own_hosts, user is not None and profile_of(db, user.id) is not None
+
+        user, own_hosts, has_profile = await visit.ctx.store.aread(read_all)
         if user is None:
             return _xml(write_web_rpc_error(WebRpcError.NOT_FOUND))
         public = PublicUser(
@@ -150,6 +154,7 @@ class PublicPages:
             expavg_time=user.credit.recent.time,
             teamid=user.team_id or 0,
             url=user.url,
+            has_profile=has_profile,
             venue=user.venue,
         )
         return _xml(

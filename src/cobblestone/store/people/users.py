@@ -39,11 +39,6 @@ def user_by_id(db: Database, user_id: UserId) -> User | None:
     return None if row is None else USERS.load(row)
 
 
-def has_profile(db: Database, user_id: UserId) -> bool:
-    """Return whether a user says something of themselves."""
-    return db.value("SELECT 1 FROM profile WHERE user_id = ?", (user_id,)) is not None
-
-
 def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
     """Return the user of a strong or weak authenticator, and whether it was the weak one."""
     if not authenticator:
