@@ -46,6 +46,7 @@ def extend_deadlines(
     }
     if not late:
         return
+    tx.lock("workunit", [job.workunit_id for job in in_progress if job.result_id in late])
     for row in late_jobs.late_jobs(tx, list(late)):
         told = late[row.result_id]
         later = extended_deadline(
