@@ -132,6 +132,13 @@ def test_the_page_of_an_app_draws_its_progress_with_a_table_of_the_same_figures(
     assert len(heads) == 7
 
 
+def test_the_list_of_apps_shows_how_each_gets_on(earned: World) -> None:
+    tree = html.fromstring(earned.get("/apps.php").text)
+    (drawing,) = tree.xpath("//figure//svg")
+    assert drawing.get("aria-label").startswith("Jobs done a day, as bars")
+    assert drawing.xpath(".//rect[@class='bar']")
+
+
 def test_hidden_computers_have_no_public_history(earned: World) -> None:
     earned.write(lambda tx: tx.execute("UPDATE user_account SET show_hosts = 0"))
     for page in ("credit_history.php", "credit_history.json"):

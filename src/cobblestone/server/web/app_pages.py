@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.ids import AppId
 from cobblestone.server.web.app_progress import progress
@@ -19,9 +20,10 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries, ranking
-from cobblestone.store.operation.page_queries import Outcomes
+from cobblestone.store.operation.page_queries import Outcomes, VersionRow
 from cobblestone.store.operation.ranking import Order
 from cobblestone.store.work import app_days
+from cobblestone.store.work.app_days import AppDay
 
 BEST = 5
 MAX_REMEMBERED = 100
@@ -45,14 +47,27 @@ class AppPages:
     async def apps(self, visit: Visit) -> Response:
         """All apps and their versions."""
         counts = await self._status.counts()
-        found, versions = await visit.ctx.store.aread(
-            lambda db: (apps.apps_in_use(db), page_queries.versions_in_use(db))
-        )
+
+        def read(db: Database) -> tuple[list[App], list[VersionRow], dict[AppId, list[AppDay]]]:
+            found = apps.apps_in_use(db)
+            return (
+                found,
+                page_queries.versions_in_use(db),
+                {app.id: app_days.app_days(db, app.id) for app in found},
+            )
+
+        found, versions, days = await visit.ctx.store.aread(read)
+        now = visit.ctx.clock()
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "apps.html",
             apps=[
-                (app, by_app.get(app.id), [item for item in versions if item.app_id == app.id])
+                (
+                    app,
+                    by_app.get(app.id),
+                    [item for item in versions if item.app_id == app.id],
+                    progress(days[app.id], now=now),
+                )
                 for app in found
             ],
         )
