@@ -32,6 +32,7 @@ from cobblestone.server.run import open_project
 from cobblestone.service.serving import tune_gc
 
 SLICE_SECONDS = 15.0
+CROWD_CONNECTIONS = 400
 
 
 class Bench:
@@ -128,6 +129,32 @@ def asking_for_ten(bench: Bench) -> Iterator[Figure]:
         note = f"{counts.jobs / counts.requests:.1f} jobs a request"
         yield figure("ten", counts, usage, units=counts.jobs, note=note)
         expect("ten jobs: results sent", count_rows(project)["sent"], counts.jobs)
+
+
+def crowd(bench: Bench) -> Iterator[Figure]:
+    """Ask for nothing from 400 connections at once, while somebody looks at the status page."""
+    project = bench.project(n_jobs=1000)
+    page: list[float] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        with httpx.Client(base_url=project.url, timeout=60) as client:
+            while not ended.wait(0.05):
+                begin = time.perf_counter()
+                client.get("server_status.php").raise_for_status()
+                page.append(time.perf_counter() - begin)
+
+    with bench.served(project) as (server, load), server.watch() as usages:
+        looking = threading.Thread(target=look)
+        looking.start()
+        counts = load.run(
+            Plan(ask=False), seconds=bench.seconds, connections=CROWD_CONNECTIONS, job_seconds=1.0
+        )
+        ended.set()
+        looking.join()
+    slowest = sorted(page)[int(len(page) * 0.99)] * 1000
+    note = f"{CROWD_CONNECTIONS} connections; status page p99 {slowest:.0f} ms"
+    yield figure("crowd", counts, usages[0], units=counts.requests, note=note)
 
 
 def uploading_and_reporting(bench: Bench) -> Iterator[Figure]:
@@ -312,6 +339,7 @@ GROUPS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "validation": validating,
     "one": asking,
     "ten": asking_for_ten,
+    "crowd": crowd,
     "upload": uploading_and_reporting,
     "pipeline": pipeline,
     "pipeline_ten": pipeline_of_ten,

@@ -55,6 +55,7 @@ YARDSTICKS: dict[str, Yardstick] = {
         floor=8_000,
         floor_postgresql=5_000,
     ),
+    "crowd": Yardstick(title="asks for nothing, 400 connections", unit="requests/s", peer="-"),
     "report": Yardstick(title="reports one result", unit="requests/s", peer="1,060-1,290"),
     "report_ten": Yardstick(title="reports ten results", unit="results/s", peer="2,960-3,070; 1,635 D"),
     "upload": Yardstick(title="upload of 1 kB", unit="files/s", peer="1,900, no flush", floor=2_000),

@@ -183,10 +183,9 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         with contextlib.suppress(FileNotFoundError):  # the check of input files says so
             if files.content_md5(path) != md5:
                 yield Finding("damaged", "file", name, f"{path} is not what was stored: its MD5 is not {md5}")
-            if packed and files.content_md5(files.gzip_variant(path), packed=True) != md5:
-                yield Finding(
-                    "damaged_copy", "file", name, f"{files.gzip_variant(path)}, its packed copy, is damaged"
-                )
+            copy = files.gzip_variant(path)
+            if packed and files.content_md5(copy, packed=True) != md5:
+                yield Finding("damaged_copy", "file", name, f"{copy}, its packed copy, is damaged")
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ reply leaves only after everything it says is durable.
 from __future__ import annotations
 
 import random
+import re
 from functools import partial
 
 import structlog
@@ -18,11 +19,19 @@ from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, Exchange
 from cobblestone.server.scheduler.links import Links
 from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
-from cobblestone.service.http.rate_limits import client_address
+from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
+from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.work.locks import HOSTS, WORKUNITS_OF_RESULTS
 from cobblestone.wire.scheduler_reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
+
+PLACES = 16
+"""Requests that are worked on at once.  As many share a commit; more would not make it cheaper (docs/speed.md)."""
+MAX_WAITING = 512
+"""Requests that may wait for a place, a few tenths of a second's work."""
+FIRST_DELAY, LONGEST_DELAY = 60.0, 3600.0
+"""Seconds that a client is sent away for when more come."""
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +44,9 @@ class SchedulerRpc:
         self._offers = offers
         self._links = Links(ctx)
         self._rng = random.Random()
+        self._queue: FairQueue[str, bytes] = FairQueue(
+            places=PLACES, max_waiting=MAX_WAITING, max_waiting_promises=2 * MAX_WAITING
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer over HTTP."""
@@ -46,12 +58,22 @@ class SchedulerRpc:
     async def _answer(self, scope: Scope, receive: Receive, *, address: str, languages: str) -> bytes:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
-            message = parse_scheduler_request(await read_all(scope, receive, max_bytes), max_bytes=max_bytes)
+            body = await read_all(scope, receive, max_bytes)
+            sender, promise = limit_key(address), keeps_promise(body)
+            async with self._queue.place(sender, _claimed_host(body), promise=promise):
+                return await self._work(body, address=address, languages=languages, max_bytes=max_bytes)
+        except ServerBehind as error:
+            return self._plain_reply(
+                "The server is busy.", delay=delay_when_behind(error.load, self._rng.random())
+            )
         except BodyTooLarge:
             return self._plain_reply(f"The request is larger than {max_bytes} bytes.", delay=BAD_KEY_DELAY)
         except RemoteProtocolError as error:
             log.info("bad_scheduler_request", error=str(error))
             return self._plain_reply(error.reply_hint, delay=BAD_KEY_DELAY)
+
+    async def _work(self, body: bytes, *, address: str, languages: str, max_bytes: int) -> bytes:
+        message = parse_scheduler_request(body, max_bytes=max_bytes)
         if message.leniences:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
@@ -83,6 +105,26 @@ class SchedulerRpc:
         return Exchange(self._ctx, offer, offer.limits, self._links, self._rng, tx, message).run(
             address, languages
         )
+
+
+_HOST = re.compile(rb"<hostid>\s*([1-9][0-9]{0,18})\s*</hostid>")
+_HEAD_NBYTES = 4096
+
+
+def _claimed_host(body: bytes) -> bytes | None:
+    """Return the number that a computer says it has, which stands near the begin of its request."""
+    found = _HOST.search(body, 0, _HEAD_NBYTES)
+    return found[1] if found else None
+
+
+def keeps_promise(body: bytes) -> bool:
+    """Whether a request reports a finished job, as far as one sees without reading it."""
+    return b"<result>" in body
+
+
+def delay_when_behind(load: float, chance: float) -> float:
+    """Return seconds until a client that was sent away may come again: longer the further behind, and never all at once."""
+    return min(FIRST_DELAY * load, LONGEST_DELAY) * (0.75 + 0.5 * chance)
 
 
 def _accepted_languages(scope: Scope) -> str:
