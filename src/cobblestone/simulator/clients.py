@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.core import protocol
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.simulator.driver import SimulatedClient
 from cobblestone.simulator.engine import HostRun
@@ -37,6 +38,8 @@ def make_policy(
     scenario: Scenario, choice: PolicyChoice, rng: random.Random, backends: RoundRobinBackends = PURE
 ) -> Policy:
     """Return the policy, with what the scenario makes the client take its availability for."""
+    if choice.registered:
+        return protocol.make_policy(choice.registered, rng)
     host, compatibility = scenario.host, scenario.compatibility
     if choice.cpu_scheduling == 4:
         from cobblestone.policy.client.recent import Recent

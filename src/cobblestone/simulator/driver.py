@@ -277,7 +277,7 @@ def initial_state(scenario: Scenario, choice: PolicyChoice) -> ClientState:
             connection_interval=host.connection_interval,
             rec_half_life=prefs.rec_half_life,
             leave_in_memory=host.leave_in_memory,
-            may_give_up=choice.cpu_scheduling == 3,
+            may_give_up=choice.cpu_scheduling == 3 or bool(choice.registered),
         ),
         permission=Permission(ram_bytes=host.ram_bytes or None),
         devices=HostDevices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import sys
 from types import ModuleType
@@ -9,12 +10,15 @@ from types import ModuleType
 import pytest
 from tests.helpers.client_play import HOUR, Play, job, once
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.state import Job
 from cobblestone.policy.client.core.values import HostDevices, ProjectDescription
 from cobblestone.policy.client.recent import Recent
+from cobblestone.simulator import presets
+from cobblestone.simulator.run import simulate
 
 
 class ShortestFirst(Recent):
@@ -58,3 +62,18 @@ def test_a_registered_policy_is_stored_and_restored_by_its_name() -> None:
     core = ClientCore.start("shortest", rng=random.Random(1))
     again = ClientCore.restore(core.snapshot(), rng=random.Random(1))
     assert again.policy.name == "shortest"
+
+
+def test_the_simulator_runs_a_registered_policy_by_its_name() -> None:
+    scenario = dataclasses.replace(presets.mix(3), duration=5 * 24 * HOUR)
+    result = simulate(scenario, PolicyChoice.parse("shortest"))
+    assert str(result.policy) == "shortest"
+    assert result.metrics.jobs > 0
+    today = simulate(scenario, PolicyChoice.parse("recent"))
+    assert str(today.policy) == "CS4_WF4_WS1_JC2"
+    assert result.metrics != today.metrics
+
+
+def test_a_policy_that_nobody_registered_is_refused_with_the_names_that_there_are() -> None:
+    with pytest.raises(ConfigError, match="own, published, recent, shortest"):
+        PolicyChoice.parse("longest")

@@ -1,11 +1,11 @@
-"""A policy as a value, written ``CS2_WF2_WS2_JC2``.
+"""A policy as a value, written ``CS2_WF2_WS2_JC2``, or by the name under which it is registered.
 
 A choice has four parts: CPU scheduling (CS), work fetch (WF), work send by the server (WS) and estimation
 of job completion (JC), with the numbers that Kondo, Anderson and McLeod, "Performance Evaluation of
 Scheduling Policies for Volunteer Computing" (e-Science 2007) gave them.  ``CS3``/``WF3`` are ours;
 ``CS4``/``WF4`` are the names that we give to the family of today's clients (recent estimated credit,
 hysteresis fetch), which take their estimates with ``JC2`` or without (``JC1``) a duration correction
-factor.
+factor.  A policy that is registered by another name speaks to servers as today's clients do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import re
 from dataclasses import dataclass, fields
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.core.protocol import POLICIES
 
+#: What the names of our own families stand for.
+FAMILIES = {"published": "CS2_WF2_WS2_JC2", "own": "CS3_WF3_WS2_JC2", "recent": "CS4_WF4_WS1_JC2"}
 _FORM = re.compile(r"CS([1-4])_WF([1-4])_WS([12])_JC([12])")
 
 
@@ -32,24 +35,37 @@ class PolicyChoice:
     work_fetch: int = 2  #: 1 queue per project, 2 debt and shortfall, 3 ours, 4 today's (hysteresis)
     work_send: int = 2  #: 1 as much as asked for, 2 only what the deadline check admits
     job_completion: int = 2  #: 1 the project's estimate, 2 with the duration correction factor
+    registered: str = ""  #: name of another policy than these
 
     def __post_init__(self) -> None:
         if (self.cpu_scheduling == 4) != (self.work_fetch == 4):
             raise ConfigError(f"{self}: CS4 and WF4 belong together; use both or neither")
 
     def __str__(self) -> str:
+        if self.registered:
+            return self.registered
         return f"CS{self.cpu_scheduling}_WF{self.work_fetch}_WS{self.work_send}_JC{self.job_completion}"
 
     @classmethod
     def parse(cls, text: str) -> PolicyChoice:
-        """Read ``CS2_WF2_WS2_JC2``.  Raises :class:`ConfigError` for anything else."""
+        """Read ``CS2_WF2_WS2_JC2`` or the name of a registered policy, such as ``recent``.
+
+        Raises :class:`ConfigError` for anything else.
+        """
+        first, _, rest = text.strip().partition(" ")
+        family = FAMILIES.get(first)
+        if family is not None:
+            return cls.parse(rest or family)
+        if first in POLICIES:
+            return cls(4, 4, 2, 2, registered=text.strip())
         match = _FORM.fullmatch(text.strip().upper())
         if match is None:
             raise ConfigError(
                 f"{text!r} is not a policy: write CSa_WFb_WSc_JCd with a and b from 1 to 4, c and d 1 or 2,"
-                " for example CS2_WF2_WS2_JC2"
+                f" for example CS2_WF2_WS2_JC2, or one of the names {', '.join(sorted(POLICIES))}"
             )
-        return cls(*map(int, match.groups()))
+        scheduling, fetch, send, completion = map(int, match.groups())
+        return cls(scheduling, fetch, send, completion)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
