@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.app_history import MEMORY, NOTHING_YET, AppHistory, BandReadings, band_of
+from cobblestone.policy.client.app_history import MEMORY, AppHistory, BandReadings, note_progress
 from cobblestone.policy.client.cautious_fetch import OWED, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -75,10 +75,7 @@ def history(ratios: list[float], *, readings: list[list[tuple[float, float]]] | 
     for number, ratio in enumerate(ratios):
         seen: dict[int, BandReadings] = {}
         for used, fraction in readings[number] if readings else ():
-            band = band_of(used, fraction)
-            band = NOTHING_YET if band is None else band
-            first = seen[band].first if band in seen else (fraction, used)
-            seen[band] = BandReadings(band, first, (fraction, used))
+            note_progress(seen, used, fraction)
         found = found.after_job(ratio, tuple(seen.values()), ratio * 1000.0)
     return found
 

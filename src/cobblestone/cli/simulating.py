@@ -209,6 +209,7 @@ def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:
 @contextmanager
 def _runner(scenario: Scenario, shards: int, scheduler: str) -> Generator[Runner]:
     """Give a function that runs a population: whole, or in parts on a backend."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
     from cobblestone.simulator.population import run_population
     from cobblestone.simulator.shards import run_shards
     from cobblestone.sweep.backends import open_backend
@@ -216,7 +217,9 @@ def _runner(scenario: Scenario, shards: int, scheduler: str) -> Generator[Runner
     def whole(
         hosts: Sequence[HostModel], choice: PolicyChoice, seed: int, progress: Callable[[float, float], None]
     ) -> PopulationRun:
-        found = run_population(scenario, hosts, choice, seed=seed, progress=progress)
+        found = run_population(
+            scenario, hosts, choice, seed=seed, progress=progress, backends=load_compiled()
+        )
         progress(scenario.duration / DAY, scenario.duration / DAY)
         return found
 

@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from cobblestone.policy.client.round_robin import PESSIMISM, ProjectQueue, RoundRobinOutcome
@@ -22,8 +21,7 @@ try:
 except ImportError:
     numpy = numba = None
 
-Kernel = Callable[..., tuple[Any, Any]]  # Any: arrays
-_remaining, _cutoffs, _share = itemgetter(1), itemgetter(2), itemgetter(0)
+Kernel = Callable[..., Any]  # Any: arrays
 
 
 def load_compiled() -> RoundRobinBackends:
@@ -47,17 +45,28 @@ def _simulate(
     total_share: float,
 ) -> RoundRobinOutcome:
     """Twin of ``simulate_round_robin``."""
-    remaining = list(map(_remaining, queues))
-    counts = list(map(len, remaining))
-    values = array("d", map(_share, queues))
-    values.extend(chain.from_iterable(remaining))
-    values.extend(chain.from_iterable(map(_cutoffs, queues)))
+    count = len(queues)
+    flat: list[float] = []
+    remaining: list[float] = []
+    cutoffs: list[float] = []
+    shares: list[float] = []
+    for share, left, deadlines in queues:
+        flat.append(len(left))
+        shares.append(share)
+        remaining += left
+        cutoffs += deadlines
+    values = array("d", flat + shares + remaining + cutoffs)
     fraction = min(1.0, max(0.01, cpu_fraction))
     found = _flow(
-        numpy.frombuffer(values), numpy.array(counts), float(now), ncpus, fraction,
-        float(buffer_seconds), float(total_share),
-    )  # fmt: skip
-    return _outcome(len(counts), *found)
+        numpy.frombuffer(values),
+        count,
+        float(now),
+        ncpus,
+        fraction,
+        float(buffer_seconds),
+        float(total_share),
+    )
+    return _outcome(count, found)
 
 
 def _simulate_2007(
@@ -74,30 +83,29 @@ def _simulate_2007(
     values.extend(chain.from_iterable(queue))
     fraction = min(1.0, max(0.01, cpu_fraction))
     found = _steps(numpy.frombuffer(values), len(shares), float(now), ncpus, fraction, float(buffer_seconds))
-    return _outcome(len(shares), *found)
+    return _outcome(len(shares), found)
 
 
-def _outcome(count: int, misses: Any, found: Any) -> RoundRobinOutcome:  # Any: arrays
+def _outcome(count: int, found: Any) -> RoundRobinOutcome:  # Any: an array
     values = found.tolist()
-    return RoundRobinOutcome(
-        misses.tolist(), values[:count], values[-2], values[count : 2 * count], values[-1]
-    )
+    misses = [int(each) for each in values[2 * count : 3 * count]]
+    return RoundRobinOutcome(misses, values[:count], values[-2], values[count : 2 * count], values[-1])
 
 
 def _flow(  # noqa: C901, PLR0915  # one compiled loop; names as in the pure twin
-    values: Any, counts: Any, now: float, ncpus: int, fraction: float, buffer_seconds: float, total_share: float
-) -> tuple[Any, Any]:  # fmt: skip
-    count = len(counts)
-    jobs = (len(values) - count) // 2
-    share, remaining, cutoffs = values[:count], values[count : count + jobs], values[count + jobs :]
+    values: Any, count: int, now: float, ncpus: int, fraction: float, buffer_seconds: float, total_share: float
+) -> Any:  # fmt: skip
+    jobs = (len(values) - 2 * count) // 2
+    counts = values[:count].astype(numpy.int64)
+    share, remaining = values[count : 2 * count], values[2 * count : 2 * count + jobs]
+    cutoffs = values[2 * count + jobs :]
     first = numpy.zeros(count, numpy.int64)  # position of the project's first job in the flat lists
     upcoming = numpy.zeros(count, numpy.int64)
     level = numpy.zeros((count, ncpus))
     job = numpy.zeros((count, ncpus), numpy.int64)
     size = numpy.zeros(count, numpy.int64)
-    misses = numpy.zeros(count, numpy.int64)
-    found = numpy.zeros(2 * count + 2)
-    shortfalls, dry_after = found[:count], found[count : 2 * count]
+    found = numpy.zeros(3 * count + 2)
+    shortfalls, dry_after, misses = found[:count], found[count : 2 * count], found[2 * count : 3 * count]
     wanted = numpy.zeros(count)
     rates = numpy.zeros(count)
     next_time = numpy.full(count, numpy.inf)
@@ -175,13 +183,13 @@ def _flow(  # noqa: C901, PLR0915  # one compiled loop; names as in the pure twi
         shortfall += (buffer_seconds - elapsed) * ncpus
     for i in range(count):
         dry_after[i] = max(0.0, dry_after[i])
-    found[2 * count], found[2 * count + 1] = shortfall, max(0.0, idle_after)
-    return misses, found
+    found[3 * count], found[3 * count + 1] = shortfall, max(0.0, idle_after)
+    return found
 
 
 def _steps(  # noqa: C901, PLR0915  # one compiled loop
     values: Any, count: int, now: float, ncpus: int, fraction: float, buffer_seconds: float
-) -> tuple[Any, Any]:
+) -> Any:
     jobs = (len(values) - count) // 3
     share = values[:count]
     queue = values[count:].reshape((jobs, 3))
@@ -206,9 +214,8 @@ def _steps(  # noqa: C901, PLR0915  # one compiled loop
         else:
             follower[last[i]] = k
             last[i] = k
-    misses = numpy.zeros(count, numpy.int64)
-    found = numpy.zeros(2 * count + 2)
-    shortfalls, dry_after = found[:count], found[count : 2 * count]
+    found = numpy.zeros(3 * count + 2)
+    shortfalls, dry_after, misses = found[:count], found[count : 2 * count], found[2 * count : 3 * count]
     fair = numpy.zeros(count)
     rates = numpy.ones(count)
     running_share = 0.0
@@ -274,8 +281,8 @@ def _steps(  # noqa: C901, PLR0915  # one compiled loop
         shortfall += (end - at) * ncpus
     for i in range(count):
         dry_after[i] = max(0.0, dry_after[i])
-    found[2 * count], found[2 * count + 1] = shortfall, max(0.0, idle_after)
-    return misses, found
+    found[3 * count], found[3 * count + 1] = shortfall, max(0.0, idle_after)
+    return found
 
 
 def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:

@@ -80,10 +80,11 @@ class SimulatedClient:
         self._begin(now)
         events: list[Event] = [self._progress()] if self.host.running else []
         told = len(events)
-        self.network.progress(
-            lambda task: events.append(JobReady(now, task.id)),
-            lambda task: events.append(JobUploaded(now, task.id)),
-        )
+        if self.network.busy:
+            self.network.progress(
+                lambda task: events.append(JobReady(now, task.id)),
+                lambda task: events.append(JobUploaded(now, task.id)),
+            )
         events += self._ended()
         if len(events) == told:
             events.append(TimePassed(now))

@@ -100,6 +100,11 @@ class Network:
         self._uploads.append((self._up_free, task))
         return True
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is being transferred."""
+        return bool(self._downloads or self._uploads)
+
     def progress(self, arrived: Callable[[Task], None], uploaded: Callable[[Task], None]) -> None:
         """Hand over the tasks whose files have come, and those whose files have gone."""
         clock = self.host.clock
@@ -109,5 +114,7 @@ class Network:
 
     def next_transfer(self) -> float:
         """Return the wall time at which the next transfer ends if the host stays on."""
+        if not self.busy:
+            return NEVER
         ends = [queue[0][0] for queue in (self._downloads, self._uploads) if queue]
-        return self.host.now + min(ends) - self.host.clock if ends else NEVER
+        return self.host.now + min(ends) - self.host.clock

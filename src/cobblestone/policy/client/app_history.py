@@ -191,6 +191,16 @@ def said(fraction: float | None) -> float:
     return 0.0 if fraction is None or fraction < BANDS[0] else fraction
 
 
+def note_progress(readings: dict[int, BandReadings], used: float, fraction: float | None) -> None:
+    """Take note of what a job that is not done yet reports."""
+    if used < FIRST_READING or (fraction is not None and fraction >= 1.0):
+        return
+    band = band_of(used, fraction)
+    band = NOTHING_YET if band is None else band
+    now = (said(fraction), used)
+    readings[band] = BandReadings(band, readings[band].first if band in readings else now, now)
+
+
 def band_of(used: float, fraction: float | None) -> int | None:
     """Return the band of a reported fraction; None if it says nothing (yet)."""
     if fraction is None or used < FIRST_READING or not BANDS[0] <= fraction < 1.0:

@@ -14,15 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobblestone.policy.client.app_history import (
-    FIRST_READING,
-    NOTHING_YET,
-    PROBE_SECONDS,
-    AppHistory,
-    BandReadings,
-    band_of,
-    said,
-)
+from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, BandReadings, note_progress
 from cobblestone.policy.client.cautious_fetch import fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -161,6 +153,11 @@ class OwnPolicy(Published):
         )
         memory.gap_clock = clock
 
+    def preempted(self, job: Job) -> None:
+        """Close its account for now; what it still needs may not have been looked at since it ran."""
+        super().preempted(job)
+        self.changed.add(job.project)
+
     # -- what it learns -----------------------------------------------------------------------------------------------
 
     def learn(self, job: Job, elapsed: float) -> None:
@@ -287,12 +284,7 @@ class OwnPolicy(Published):
     def _remaining(self, job: Job) -> float:
         """Return what a job that has begun probably still needs, and note its progress."""
         fraction = job.fraction_done
-        if job.done >= FIRST_READING and (fraction is None or fraction < 1.0):
-            band = band_of(job.done, fraction)
-            band = NOTHING_YET if band is None else band
-            mine, now = self.memory.progress.setdefault(job.serial, {}), (said(fraction), job.done)
-            first = mine[band].first if band in mine else now
-            mine[band] = BandReadings(band, first, now)
+        note_progress(self.memory.progress.setdefault(job.serial, {}), job.done, fraction)
         return max(1.0, self._history(job).need(estimate=job.raw, used=job.done, fraction=fraction).likely)
 
     def before(self, *, deciding: bool) -> None:
@@ -362,11 +354,8 @@ class OwnPolicy(Published):
         if all_in_time([booked for _, booked in promised], ncpus=self.ncpus):
             return set()
         waiting = [(job.serial, booked) for job, booked in promised if job.done <= 0.0]
-        excess = too_many(
-            [booked for job, booked in promised if job.done > 0.0],
-            [booked for _, booked in waiting],
-            ncpus=self.ncpus,
-        )
+        begun = [booked for job, booked in promised if job.done > 0.0]
+        excess = too_many(begun, [booked for _, booked in waiting], ncpus=self.ncpus)
         return {serial for (serial, _), late in zip(waiting, excess, strict=True) if late}
 
     def _give_up(self, job: Job) -> bool:

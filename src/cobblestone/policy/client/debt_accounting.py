@@ -269,9 +269,9 @@ class PolledAccounting(_Debts):
         gains, short_gains = debts.gains(long_parts, wall), debts.gains(short_parts, wall)
         long, short, efficiency = self.long, self.short, self.memory.efficiency
         alone = len(wall) == 1
+        weight = debts.efficiency_weight(total) if total else 1.0
         while True:
-            if total:
-                efficiency = debts.update_cpu_efficiency(efficiency, wall=total, cpu=total)
+            efficiency = weight * efficiency + (1.0 - weight)
             if not alone:
                 long = debts.centre([debt + gain for debt, gain in zip(long, gains, strict=True)])
                 short = debts.centre_runnable(

@@ -97,5 +97,10 @@ def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> floa
     """
     if wall < 0.01:
         return efficiency
-    weight = math.exp(-wall / SECONDS_PER_DAY)
+    weight = efficiency_weight(wall)
     return weight * efficiency + (1.0 - weight) * (cpu / wall)
+
+
+def efficiency_weight(wall: float) -> float:
+    """Return the weight that CPU efficiency keeps after so much scheduled wall time."""
+    return math.exp(-wall / SECONDS_PER_DAY)

@@ -134,6 +134,7 @@ def fetch_by_shortfall(
     misses: Sequence[int] | None = None,
     order_dependent: bool = False,
     explain: bool = False,
+    urgency: Urgency | None = None,
 ) -> FetchPlan:
     """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of
     the shortfall.
@@ -143,7 +144,8 @@ def fetch_by_shortfall(
     trouble than the best so far, but gains nothing by being in less (as in 2007).
     """
     trouble = outcome.misses if misses is None else misses
-    urgency = overall_urgency(projects, outcome, prefs=prefs)
+    if urgency is None:
+        urgency = overall_urgency(projects, outcome, prefs=prefs)
     if urgency is Urgency.DONT_NEED:
         return FetchPlan(None, 0.0, urgency, _why_not(outcome) if explain else ())
     reasons: list[Why] = []
@@ -152,15 +154,15 @@ def fetch_by_shortfall(
     best_missing = 0.0
     for i, p in enumerate(projects):
         missing = outcome.shortfalls[i]
-        no = _ruled_out(i, p, trouble[i], missing, urgency, prefs)
+        no = _ruled_out(p, trouble[i], missing, urgency, prefs)
         if no is None and not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
             if p.queued:
-                no = why("fetch.dcf", project=i, dcf=p.dcf)
+                no = "fetch.dcf"
             else:
                 missing = 1.0
         if no is not None:
             if explain:
-                reasons.append(no)
+                reasons.append(_why_ruled_out(no, i, p, trouble[i]))
             continue
         key = (
             p.share > 0.0,
@@ -184,24 +186,34 @@ def fetch_by_shortfall(
 
 
 def _ruled_out(
-    i: int, p: FetchProject, misses: int, missing: float, urgency: Urgency, prefs: FetchPreferences
-) -> Why | None:
+    p: FetchProject, misses: int, missing: float, urgency: Urgency, prefs: FetchPreferences
+) -> str | None:
+    """Return the code of the reason why a project is not asked, None if it may be."""
     if not p.contactable:
-        return why("fetch.not_contactable", project=i)
+        return "fetch.not_contactable"
     if p.share <= 0.0 and urgency is not Urgency.NEED_IMMEDIATELY:
-        return why("fetch.backup", project=i)
+        return "fetch.backup"
     if misses >= prefs.ncpus and urgency is not Urgency.NEED_IMMEDIATELY:
-        return why("fetch.misses", project=i, misses=misses)
+        return "fetch.misses"
     if p.blocked:
-        return why("fetch.blocked", project=i)
+        return "fetch.blocked"
     if urgency < Urgency.NEED:
         if is_overworked(p.long_term_debt, slice_seconds=prefs.slice_seconds):
-            return why("fetch.overworked", project=i)
+            return "fetch.overworked"
         if missing == 0.0:
-            return why("fetch.no_shortfall", project=i)
+            return "fetch.no_shortfall"
     if p.uploading > 2 * prefs.ncpus:
-        return why("fetch.uploads", project=i, uploading=p.uploading)
+        return "fetch.uploads"
     return None
+
+
+def _why_ruled_out(code: str, i: int, p: FetchProject, misses: int) -> Why:
+    values = {
+        "fetch.misses": {"misses": misses},
+        "fetch.dcf": {"dcf": p.dcf},
+        "fetch.uploads": {"uploading": p.uploading},
+    }
+    return why(code, project=i, **values.get(code, {}))
 
 
 def _request(

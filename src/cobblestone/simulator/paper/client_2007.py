@@ -284,10 +284,8 @@ class PollingClient(SimulatedClient):
         if not self.state.may_contact(now):
             return False
         projects = self.policy.look_at_projects(long)
-        if (
-            work_fetch.overall_urgency(projects, outcome, prefs=self.policy.prefs)
-            is work_fetch.Urgency.DONT_NEED
-        ):
+        urgency = work_fetch.overall_urgency(projects, outcome, prefs=self.policy.prefs)
+        if urgency is work_fetch.Urgency.DONT_NEED:
             return False
         plan = work_fetch.fetch_by_shortfall(
             projects,
@@ -295,6 +293,7 @@ class PollingClient(SimulatedClient):
             prefs=self.policy.prefs,
             misses=self._trouble(polls),
             order_dependent=self.policy.faults.order_dependent_fetch,
+            urgency=urgency,
         )
         return plan.project is not None
 

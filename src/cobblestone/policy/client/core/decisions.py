@@ -132,10 +132,10 @@ class Decisions:
             job.runnable = False
             lose(job)
             self.out.append(QuitTask(job=job.id, why=job.why))
+            self.policy.outdated(job.project)
         else:
-            job.move("suspend")
+            job.move("suspend")  # what it still needs stays the same
             self.out.append(SuspendTask(job=job.id, why=job.why))
-        self.policy.outdated(job.project)
 
     def _quit_hogs(self) -> None:
         """Let tasks that lie in memory and may not stay there end their processes."""
