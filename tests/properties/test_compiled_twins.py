@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.policy.client.estimates import remaining_2007
 from cobblestone.policy.client.round_robin import ProjectQueue
-from cobblestone.policy.client.round_robin_backends import PURE
+from cobblestone.policy.client.round_robin_backends import PURE, RunningJob
 from cobblestone.simulator import presets
 from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.paper.admission_2007 import sorted_2007
@@ -79,3 +80,50 @@ def test_equal_deadlines_come_in_the_order_of_the_c_library() -> None:
     assert [int(job[1]) for job in sorted_2007(jobs)] == [
         18, 3, 15, 6, 12, 9, 0, 10, 19, 16, 13, 7, 4, 1, 11, 8, 14, 5, 17, 2
     ]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    queues(),
+    st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1e6), st.floats(1.0, 1e6)), max_size=4),
+    st.integers(1, 40),
+    st.lists(st.floats(0.0, 1.5), min_size=1, max_size=6),
+)
+def test_polls_to_come_are_simulated_together_as_one_by_one(
+    projects: list[ProjectQueue], tasks: list[tuple[float, float, float]], first: int, fractions: list[float]
+) -> None:
+    compiled = load_compiled()
+    assert compiled.coming is not None
+    jobs = [
+        (i, left, cutoff)
+        for i, p in enumerate(projects)
+        for left, cutoff in zip(p.remaining, p.cutoffs, strict=True)
+    ]
+    running = [RunningJob(k, *task) for k, task in enumerate(tasks[: len(jobs)])]
+    shares = [p.share for p in projects]
+    found = compiled.coming(
+        jobs,
+        running,
+        now=1000.0,
+        poll_seconds=60.0,
+        first=first,
+        ncpus=2,
+        cpu_fractions=fractions,
+        buffer_seconds=30_240.0,
+        shares=shares,
+    )
+    assert len(found) == len(fractions)
+    for poll, (fraction, outcome) in enumerate(zip(fractions, found, strict=True), first):
+        later = list(jobs)
+        for k, done, estimate, size in running:
+            used = done + 60.0 * poll
+            left = remaining_2007(estimate=estimate, used=used, fraction_done=used / size)
+            later[k] = (jobs[k][0], left, jobs[k][2])
+        assert outcome == PURE.steps(
+            later,
+            now=1000.0 + 60.0 * poll,
+            ncpus=2,
+            cpu_fraction=fraction,
+            buffer_seconds=30_240.0,
+            shares=shares,
+        )

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from cobblestone.policy.client.round_robin import PESSIMISM, ProjectQueue, RoundRobinOutcome
-from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
+from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends, RunningJob
 
 try:
     numpy: Any = import_module("numpy")  # Any: optional, see load_compiled
@@ -26,7 +26,7 @@ Kernel = Callable[..., Any]  # Any: arrays
 
 def load_compiled() -> RoundRobinBackends:
     """Return the compiled twins, or the pure functions where the extra is not installed."""
-    return PURE if numba is None else RoundRobinBackends(_simulate, _simulate_2007)
+    return PURE if numba is None else RoundRobinBackends(_simulate, _simulate_2007, _simulate_coming)
 
 
 def _compiled(function: Kernel) -> Kernel:
@@ -84,6 +84,30 @@ def _simulate_2007(
     fraction = min(1.0, max(0.01, cpu_fraction))
     found = _steps(numpy.frombuffer(values), len(shares), float(now), ncpus, fraction, float(buffer_seconds))
     return _outcome(len(shares), found)
+
+
+def _simulate_coming(
+    queue: Sequence[tuple[int, float, float]],
+    running: Sequence[RunningJob],
+    *,
+    now: float,
+    poll_seconds: float,
+    first: int,
+    ncpus: int,
+    cpu_fractions: Sequence[float],
+    buffer_seconds: float,
+    shares: Sequence[float],
+) -> list[RoundRobinOutcome]:
+    """Return what ``_simulate_2007`` finds at some of the next polls."""
+    values = array("d", shares)
+    values.extend(chain.from_iterable(queue))
+    jobs = array("d", chain.from_iterable(running))
+    fractions = array("d", [min(1.0, max(0.01, each)) for each in cpu_fractions])
+    found = _polls(
+        numpy.frombuffer(values), numpy.frombuffer(jobs) if jobs else numpy.zeros(0), len(shares), float(now),
+        float(poll_seconds), first, ncpus, numpy.frombuffer(fractions), float(buffer_seconds),
+    )  # fmt: skip
+    return [_outcome(len(shares), row) for row in found]
 
 
 def _outcome(count: int, found: Any) -> RoundRobinOutcome:  # Any: an array
@@ -285,6 +309,29 @@ def _steps(  # noqa: C901, PLR0915  # one compiled loop
     return found
 
 
+def _polls(
+    values: Any, running: Any, count: int, now: float, poll_seconds: float, first: int, ncpus: int, fractions: Any,
+    buffer_seconds: float,
+) -> Any:  # fmt: skip
+    found = numpy.zeros((len(fractions), 3 * count + 2))
+    values = values.copy()
+    for number in range(len(fractions)):
+        ahead = (first + number) * poll_seconds
+        for k in range(0, len(running), 4):
+            used, estimate = running[k + 1] + ahead, running[k + 2]
+            fraction = used / running[k + 3]
+            if fraction >= 1.0:
+                needs = 0.0
+            elif fraction <= 0.0:
+                needs = estimate
+            else:
+                left = 1.0 - fraction
+                needs = fraction * (used / fraction - used) + left * left * estimate
+            values[count + 3 * int(running[k]) + 1] = needs
+        found[number] = _steps(values, count, now + ahead, ncpus, fractions[number], buffer_seconds)
+    return found
+
+
 def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
     rate = max(share / running_share, 1e-9) if running_share > 0 else 1.0
     if active < ncpus:
@@ -304,3 +351,4 @@ if numba is not None:
     _rate = numba.njit(forceinline=True, error_model="numpy")(_rate)
     _sort_in = numba.njit(forceinline=True)(_sort_in)
     _flow, _steps = _compiled(_flow), _compiled(_steps)
+    _polls = _compiled(_polls)
