@@ -161,6 +161,9 @@ def _preference(
         heapify(turns)
         while turns:
             best = turns[0][2]
+            if len(turns) == 1 and not kind:
+                chosen += reversed(queues[best])  # nobody is left to take turns with
+                break
             job = queues[best].pop()
             chosen.append(job)
             peak = devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
