@@ -15,7 +15,7 @@ from lxml import etree
 from cobblestone.domain.computing import ComputingPreferences, Hours
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.values import changed
-from cobblestone.wire.xml_reader import Element
+from cobblestone.wire.xml_reader import Element, safe_parser
 from cobblestone.wire.xml_writer import scalar
 
 MAX_FILE_BYTES = 1 << 20
@@ -46,16 +46,8 @@ def parse_file(body: bytes, root: str) -> Element:
     """Return the outermost element of a file that a person may have edited.  Raises RemoteProtocolError with the line."""
     if len(body) > MAX_FILE_BYTES:
         raise RemoteProtocolError(f"it has {len(body)} bytes; at most {MAX_FILE_BYTES} are read")
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        tree = etree.fromstring(body.strip(), parser)
+        tree = etree.fromstring(body.strip(), safe_parser())
     except etree.XMLSyntaxError as error:
         raise RemoteProtocolError(f"line {error.lineno}: {error.msg}") from None
     if tree.tag != root:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.xml_reader import safe_parser
 
 MAX_STATE_BYTES = 64 * 1024 * 1024
 MAX_ITEMS = 100_000
@@ -101,11 +102,8 @@ def parse_state(body: bytes) -> etree._Element:  # pyright: ignore[reportPrivate
     """Return the outermost element of a state file.  Raises :class:`RemoteProtocolError` if it is none."""
     if len(body) > MAX_STATE_BYTES:
         raise RemoteProtocolError(f"the state file has {len(body)} bytes; at most {MAX_STATE_BYTES} are read")
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
-    )
     try:
-        root = etree.fromstring(body, parser)
+        root = etree.fromstring(body, safe_parser())
     except etree.XMLSyntaxError as error:
         raise RemoteProtocolError(f"the state file is not well-formed: {error.msg}") from error
     if root.tag != "client_state":

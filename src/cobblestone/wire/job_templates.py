@@ -15,7 +15,7 @@ from lxml import etree
 
 from cobblestone.domain.errors import JobError
 from cobblestone.wire.upload import legal_file_name
-from cobblestone.wire.xml_reader import Element
+from cobblestone.wire.xml_reader import Element, safe_parser
 
 MAX_TEMPLATE_CHARS = 64 * 1024
 MAX_FILES = 1024
@@ -239,9 +239,7 @@ class _Template:
         body = re.sub(r"<\?xml[^<>]{0,200}\?>", "", text, count=1)
         if f"<{root}" not in body:
             body = f"<{root}>{body}</{root}>"
-        parser = etree.XMLParser(
-            encoding="utf-8", resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-        )
+        parser = safe_parser(encoding="utf-8")
         try:
             self.root: Element = etree.fromstring(body.strip(" \t\r").encode("utf-8", "replace"), parser)
         except etree.XMLSyntaxError as error:

@@ -22,6 +22,7 @@ from cobblestone.domain.scales import (
     PublishedScale,
     VersionScale,
 )
+from cobblestone.wire.xml_reader import safe_parser
 from cobblestone.wire.xml_writer import printable, scalar
 
 MAX_BYTES = 2_000_000
@@ -215,17 +216,8 @@ def _object(value: object) -> Fields | None:
 def _read_xml(text: str, root: str, row_name: str) -> tuple[Fields, list[Fields]]:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise RemoteProtocolError("document types and entities are not accepted")
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        tree = etree.fromstring(text.encode(), parser)
+        tree = etree.fromstring(text.encode(), safe_parser(encoding="utf-8"))
     except etree.XMLSyntaxError as error:
         raise RemoteProtocolError(f"it is neither JSON nor well-formed XML: {error}") from error
     if tree.tag != root:

@@ -171,9 +171,10 @@ def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenien
     return tree, repaired
 
 
-def _parse(text: str, *, recover: bool) -> Element | None:
-    parser = etree.XMLParser(
-        encoding="utf-8",
+def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.XMLParser:
+    """Return a parser for XML from anybody: no entities, document types, network or huge trees; comments are left out."""
+    return etree.XMLParser(
+        encoding=encoding,
         recover=recover,
         resolve_entities=False,
         no_network=True,
@@ -182,6 +183,10 @@ def _parse(text: str, *, recover: bool) -> Element | None:
         remove_comments=True,
         remove_pis=True,
     )
+
+
+def _parse(text: str, *, recover: bool) -> Element | None:
+    parser = safe_parser(encoding="utf-8", recover=recover)
     return etree.fromstring(text.encode(), parser)
 
 
