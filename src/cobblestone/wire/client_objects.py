@@ -6,6 +6,7 @@ Order and number formats are those of client 7.20.5, whose answers are recorded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from cobblestone.wire.client_records import (
     DailyCredit,
@@ -207,6 +208,7 @@ def write_known_version(version: AppVersionBlock) -> str:
     )
 
 
+@lru_cache(maxsize=4096)  # workunits never change, and managers ask for all of them every second
 def write_known_workunit(workunit: WorkunitBlock, version_num: int) -> str:
     """Write a workunit, with the version that its job runs with."""
     figures = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound")
