@@ -10,17 +10,20 @@ import io
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from babel.messages import Catalog
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 PACKAGE = Path(__file__).parents[1] / "src" / "cobblestone"
 SERVICES = [PACKAGE / "server", PACKAGE / "service"]
 LOCALES = PACKAGE / "service" / "locales"
-DISPATCH = PACKAGE / "policy" / "dispatch"
-SENTENCES = {"reason": (2,), "_note": None, "_ask": None}
-"""What holds sentences of the dispatch policy, which volunteers read: the place of the sentence, if it is not the first."""
+POLICIES = [PACKAGE / "policy" / name for name in ("credit", "dispatch", "validation")]
+STORE = PACKAGE / "store"
+REASONS: dict[str, Any] = {"reason": (2,), "phrase": None}
+SENTENCES = {**REASONS, "_note": None, "_ask": None, "add": (3,), "MalformedOutput": None}
+"""What holds sentences that volunteers and scientists read: the place of the sentence, if it is not the first."""
 METHODS = [("**.py", "python"), ("**.html", "jinja2"), ("**.txt", "jinja2")]
 OPTIONS = {
     "**.html": {"trimmed": "true", "silent": "false"},
@@ -33,9 +36,14 @@ FIXED_DATE = datetime(2026, 1, 1, tzinfo=UTC)  # so that a catalogue changes onl
 def extract() -> Catalog:
     """All texts of the program."""
     found = Catalog(charset="utf-8")
-    of_pages = [text for service in SERVICES for text in extract_from_dir(service, METHODS, OPTIONS)]
-    of_dispatch = extract_from_dir(DISPATCH, METHODS, OPTIONS, keywords=SENTENCES)
-    for file, _line, message, comments, context in [*of_pages, *of_dispatch]:
+    searched = [(folder, {**DEFAULT_KEYWORDS, **REASONS}) for folder in SERVICES]
+    searched += [(STORE, REASONS), *((folder, SENTENCES) for folder in POLICIES)]
+    texts = [
+        text
+        for folder, keywords in searched
+        for text in extract_from_dir(folder, METHODS, OPTIONS, keywords=keywords)
+    ]
+    for file, _line, message, comments, context in texts:
         found.add(message, locations=[(file, 0)], auto_comments=comments, context=context)
     return found
 

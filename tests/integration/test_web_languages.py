@@ -6,6 +6,7 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
+from cobblestone.domain.apps import ComparisonRule
 from cobblestone.store.operation import interventions
 
 NOTHING = {
@@ -91,3 +92,40 @@ def test_an_unknown_language_changes_nothing_and_no_other_site_is_reached(world:
     answer = visitor.get("/language.php?to=xx&next=//evil.example/")
     assert answer.headers["location"] == "/"
     assert "set-cookie" not in answer.headers
+
+
+def test_a_task_says_in_ones_language_why_it_is_valid_or_not_and_what_it_earned(world: World) -> None:
+    app = world.add_app(quorum=2, comparison=ComparisonRule(kind="numeric"))
+    world.add_jobs(app, inputs=(), n=1)
+    for name, answer in (("ada", b"1 2.75 3"), ("bruno", b"1 2.5 3"), ("chandra", b"1 2.5 3")):
+        host = world.host(world.user(name))
+        host.rpc(ask=1)
+        world.now += 600
+        for result in sorted(host.held):
+            host.rpc(reports=[host.finish(result, answer)])
+        world.settle()
+    said = {
+        code: " ".join(
+            text_of(Visitor(world).get(f"/result.php?resultid={number}", headers={"Accept-Language": code}))
+            for number in (1, 2, 3)
+        )
+        for code in ("en", "fr", "sk")
+    }
+    for code, sentences in {
+        "en": (
+            "disagrees with the canonical result demo_1_0_1: out: line 1, column 3: ",
+            "s of CPU x Whetstone",
+            "mean of 2 claims",
+        ),
+        "fr": (
+            "ne concorde pas avec le résultat canonique demo_1_0_1 : out : ligne 1, colonne 3 : ",
+            "s de processeur x Whetstone",
+            "moyenne de 2 demandes",
+        ),
+        "sk": (
+            "sa nezhoduje s kanonickým výsledkom demo_1_0_1: out: riadok 1, stĺpec 3: ",
+            "s procesora x Whetstone",
+            "priemer nárokov (2)",
+        ),
+    }.items():
+        assert [sentence for sentence in sentences if sentence not in said[code]] == [], code

@@ -15,6 +15,7 @@ from hypothesis import given, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, WorkunitId
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.states import (
     AssimilateState,
     FileDeleteState,
@@ -205,7 +206,10 @@ class WorkunitLife(RuleBasedStateMachine):
         note(f"validator finds {states}")
         checked = tuple(
             OutputCheck(
-                result_id=each, usable=state == "usable", problem=state, transient=state == "postponed"
+                result_id=each,
+                usable=state == "usable",
+                problem=phrase(state),
+                transient=state == "postponed",
             )
             for each, state in states.items()
             if state != "unseen"

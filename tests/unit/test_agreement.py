@@ -232,7 +232,7 @@ def test_a_text_that_only_looks_like_json_is_a_text():
 
 
 def test_different_formats_do_not_agree():
-    assert difference('{"x": 1}', "x 1") == "out: json and text"
+    assert difference('{"x": 1}', "x 1") == "out: JSON and text"
 
 
 # ---------------------------------------------------------------------------------------------- text, tables

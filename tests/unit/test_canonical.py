@@ -18,6 +18,7 @@ from tests.helpers.lifecycle_builders import (
 )
 
 from cobblestone.domain.ids import ResultId
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.states import AssimilateState, Outcome, ValidateState, WorkunitError
 from cobblestone.domain.work import Result
 from cobblestone.policy.lifecycle.effects import (
@@ -67,7 +68,7 @@ def fine(*numbers: int) -> tuple[OutputCheck, ...]:
 
 
 def bad(number: int, problem: str = "no output", *, transient: bool = False) -> OutputCheck:
-    return OutputCheck(result_id=ids(number)[0], usable=False, problem=problem, transient=transient)
+    return OutputCheck(result_id=ids(number)[0], usable=False, problem=phrase(problem), transient=transient)
 
 
 def report(*checked: OutputCheck, matches: Iterable[tuple[int, int]] = ()) -> ValidationReport:
@@ -186,7 +187,8 @@ def test_the_odd_one_of_three_is_invalid_and_unsent_results_are_dropped():
         success(0, INCONCLUSIVE), success(1, INCONCLUSIVE), success(2), unsent(3), in_progress(4)
     )
     facts = replace(
-        report(*fine(0, 1, 2), matches=[(1, 2)]), differences={(ResultId(100), ResultId(101)): "$.x: 1 and 2"}
+        report(*fine(0, 1, 2), matches=[(1, 2)]),
+        differences={(ResultId(100), ResultId(101)): phrase("$.x: 1 and 2")},
     )
     decision = decide(view, facts)
     assert decision.newly_valid == ids(1, 2)

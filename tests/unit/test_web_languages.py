@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 
 import pytest
 from babel.messages import Message
 from tools import messages
 
-from cobblestone.domain.reasons import reason
+from cobblestone.domain.reasons import joined, phrase, reason
 from cobblestone.policy.dispatch.explain import Code, explain
 from cobblestone.service import languages
 from cobblestone.service.pages import wording
@@ -88,10 +90,67 @@ def test_a_reason_is_said_in_the_language_with_its_values() -> None:
         assert (
             languages.translate_reason(own)
             == languages.translate_stored(own.as_json())
-            == "It weighs 1.5 kg."
+            == "It weighs 1,5 kg."  # no catalogue has a sentence of a package's own
         )
     assert languages.translate_reason(little) == little.text()
     assert languages.translate_stored({"code": "old", "text": "As it was.", "values": {}}) == "As it was."
+
+
+def test_a_part_of_a_sentence_is_said_in_the_language_too_also_when_it_was_stored() -> None:
+    place = phrase("line {line}, column {column}{name}", line=3, column=4, name="")
+    differ = reason(
+        "values_differ", "{file}: {place}: {first} and {second}", file="a", place=place, first=1, second=2
+    )
+    both = reason(
+        "invalid",
+        "{result} disagrees with the canonical result {canonical}: {difference}",
+        result="r_1",
+        canonical="r_0",
+        difference=joined([differ, phrase("they differ")]),
+    )
+    assert (
+        both.text()
+        == "r_1 disagrees with the canonical result r_0: a: line 3, column 4: 1 and 2; they differ"
+    )
+    stored = json.loads(json.dumps(both.as_json()))
+    with languages.use_language("fr"):
+        french = "r_1 ne concorde pas avec le résultat canonique r_0 : a : ligne 3, colonne 4 : 1 et 2 ; ils diffèrent"
+        assert languages.translate_reason(both) == french.replace(" ; ils", "; ils")
+        assert languages.translate_stored(stored) == languages.translate_reason(both)
+    assert languages.translate_stored(stored) == both.text()
+
+
+@pytest.mark.parametrize(
+    ("value", "french"),
+    [
+        (0.00012345, "1,234 × 10⁻⁴"),
+        (0.12345, "0,1235"),
+        (12.0, "12"),
+        (12345.67, "12\u202f345,7"),
+        (1.5e12, "1,5 × 10¹²"),
+    ],
+)
+def test_numbers_of_a_sentence_have_what_a_reader_needs(value: float, french: str) -> None:
+    with languages.use_language("fr"):
+        assert languages.translate_reason(reason("x", "{amount}", amount=value)) == french
+
+
+def test_sentences_of_the_policies_stand_where_they_are_found_and_not_in_variables() -> None:
+    """A sentence that the extractor cannot see would be English for everybody."""
+    hidden: list[str] = []
+    for folder in (*messages.POLICIES, messages.STORE, *messages.SERVICES):
+        for path in sorted(folder.rglob("*.py")):
+            for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                    continue
+                place = {"reason": 1, "phrase": 0, "MalformedOutput": 0}.get(call.func.id)
+                if place is None or (isinstance(call.args[place], ast.Constant)):
+                    continue
+                if not ast.unparse(call.args[place]).endswith(
+                    "sentence"
+                ):  # functions that take one, and are searched for
+                    hidden.append(f"{path.name}:{call.lineno}")
+    assert hidden == []
 
 
 def test_numbers_and_dates_follow_the_language() -> None:

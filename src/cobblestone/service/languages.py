@@ -1,7 +1,7 @@
 """The languages of pages, mails and messages to clients: which one somebody reads, and every text in it.
 
-Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the dispatch policy
-stand there, and `translate_reason` translates them.  A catalogue (``locales/fr.po``) has all of them in another language;
+Texts stand in the code and in the templates in English, inside of ``_()`` or ``ngettext()``; the sentences of the policies stand
+there, and `translate_reason` translates them.  A catalogue (``locales/fr.po``) has all of them in another language;
 ``tools/messages.py`` keeps the catalogues up to date.  They are read when a language is asked for the first time, so
 nothing needs to be compiled.
 
@@ -26,7 +26,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 
-from cobblestone.domain.reasons import Reason, Value
+from cobblestone.domain.reasons import Reason, Value, restored
 
 ENGLISH = "en"
 NAMES: Mapping[str, str] = {"en": "English", "fr": "Français", "sk": "Slovenčina"}
@@ -91,11 +91,11 @@ def N_(message: str) -> str:  # noqa: N802  # the customary name, which extracto
 
 
 def translate_reason(reason: Reason) -> str:
-    """Return a reason in the current language; one whose sentence no catalogue has, in English."""
+    """Return a reason in the current language, with its parts; a sentence that no catalogue has is English."""
     language_ = current()
-    sentence = language_.texts.gettext(reason.sentence)
-    if sentence == reason.sentence:
+    if language_.code == ENGLISH:
         return reason.text()
+    sentence = language_.texts.gettext(reason.sentence)
     return sentence.format_map({name: _written(value, language_) for name, value in reason.values.items()})
 
 
@@ -103,14 +103,24 @@ def translate_stored(stored: Mapping[str, Any]) -> str:  # as it lies in the dat
     """Return a reason that was stored (`Reason.as_json`), in the current language."""
     if "sentence" not in stored:
         return str(stored["text"])
-    return translate_reason(Reason(stored["code"], stored["sentence"], stored["values"]))
+    return translate_reason(restored(stored["code"], stored["sentence"], stored["values"]))
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def _written(value: Value, language_: Language) -> str:
-    """Return a value in a sentence; whole numbers as they are, since many are names."""
+    """Return a value in a sentence: decimals as far as a reader needs them, whole numbers as they are, since many are names."""
+    if isinstance(value, Reason):
+        return translate_reason(value)
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    return format_decimal(value, locale=language_.locale)
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-3:
+        digits, _, exponent = f"{value:.3e}".partition("e")
+        mantissa = format_decimal(float(digits), format="0.###", locale=language_.locale)
+        return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    shown = round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")
+    return format_decimal(shown, locale=language_.locale, decimal_quantization=False)
 
 
 def chosen(*wishes: str, accepted: str = "") -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.policy.credit.claims import (
     Claim,
     ClaimInput,
@@ -84,6 +84,14 @@ def benchmark_credit(
     return within_bound(Claim(amount=amount, reasons=(*reasons, why)), workunit, unit)
 
 
+_CALLED = {
+    "mean": phrase("mean"),
+    "minimum": phrase("minimum"),
+    "drop-extremes": phrase("mean without the extremes"),
+}
+"""What the ledger calls the ways of `COMBINATIONS`."""
+
+
 def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
     """One amount for all replicas from the claims that rest on something measured; from all that count, when none does."""
     measured = [claim.amount for claim in claims if claim.mode is ClaimMode.NORMAL]
@@ -93,7 +101,7 @@ def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
         "combined",
         "Granted {amount}: {combination} of {n} claims.",
         amount=amount,
-        combination=combination,
+        combination=_CALLED[combination],
         n=len(amounts),
     )
     return Grant(credits=(amount,) * len(claims), reasons=(why,))

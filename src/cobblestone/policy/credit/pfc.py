@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cobblestone.domain.ids import AppVersionId
+from cobblestone.domain.reasons import Reason, phrase
 from cobblestone.domain.statistics import HOST_VERSION_RULE, AveragingRule
 from cobblestone.domain.values import value
 from cobblestone.policy.credit.claims import (
@@ -39,20 +40,18 @@ MIN_VERSION_SAMPLES = 100
 MAX_HOST_SCALE = 10.0
 
 
-NO_VERSION_SCALE = f" (not known yet: versions need {MIN_VERSION_SAMPLES} samples)"
+NO_VERSION_SCALE = phrase(" (not known yet: versions need {n} samples)", n=MIN_VERSION_SAMPLES)
 
 
-def missing_host_scale(host: HostVersionStatistics, version: VersionStatistics, *, proven: bool) -> str:
+def missing_host_scale(host: HostVersionStatistics, version: VersionStatistics, *, proven: bool) -> Reason:
     """Why a host has no scale, in the brackets that stand behind the 1 which is taken then."""
     if not proven:
-        why = "this host is not proven"
-    elif host.pfc.n < MIN_HOST_SAMPLES:
-        why = f"fewer than {MIN_HOST_SAMPLES} samples of this host"
-    elif version.pfc.n < MIN_VERSION_SAMPLES:
-        why = f"fewer than {MIN_VERSION_SAMPLES} samples of the version"
-    else:
-        why = "an average is 0"
-    return f" (not known yet: {why})"
+        return phrase(" (not known yet: this host is not proven)")
+    if host.pfc.n < MIN_HOST_SAMPLES:
+        return phrase(" (not known yet: fewer than {n} samples of this host)", n=MIN_HOST_SAMPLES)
+    if version.pfc.n < MIN_VERSION_SAMPLES:
+        return phrase(" (not known yet: fewer than {n} samples of the version)", n=MIN_VERSION_SAMPLES)
+    return phrase(" (not known yet: an average is 0)")
 
 
 @value()

@@ -111,23 +111,31 @@ def grant_trickle(
             speed=speed,
         )
     )
-    for code, sentence, most, before in (
+    for most, before, why in (
         (
-            "beyond_bound",
-            "The job's bound is worth {most}, of which messages brought {before}.",
             facts.most_credit,
             facts.credited,
+            reason(
+                "beyond_bound",
+                "The job's bound is worth {most}, of which messages brought {before}.",
+                most=facts.most_credit,
+                before=facts.credited,
+            ),
         ),
         (
-            "beyond_wall_time",
-            "The host's processors can have earned {most} in a week, of which messages brought {before}.",
             facts.host_most_credit,
             facts.host_credited,
+            reason(
+                "beyond_wall_time",
+                "The host's processors can have earned {most} in a week, of which messages brought {before}.",
+                most=facts.host_most_credit,
+                before=facts.host_credited,
+            ),
         ),
     ):
         if amount > most - before:
             amount = max(0.0, most - before)
-            reasons.append(reason(code, sentence, most=most, before=before))
+            reasons.append(why)
     return TrickleGrant(amount=amount, run_time=seconds, work_start=start, reasons=tuple(reasons))
 
 

@@ -83,6 +83,11 @@ def compare(
     return Agreement(match=not reasons, reasons=reasons)
 
 
+def missing_output(name: str) -> Reason:
+    """Say that a result lacks an output that it must have."""
+    return reason("output_missing", "{file} is missing", file=name)
+
+
 def usable(
     rule: ComparisonRule,
     files: Files,
@@ -99,7 +104,7 @@ def usable(
         content = files.get(spec.open_name)
         if content is None:
             if not spec.optional:
-                return reason("output_missing", "{file} is missing", file=spec.open_name)
+                return missing_output(spec.open_name)
         elif len(content) > spec.max_nbytes:
             return reason(
                 "output_too_large",

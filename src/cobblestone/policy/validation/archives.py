@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import JobError
+from cobblestone.domain.reasons import Value, phrase
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -29,6 +30,11 @@ _PIECE_NBYTES = 16_384
 
 class MalformedOutput(JobError):
     """An output file cannot be read."""
+
+    def __init__(self, sentence: str, **values: Value) -> None:
+        """``sentence`` may name any of ``values`` in braces."""
+        self.why = phrase(sentence, **values)
+        super().__init__(self.why.text())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +54,9 @@ class ReadLimits:
         """
         if nbytes > self.max_memory:
             raise MalformedOutput(
-                f"is too large to be compared: it would take {min(nbytes, 10**18) // 10**6:,} MB of memory;"
-                f" {self.max_memory // 10**6:,} MB are left"
+                "is too large to be compared: it would take {needed} MB of memory; {left} MB are left",
+                needed=f"{min(nbytes, 10**18) // 10**6:,}",
+                left=f"{self.max_memory // 10**6:,}",
             )
         return replace(self, max_memory=self.max_memory - nbytes)
 
@@ -66,7 +73,7 @@ def gunzip(content: bytes, limits: ReadLimits) -> bytes:
     room = limits.max_nbytes
     while packed:
         if len(parts) == limits.max_members:
-            raise MalformedOutput(f"gzip has more than {limits.max_members} members")
+            raise MalformedOutput("gzip has more than {most} members", most=limits.max_members)
         part, used = _inflate(packed, _GZIP_WRAPPER, room, "gzip")
         packed = packed[used:]
         room -= len(part)
@@ -88,9 +95,9 @@ def unzip(content: bytes, limits: ReadLimits) -> dict[str, bytes]:
         raise MalformedOutput("the files in the archive overlap")
     for entry in entries:
         if entry.name in members:
-            raise MalformedOutput(f"the archive holds two files named {entry.name!r}")
+            raise MalformedOutput("the archive holds two files named {name}", name=repr(entry.name))
         if entry.nbytes > room:
-            raise MalformedOutput(f"the archive holds more than {limits.max_nbytes} bytes")
+            raise MalformedOutput("the archive holds more than {most} bytes", most=limits.max_nbytes)
         members[entry.name] = _member(content, entry)
         room -= entry.nbytes
     return members
@@ -115,7 +122,9 @@ def _directory(content: bytes, limits: ReadLimits) -> list[_Entry]:
     if disk or start_disk or n_members == 0xFFFF or position == 0xFFFFFFFF:
         raise MalformedOutput("archives of several parts or above 4 GB are not read")
     if n_members > limits.max_members:
-        raise MalformedOutput(f"the archive holds {n_members} files; at most {limits.max_members} are read")
+        raise MalformedOutput(
+            "the archive holds {n} files; at most {most} are read", n=n_members, most=limits.max_members
+        )
     entries: list[_Entry] = []
     for _ in range(n_members):
         if position + _ENTRY.size > end or content[position : position + 4] != b"PK\x01\x02":
@@ -126,9 +135,13 @@ def _directory(content: bytes, limits: ReadLimits) -> list[_Entry]:
         raw_name = content[position + _ENTRY.size : position + _ENTRY.size + name_length]
         name = raw_name.decode("utf-8" if flags & _UTF8 else "cp437", errors="replace")
         if flags & _ENCRYPTED:
-            raise MalformedOutput(f"{name!r} in the archive is encrypted")
+            raise MalformedOutput("{name} in the archive is encrypted", name=repr(name))
         if method not in (_STORED, _DEFLATED):
-            raise MalformedOutput(f"{name!r} in the archive is packed by method {method}, which is not read")
+            raise MalformedOutput(
+                "{name} in the archive is packed by method {method}, which is not read",
+                name=repr(name),
+                method=method,
+            )
         entries.append(
             _Entry(name=name, method=method, crc=crc, packed_nbytes=packed, nbytes=nbytes, offset=fields[-1])
         )
@@ -137,7 +150,7 @@ def _directory(content: bytes, limits: ReadLimits) -> list[_Entry]:
 
 
 def _member(content: bytes, entry: _Entry) -> bytes:
-    damaged = MalformedOutput(f"{entry.name!r} in the archive is damaged")
+    damaged = MalformedOutput("{name} in the archive is damaged", name=repr(entry.name))
     if entry.offset + _LOCAL.size > len(content) or content[entry.offset : entry.offset + 4] != ZIP_MAGIC:
         raise damaged
     name_length, extra_length = _LOCAL.unpack_from(content, entry.offset)[-2:]
@@ -165,11 +178,15 @@ def _inflate(packed: memoryview, wbits: int, max_nbytes: int, what: str) -> tupl
         try:
             parts.append(inflater.decompress(piece, room))
         except zlib.error as error:
-            raise MalformedOutput(f"{what} cannot be decompressed: {error}") from None
+            raise MalformedOutput(
+                "{what} cannot be decompressed: {error}", what=what, error=str(error)
+            ) from None
         room -= len(parts[-1])
         used += len(piece) - len(inflater.unused_data)
     if room <= 0:
-        raise MalformedOutput(f"{what} holds more than {max_nbytes} bytes when decompressed")
+        raise MalformedOutput(
+            "{what} holds more than {most} bytes when decompressed", what=what, most=max_nbytes
+        )
     if not inflater.eof:
-        raise MalformedOutput(f"{what} is cut off")
+        raise MalformedOutput("{what} is cut off", what=what)
     return b"".join(parts), used

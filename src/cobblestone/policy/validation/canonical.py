@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.reasons import Reason, Value, reason
+from cobblestone.domain.reasons import Reason, Value, phrase, reason
 from cobblestone.domain.states import AssimilateState, ValidateState, WorkunitError
 from cobblestone.domain.values import value
 from cobblestone.domain.work import Result
@@ -61,7 +61,7 @@ class OutputCheck:
 
     result_id: ResultId
     usable: bool
-    problem: str = ""  #: why it is not usable, in words; empty when it is
+    problem: Reason | None = None  #: why it is not usable
     transient: bool = False  #: not usable *now* (disk away, check ran out of time): look again later
     assigned_credit: float | None = (
         None  #: what the project's own function says that it is worth, if there is one
@@ -74,7 +74,9 @@ class ValidationReport:
 
     checked: tuple[OutputCheck, ...]
     matches: frozenset[Pair] = frozenset()  #: compared pairs that agree, in either order
-    differences: Mapping[Pair, str] = field(default_factory=dict[Pair, str])  #: the others: where they differ
+    differences: Mapping[Pair, Reason] = field(
+        default_factory=dict[Pair, Reason]
+    )  #: the others: where they differ
 
 
 @value(kw_only=True)
@@ -186,9 +188,9 @@ class _DecisionBuilder:
     def matches(self, one: ResultId, other: ResultId) -> bool:
         return (one, other) in self.report.matches or (other, one) in self.report.matches
 
-    def difference(self, one: ResultId, other: ResultId) -> str:
+    def difference(self, one: ResultId, other: ResultId) -> Reason:
         differences = self.report.differences
-        return differences.get((one, other)) or differences.get((other, one)) or "they differ"
+        return differences.get((one, other)) or differences.get((other, one)) or phrase("they differ")
 
     def add(self, effect: ValidationEffect, code: str, sentence: str, **values: Value) -> None:
         self.effects.append(effect)
@@ -197,7 +199,7 @@ class _DecisionBuilder:
     def exclude(self, found: OutputCheck) -> None:
         """Close or postpone a result whose outputs cannot be compared."""
         name = self.name(found.result_id)
-        problem = found.problem or "its outputs cannot be used"
+        problem = found.problem or _UNUSABLE
         if found.transient:
             self.postponed.append(found.result_id)
             effect = PostponeValidation(result_id=found.result_id)
@@ -249,6 +251,9 @@ class _DecisionBuilder:
             unusable=tuple(self.unusable),
             reasons=tuple(self.reasons),
         )
+
+
+_UNUSABLE = phrase("its outputs cannot be used")
 
 
 def _is_viable(result: Result) -> bool:
@@ -370,7 +375,7 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
                 "too_late",
                 "{result} cannot be compared with the canonical result: {problem}",
                 result=result.name,
-                problem=canonical.problem,
+                problem=canonical.problem or _UNUSABLE,
             )
     only_postponed = bool(builder.postponed) and len(builder.postponed) == len(stragglers)
     return builder.decision(next_check=_retry(builder.view, now) if only_postponed else now)

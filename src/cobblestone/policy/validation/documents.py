@@ -90,7 +90,9 @@ def _read(name: str, content: bytes, limits: ReadLimits) -> tuple[Document, Read
     if content.startswith(GZIP_MAGIC):
         content, name = gunzip(content, limits), name.removesuffix(".gz")
     if len(content) > limits.max_nbytes:
-        raise MalformedOutput(f"has {len(content)} bytes; at most {limits.max_nbytes} are compared")
+        raise MalformedOutput(
+            "has {nbytes} bytes; at most {most} are compared", nbytes=len(content), most=limits.max_nbytes
+        )
     promise = name.rpartition(".")[2].lower() if "." in name else ""
     match promise:
         case "json":
@@ -152,7 +154,7 @@ def _member(name: str, content: bytes, limits: ReadLimits) -> tuple[Document, Re
     try:
         return _read(name, content, limits)
     except MalformedOutput as error:
-        raise MalformedOutput(f"{name} in the archive: {error}") from None
+        raise MalformedOutput("{name} in the archive: {problem}", name=name, problem=error.why) from None
 
 
 # Bytes that a value takes in CPython, with what points to it, rounded up; of a character in a text that is not ASCII.
@@ -170,9 +172,14 @@ def _read_json(text: str, limits: ReadLimits) -> tuple[JsonDocument, ReadLimits]
     try:
         value = cast("Json", json.loads(text))
     except json.JSONDecodeError as error:
-        raise MalformedOutput(f"is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
+        raise MalformedOutput(
+            "is not JSON: {problem}, line {line} column {column}",
+            problem=error.msg,
+            line=error.lineno,
+            column=error.colno,
+        ) from None
     except ValueError as error:  # a number with thousands of digits
-        raise MalformedOutput(f"is not JSON that can be compared: {error}") from None
+        raise MalformedOutput("is not JSON that can be compared: {problem}", problem=str(error)) from None
     except RecursionError:
         _refuse_depth(limits)
     if _is_deeper(value, limits.max_depth):
@@ -181,7 +188,7 @@ def _read_json(text: str, limits: ReadLimits) -> tuple[JsonDocument, ReadLimits]
 
 
 def _refuse_depth(limits: ReadLimits) -> NoReturn:
-    raise MalformedOutput(f"is nested more than {limits.max_depth} deep") from None
+    raise MalformedOutput("is nested more than {most} deep", most=limits.max_depth) from None
 
 
 def _is_deeper(value: Json, max_depth: int) -> bool:
@@ -220,7 +227,9 @@ def _read_table(text: str, delimiter: str, limits: ReadLimits) -> tuple[TableDoc
                 rows.append([cell.strip() for cell in row])
                 lines.append(reader.line_num)
     except csv.Error as error:
-        raise MalformedOutput(f"is not a table: {error}, line {reader.line_num}") from None
+        raise MalformedOutput(
+            "is not a table: {problem}, line {line}", problem=str(error), line=reader.line_num
+        ) from None
     return TableDocument(rows=rows, lines=lines), left
 
 

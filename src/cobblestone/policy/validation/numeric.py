@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import zip_longest
 from typing import TypeGuard, TypeVar, cast
 
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.policy.validation.documents import (
     ArchiveDocument,
     BinaryDocument,
@@ -30,6 +30,9 @@ from cobblestone.policy.validation.documents import (
 from cobblestone.policy.validation.numpy_files import ArrayDocument, RecordsDocument
 
 _Item = TypeVar("_Item")
+
+Words = str | Reason
+"""A name or value of the outputs as it is, or words about it."""
 
 EXACT = 2**53
 """Integers up to this are exact as floats."""
@@ -65,7 +68,7 @@ class Tolerance:
             return False
 
 
-def differences(a: Document, b: Document, tolerance: Tolerance, where: str = "") -> Iterator[Reason]:
+def differences(a: Document, b: Document, tolerance: Tolerance, where: Words = "") -> Iterator[Reason]:
     """Say where two documents differ, one reason for each place; ``where`` names the file."""
     match a, b:
         case JsonDocument(), JsonDocument():
@@ -78,11 +81,15 @@ def differences(a: Document, b: Document, tolerance: Tolerance, where: str = "")
             yield from _array_differences(a, b, tolerance, where)
         case RecordsDocument(), RecordsDocument():
             yield from _named_differences(
-                a.fields, b.fields, "field", where, lambda x, y, at: _array_differences(x, y, tolerance, at)
+                a.fields,
+                b.fields,
+                phrase("field"),
+                where,
+                lambda x, y, at: _array_differences(x, y, tolerance, at),
             )
         case ArchiveDocument(), ArchiveDocument():
             yield from _named_differences(
-                a.members, b.members, "file", where, lambda x, y, at: differences(x, y, tolerance, at)
+                a.members, b.members, phrase("file"), where, lambda x, y, at: differences(x, y, tolerance, at)
             )
         case BinaryDocument(), BinaryDocument():
             yield from byte_differences(a.content, b.content, where)
@@ -96,7 +103,7 @@ def differences(a: Document, b: Document, tolerance: Tolerance, where: str = "")
             )
 
 
-def nan_places(document: Document, where: str) -> Iterator[Reason]:
+def nan_places(document: Document, where: Words) -> Iterator[Reason]:
     """Say where a document holds NaN: nothing agrees with it unless the rule allows it."""
     match document:
         case JsonDocument():
@@ -104,22 +111,22 @@ def nan_places(document: Document, where: str) -> Iterator[Reason]:
         case TableDocument():
             rows = zip(document.lines, document.rows, strict=True)
             places = (
-                f"line {line}, column {i}" for line, row in rows for i, cell in _counted(row) if _is_nan(cell)
+                _line_and_column(line, i) for line, row in rows for i, cell in _counted(row) if _is_nan(cell)
             )
         case TextDocument():
             lines = _counted(document.lines)
             tokens = ((number, match) for number, line in lines for match in _TOKEN.finditer(line))
-            places = (f"line {n}, column {t.start() + 1}" for n, t in tokens if _is_nan(t.group()))
+            places = (_line_and_column(n, t.start() + 1) for n, t in tokens if _is_nan(t.group()))
         case ArrayDocument():
             values = document.values if document.kind == "number" else ()
             places = (_index(i, document.shape) for i, value in enumerate(values) if value != value)
         case RecordsDocument():
             for name, field in document.fields.items():
-                yield from nan_places(field, f"{where}, field {_shown(name)}")
+                yield from nan_places(field, _inside(where, phrase("field"), name))
             return
         case ArchiveDocument():
             for name, member in document.members.items():
-                yield from nan_places(member, f"{where}, file {_shown(name)}")
+                yield from nan_places(member, _inside(where, phrase("file"), name))
             return
         case BinaryDocument():
             return
@@ -132,7 +139,7 @@ def nan_places(document: Document, where: str) -> Iterator[Reason]:
         )
 
 
-def byte_differences(a: bytes, b: bytes, where: str) -> Iterator[Reason]:
+def byte_differences(a: bytes, b: bytes, where: Words) -> Iterator[Reason]:
     """Say whether two files differ, and from which byte on."""
     if a != b:
         yield reason(
@@ -146,18 +153,26 @@ def byte_differences(a: bytes, b: bytes, where: str) -> Iterator[Reason]:
 
 
 def missing_differences(
-    a: Mapping[str, object], b: Mapping[str, object], what: str, where: str
+    a: Mapping[str, object], b: Mapping[str, object], what: Reason, where: Words
 ) -> Iterator[Reason]:
     """Say which names are in one of two mappings only."""
     for name in sorted(a.keys() ^ b.keys()):
-        yield reason(
-            "only_in_one",
-            "{file}: {what} {name} is only in the {which}",
-            file=where,
-            what=what,
-            name=_shown(name),
-            which="first" if name in a else "second",
-        )
+        if name in a:
+            yield reason(
+                "only_in_one",
+                "{file}: {what} {name} is only in the first",
+                file=where,
+                what=what,
+                name=_shown(name),
+            )
+        else:
+            yield reason(
+                "only_in_one",
+                "{file}: {what} {name} is only in the second",
+                file=where,
+                what=what,
+                name=_shown(name),
+            )
 
 
 def _first_difference(a: bytes, b: bytes) -> int:
@@ -175,12 +190,22 @@ def _first_difference(a: bytes, b: bytes) -> int:
 # ------------------------------------------------------------------------------------------------- reasons
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> Words:
+    if isinstance(value, Reason):
+        return value
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def _values_differ(where: str, place: str, a: object, b: object) -> Reason:
+def _line_and_column(line: int, column: int, name: str = "") -> Reason:
+    return phrase("line {line}, column {column}{name}", line=line, column=column, name=name)
+
+
+def _inside(where: Words, what: Reason, name: str) -> Reason:
+    return phrase("{file}, {what} {name}", file=where, what=what, name=_shown(name))
+
+
+def _values_differ(where: Words, place: Words, a: object, b: object) -> Reason:
     return reason(
         "values_differ",
         "{file}: {place}: {first} and {second}",
@@ -191,7 +216,7 @@ def _values_differ(where: str, place: str, a: object, b: object) -> Reason:
     )
 
 
-def _numbers_differ(where: str, place: str, a: complex, b: complex, tolerance: Tolerance) -> Reason:
+def _numbers_differ(where: Words, place: Words, a: complex, b: complex, tolerance: Tolerance) -> Reason:
     return reason(
         "numbers_differ",
         "{file}: {place}: {first} and {second} differ by {difference} (rtol {rtol}, atol {atol})",
@@ -205,16 +230,20 @@ def _numbers_differ(where: str, place: str, a: complex, b: complex, tolerance: T
     )
 
 
-def _difference(a: complex, b: complex) -> str:
+def _difference(a: complex, b: complex) -> Words:
     """Difference of two numbers in words: absolute, and relative to the larger one."""
     try:
         absolute, scale = abs(a - b), max(abs(a), abs(b))
-        return f"{absolute:.3g} (relative {absolute / scale:.3g})" if scale else f"{absolute:.3g}"
+        if not scale:
+            return f"{absolute:.3g}"
+        return phrase(
+            "{absolute} (relative {relative})", absolute=f"{absolute:.3g}", relative=f"{absolute / scale:.3g}"
+        )
     except OverflowError:
-        return "more than floats can hold"
+        return phrase("more than floats can hold")
 
 
-def _sizes_differ(where: str, place: str, what: str, a: int, b: int) -> Reason:
+def _sizes_differ(where: Words, place: Words, what: Reason, a: int, b: int) -> Reason:
     return reason(
         "sizes_differ",
         "{file}: {place} has {first} and {second} {what}",
@@ -226,8 +255,22 @@ def _sizes_differ(where: str, place: str, what: str, a: int, b: int) -> Reason:
     )
 
 
-def _format_of(document: Document) -> str:
-    return type(document).__name__.removesuffix("Document").lower()
+def _format_of(document: Document) -> Words:
+    match document:
+        case JsonDocument():
+            return "JSON"
+        case TableDocument():
+            return phrase("a table")
+        case TextDocument():
+            return phrase("text")
+        case ArrayDocument():
+            return phrase("an array")
+        case RecordsDocument():
+            return phrase("records")
+        case ArchiveDocument():
+            return phrase("an archive")
+        case BinaryDocument():
+            return phrase("binary data")
 
 
 # ---------------------------------------------------------------------------------------------------- JSON
@@ -237,16 +280,20 @@ _Place = tuple["_Place", str | int] | None
 """Where a JSON value is: the place of its container, and its key there; written out only for a reason that somebody reads."""
 
 
-def _json_differences(a: Json, b: Json, tolerance: Tolerance, where: str, place: _Place) -> Iterator[Reason]:
+def _json_differences(
+    a: Json, b: Json, tolerance: Tolerance, where: Words, place: _Place
+) -> Iterator[Reason]:
     if isinstance(a, dict) and isinstance(b, dict):
         if a.keys() != b.keys():
-            yield from missing_differences(a, b, "member", f"{where}: {_path(place)}")
+            yield from missing_differences(
+                a, b, phrase("member"), phrase("{file}: {place}", file=where, place=_path(place))
+            )
         for key in a:
             if key in b and not _leaves_agree(a[key], b[key], tolerance):
                 yield from _json_differences(a[key], b[key], tolerance, where, (place, key))
     elif isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
-            yield _sizes_differ(where, _path(place), "elements", len(a), len(b))
+            yield _sizes_differ(where, _path(place), phrase("elements"), len(a), len(b))
         for i, (x, y) in enumerate(zip(a, b, strict=False)):
             if not _leaves_agree(x, y, tolerance):
                 yield from _json_differences(x, y, tolerance, where, (place, i))
@@ -284,11 +331,11 @@ def _leaves_agree(a: Json, b: Json, tolerance: Tolerance) -> bool:
     return type(a) is type(b) and not isinstance(a, dict | list) and a == b
 
 
-def _kind_or_value(value: Json) -> str:
-    if isinstance(value, dict | list):
-        return (
-            f"an object with {len(value)} members" if isinstance(value, dict) else f"a list of {len(value)}"
-        )
+def _kind_or_value(value: Json) -> Words:
+    if isinstance(value, dict):
+        return phrase("an object with {n} members", n=len(value))
+    if isinstance(value, list):
+        return phrase("a list of {n}", n=len(value))
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -348,7 +395,7 @@ def _words_agree(a: str, b: str, tolerance: Tolerance) -> bool:
     return x is not None and y is not None and tolerance.agree(x, y)
 
 
-def _word_difference(where: str, place: str, a: str, b: str, tolerance: Tolerance) -> Reason:
+def _word_difference(where: Words, place: Words, a: str, b: str, tolerance: Tolerance) -> Reason:
     x, y = _as_number(a), _as_number(b)
     if x is None or y is None:
         return _values_differ(where, place, repr(a), repr(b))
@@ -356,40 +403,42 @@ def _word_difference(where: str, place: str, a: str, b: str, tolerance: Toleranc
 
 
 def _table_differences(
-    a: TableDocument, b: TableDocument, tolerance: Tolerance, where: str
+    a: TableDocument, b: TableDocument, tolerance: Tolerance, where: Words
 ) -> Iterator[Reason]:
     if len(a.rows) != len(b.rows):
-        yield _sizes_differ(where, "the table", "rows", len(a.rows), len(b.rows))
+        yield _sizes_differ(where, phrase("the table"), phrase("rows"), len(a.rows), len(b.rows))
     names = a.rows[0] if a.rows and not any(map(_as_number_or_empty, a.rows[0])) else []
     for line, x, y in zip(a.lines, a.rows, b.rows, strict=False):
         if len(x) != len(y):
-            yield _sizes_differ(where, f"line {line}", "columns", len(x), len(y))
+            yield _sizes_differ(where, phrase("line {line}", line=line), phrase("columns"), len(x), len(y))
         for i, (cell, other) in enumerate(zip(x, y, strict=False)):
             if not _words_agree(cell, other, tolerance):
                 name = f" ({_shown(names[i])})" if i < len(names) else ""
-                yield _word_difference(where, f"line {line}, column {i + 1}{name}", cell, other, tolerance)
+                yield _word_difference(where, _line_and_column(line, i + 1, name), cell, other, tolerance)
 
 
 def _as_number_or_empty(cell: str) -> bool:
     return not cell or _as_number(cell) is not None
 
 
-def _text_differences(a: TextDocument, b: TextDocument, tolerance: Tolerance, where: str) -> Iterator[Reason]:
+def _text_differences(
+    a: TextDocument, b: TextDocument, tolerance: Tolerance, where: Words
+) -> Iterator[Reason]:
     if len(a.lines) != len(b.lines):
-        yield _sizes_differ(where, "the text", "lines", len(a.lines), len(b.lines))
+        yield _sizes_differ(where, phrase("the text"), phrase("lines"), len(a.lines), len(b.lines))
     for number, (x, y) in _counted(list(zip(a.lines, b.lines, strict=False))):
         if x != y or "nan" in x.lower():
             yield from _line_differences(x, y, tolerance, where, number)
 
 
-def _line_differences(a: str, b: str, tolerance: Tolerance, where: str, number: int) -> Iterator[Reason]:
+def _line_differences(a: str, b: str, tolerance: Tolerance, where: Words, number: int) -> Iterator[Reason]:
     for x, y in zip_longest(_TOKEN.finditer(a), _TOKEN.finditer(b)):
         present = x or y  # the other one is missing: its line has ended
         if present is None:
             return
-        place = f"line {number}, column {present.start() + 1}"
+        place = _line_and_column(number, present.start() + 1)
         if x is None or y is None:
-            first, second = ("the line ends" if each is None else each.group() for each in (x, y))
+            first, second = (phrase("the line ends") if each is None else each.group() for each in (x, y))
             yield _values_differ(where, place, first, second)
             return
         if not _words_agree(x.group(), y.group(), tolerance):
@@ -400,7 +449,7 @@ def _line_differences(a: str, b: str, tolerance: Tolerance, where: str, number: 
 
 
 def _array_differences(
-    a: ArrayDocument, b: ArrayDocument, tolerance: Tolerance, where: str
+    a: ArrayDocument, b: ArrayDocument, tolerance: Tolerance, where: Words
 ) -> Iterator[Reason]:
     if a.shape != b.shape:
         yield _values_differ(where, "shape", a.shape, b.shape)
@@ -431,11 +480,11 @@ def _index(flat: int, shape: tuple[int, ...]) -> str:
 def _named_differences(
     a: Mapping[str, _Item],
     b: Mapping[str, _Item],
-    what: str,
-    where: str,
-    compare: Callable[[_Item, _Item, str], Iterator[Reason]],
+    what: Reason,
+    where: Words,
+    compare: Callable[[_Item, _Item, Words], Iterator[Reason]],
 ) -> Iterator[Reason]:
     yield from missing_differences(a, b, what, where)
     for name in a:
         if name in b:
-            yield from compare(a[name], b[name], f"{where}, {what} {_shown(name)}")
+            yield from compare(a[name], b[name], _inside(where, what, name))

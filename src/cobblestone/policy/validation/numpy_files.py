@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from cobblestone.domain.reasons import phrase
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -89,7 +90,7 @@ def _read_header(content: bytes) -> tuple[dict[str, object], int]:
         raise MalformedOutput("not a NumPy array file")
     length_format = {1: "<H", 2: "<I", 3: "<I"}.get(content[6])
     if length_format is None:
-        raise MalformedOutput(f"NumPy array files of version {content[6]} are not read")
+        raise MalformedOutput("NumPy array files of version {version} are not read", version=content[6])
     (length,) = struct.unpack_from(length_format, content, 8)
     start = 8 + struct.calcsize(length_format)
     if length > MAX_HEADER_NBYTES or start + length > len(content):
@@ -119,7 +120,9 @@ def _itemsize(dtype: str) -> int:
     """Bytes of one element."""
     parts = _DTYPE.fullmatch(dtype)
     if parts is None or parts[2] == "O":
-        raise MalformedOutput(f"arrays of dtype {dtype[:40]!r} are not read (Python objects could run code)")
+        raise MalformedOutput(
+            "arrays of dtype {dtype} are not read (Python objects could run code)", dtype=repr(dtype[:40])
+        )
     size = int(parts[3] or 8) * (4 if parts[2] == "U" else 1)
     if not 0 < size <= MAX_SIZE:
         raise MalformedOutput("the elements of the array have no size, or more than a file holds")
@@ -139,8 +142,13 @@ def _memory_of_element(dtype: str, *, fortran_order: bool) -> int:
 def _check_size(data: bytes, count: int, itemsize: int, shape: tuple[int, ...]) -> None:
     if count * itemsize != len(data):
         needed = count * itemsize
-        shown = f"{needed}" if needed <= MAX_SIZE else "far more"
-        raise MalformedOutput(f"an array of shape {shape} needs {shown} bytes; the file has {len(data)}")
+        shown = needed if needed <= MAX_SIZE else phrase("far more")
+        raise MalformedOutput(
+            "an array of shape {shape} needs {needed} bytes; the file has {nbytes}",
+            shape=str(shape),
+            needed=shown,
+            nbytes=len(data),
+        )
 
 
 def _array(dtype: str, shape: tuple[int, ...], data: bytes, *, fortran_order: bool) -> ArrayDocument:

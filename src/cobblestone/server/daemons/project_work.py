@@ -23,8 +23,15 @@ from typing import Any
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
+from cobblestone.domain.reasons import Reason, joined, phrase
 from cobblestone.domain.work import OutputSpec
-from cobblestone.policy.validation.agreement import DEFAULT_LIMITS, compare, kind_named, usable
+from cobblestone.policy.validation.agreement import (
+    DEFAULT_LIMITS,
+    compare,
+    kind_named,
+    missing_output,
+    usable,
+)
 from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import OutputCheck, Pair, ValidationReport
 from cobblestone.server.core.comparisons import comparison_kinds
@@ -160,7 +167,7 @@ def validate(task: ValidationTask) -> ValidationReport:
         checked = tuple(comparison.look(result) for result in task.results)
         usable_ids = {each.result_id for each in checked if each.usable}
         matches: set[Pair] = set()
-        differences: dict[Pair, str] = {}
+        differences: dict[Pair, Reason] = {}
         for one, other in task.pairs:
             if one in usable_ids and other in usable_ids:
                 problem = comparison.difference(one, other)
@@ -193,7 +200,7 @@ class _Comparison:
                     return OutputCheck(
                         result_id=result.result_id,
                         usable=False,
-                        problem=f"The output {spec.open_name} is missing.",
+                        problem=missing_output(spec.open_name),
                     )
             files = {
                 task.specs[output.index].open_name: output_content(
@@ -203,22 +210,29 @@ class _Comparison:
                 if output.index < len(task.specs)
             }
         except CobblestoneError as error:
-            return OutputCheck(result_id=result.result_id, usable=False, problem=str(error))
+            return OutputCheck(
+                result_id=result.result_id, usable=False, problem=phrase("{problem}", problem=str(error))
+            )
         except OSError as error:  # the disk is away: that is not the volunteer's fault
-            return OutputCheck(result_id=result.result_id, usable=False, transient=True, problem=str(error))
+            return OutputCheck(
+                result_id=result.result_id,
+                usable=False,
+                transient=True,
+                problem=phrase("{problem}", problem=str(error)),
+            )
         kinds = comparison_kinds()
         kind_named(task.rule.kind, kinds)
         try:
-            refusal = usable(task.rule, files, task.specs, limits=task.limits, kinds=kinds)
-            problem = refusal.text() if refusal is not None else ""
+            problem = usable(task.rule, files, task.specs, limits=task.limits, kinds=kinds)
         except Exception as error:  # noqa: BLE001  # a reader that chokes on an output says so of this output alone
-            problem = f"its outputs cannot be read: {type(error).__name__}: {str(error)[:200]}"
-        if problem:
+            what = f"{type(error).__name__}: {str(error)[:200]}"
+            problem = phrase("its outputs cannot be read: {problem}", problem=what)
+        if problem is not None:
             return OutputCheck(result_id=result.result_id, usable=False, problem=problem)
         self._files[result.result_id] = files
         return OutputCheck(result_id=result.result_id, usable=True)
 
-    def difference(self, one: ResultId, other: ResultId) -> str | None:
+    def difference(self, one: ResultId, other: ResultId) -> Reason | None:
         """Where two results differ, or None."""
         task = self._task
         kinds = comparison_kinds()
@@ -227,12 +241,12 @@ class _Comparison:
             agreement = compare(
                 task.rule, self._files[one], self._files[other], limits=task.limits, kinds=kinds
             )
-            return None if agreement.match else "; ".join(reason.text() for reason in agreement.reasons)
+            return None if agreement.match else joined(agreement.reasons)
         function = project_function(task.project_folder, reference)
         outcome = _call(function, self._paths(one), self._paths(other))
         if not isinstance(outcome, bool):
             raise JobError(f"{reference} must return True or False, not {outcome!r}.")
-        return None if outcome else f"{reference} says that they differ"
+        return None if outcome else phrase("{function} says that they differ", function=reference)
 
     def credit(self, result: ResultOutputs) -> float:
         """Return what the project's function says that a result is worth."""

@@ -14,9 +14,10 @@ import structlog
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.ids import ResultId, WorkunitId
+from cobblestone.domain.reasons import phrase
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
-from cobblestone.policy.validation.agreement import kind_named
+from cobblestone.policy.validation.agreement import kind_named, missing_output
 from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
@@ -183,7 +184,7 @@ class Validator:
             try:
                 await self._workers.call(validate, alone)
             except WorkerFailedError as error:
-                problem = f"its outputs cannot be read: {error}"
+                problem = phrase("its outputs cannot be read: {problem}", problem=str(error))
                 unreadable.append(OutputCheck(result_id=result.result_id, usable=False, problem=problem))
         bad = {found.result_id for found in unreadable}
         rest = replace(
@@ -271,7 +272,7 @@ def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationR
         missing = [
             spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
         ]
-        problem = f"The output {missing[0]} is missing." if missing else ""
+        problem = missing_output(missing[0]) if missing else None
         checked.append(OutputCheck(result_id=id_, usable=not missing, problem=problem))
         sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
     usable = {each.result_id for each in checked if each.usable}

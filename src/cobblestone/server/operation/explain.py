@@ -25,7 +25,6 @@ from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transi
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import Survey, choose_for, request_of
-from cobblestone.service.languages import N_
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
 from cobblestone.store.work import lifecycle
@@ -90,16 +89,14 @@ def explain_host(
     if not host.description.platforms:
         unseen = reason(
             "host_not_seen",
-            N_("The computer has not asked for tasks yet. It is described when its client does."),
+            "The computer has not asked for tasks yet. It is described when its client does.",
         )
         return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(unseen,))
     if host.description.platforms[0] == ANONYMOUS_PLATFORM:
         own = reason(
             "anonymous_platform",
-            N_(
-                "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get"
-                " is not known here. Its event log says."
-            ),
+            "The client brings its own applications (app_info.xml), which it lists only when it asks: what it would get"
+            " is not known here. Its event log says.",
         )
         return HostExplanation(host=host, status=status, in_progress=n, would_get="", reasons=(own,))
     queue = CandidateQueue()

@@ -142,7 +142,7 @@ def _reasons_text(reasons: Iterable[Reason]) -> str:
 
 
 def _written(why: Reason) -> tuple[object, ...]:
-    return why.code, why.sentence, dict(why.values)
+    return why.code, why.sentence, why.plain_values()
 
 
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:

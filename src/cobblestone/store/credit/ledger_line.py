@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.reasons import Reason
+from cobblestone.domain.reasons import restored
 from cobblestone.store.engine.database import Row
 
 ENTRY_COLUMNS = (
@@ -72,8 +72,10 @@ def read_line(row: Row) -> LedgerLine:
         if not isinstance(values[name], int):
             raise DamagedEntry(values["id"], f"its {name} is {str(values[name])[:40]!r}")
     try:
-        values["reasons"] = [Reason(*written).as_json() for written in msgspec.json.decode(values["reasons"])]
+        values["reasons"] = [
+            restored(*written).as_json() for written in msgspec.json.decode(values["reasons"])
+        ]
         values["facts"] = msgspec.json.decode(values["facts"], type=dict[str, Any])
-    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise DamagedEntry(values["id"], f"its reasons or facts are damaged ({error})") from error
     return LedgerLine(**values)

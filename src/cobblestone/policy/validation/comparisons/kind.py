@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.policy.validation.archives import MalformedOutput, ReadLimits
 from cobblestone.policy.validation.numeric import missing_differences
 
@@ -85,7 +85,7 @@ def differences_of_files(
     a: Files, b: Files, compare_one: Callable[[bytes, bytes, str], Iterator[Reason]]
 ) -> Iterator[Reason]:
     """Compare outputs of the same name; those that one result lacks differ.  ``compare_one`` takes two contents and a name."""
-    yield from missing_differences(a, b, "output", "outputs")
+    yield from missing_differences(a, b, phrase("output"), phrase("outputs"))
     for name in a:
         if name in b:
             try:
@@ -96,4 +96,6 @@ def differences_of_files(
 
 def malformed(name: str, error: MalformedOutput) -> Reason:
     """Return an output that cannot be read."""
-    return reason("output_malformed", "{file}: {problem}", file=name, problem=str(error)[:MAX_PROBLEM])
+    whole = len(str(error)) <= MAX_PROBLEM
+    problem = error.why if whole else str(error)[:MAX_PROBLEM]
+    return reason("output_malformed", "{file}: {problem}", file=name, problem=problem)
