@@ -482,3 +482,11 @@ def test_mails_are_in_the_language_of_the_account(make_world: Callable[..., Worl
     Visitor(world).send("/password_reset.php", email_addr=email("ada"))
     (message,) = post_office(world)
     assert message["Subject"]
+
+
+def test_the_managers_way_to_a_forgotten_password_leads_to_the_form(world: World):
+    visitor = Visitor(world)
+    page = visitor.get("/get_passwd.php")
+    assert page.status_code == 200
+    assert "email_addr" in page.text
+    assert visitor.send("/get_passwd.php", email_addr="nobody@example.org").status_code == 200

@@ -47,6 +47,9 @@ class AccountPages:
             Route("/login_code.php", page(self.log_in_code), methods=both),
             Route("/logout.php", page(self.log_out), methods=["POST"]),
             Route("/password_reset.php", page(self.ask_for_reset), methods=both),
+            Route(
+                "/get_passwd.php", page(self.ask_for_reset), methods=both
+            ),  # where the family's Manager sends people
             Route("/password_new.php", page(self.reset), methods=both),
             Route("/email_new.php", self._site.own_page(self.new_address), methods=both),
             Route("/home.php", self._site.own_page(self.home)),
