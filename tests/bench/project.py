@@ -125,6 +125,7 @@ def add_exported_hosts(project: BenchProject, n: int) -> None:
     gpu = '{"type":"NVIDIA","count":1,"name":"NVIDIA GeForce RTX 3060","peak_flops":1.2e13,"ram":1.2e10,"driver_version":53000}'
     rng = random.Random(1)
     first, step = 10**6, 4
+    now = time.time()  # older averages would be let decay by the server while it is measured
 
     def describe() -> str:
         numbers = [rng.uniform(1e9, 1e12) for _ in range(7)]
@@ -134,7 +135,8 @@ def add_exported_hosts(project: BenchProject, n: int) -> None:
         people = range(first, first + n // step)
         tx.execute_many(
             "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, country,"
-            " create_time, total_credit, expavg_credit, expavg_time) VALUES (?, ?, ?, ?, ?, ?, 'Slovakia', 1.7e9, ?, ?, 1.79e9)",
+            " create_time, total_credit, expavg_credit, expavg_time)"
+            f" VALUES (?, ?, ?, ?, ?, ?, 'Slovakia', 1.7e9, ?, ?, {now})",
             (
                 (
                     id_,
@@ -155,7 +157,7 @@ def add_exported_hosts(project: BenchProject, n: int) -> None:
         )
         tx.execute_many(
             "INSERT INTO host (id, user_id, host_cpid, description, create_time, rpc_time, total_credit, expavg_credit,"
-            " expavg_time) VALUES (?, ?, ?, ?, 1.7e9, 1.79e9, ?, ?, 1.79e9)",
+            f" expavg_time) VALUES (?, ?, ?, ?, 1.7e9, {now}, ?, ?, {now})",
             (
                 (
                     first + k,
