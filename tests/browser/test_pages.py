@@ -20,6 +20,7 @@ PUBLIC = {
     "app": "app.php?appid=1",
     "top-total": "top_users.php?by=total&appid=1",
     "password-reset": "password_reset.php",
+    "password-reset-of-managers": "get_passwd.php",
     "link-too-old": "password_new.php?code=x",
     "top-users": "top_users.php",
     "top-hosts": "top_hosts.php",
