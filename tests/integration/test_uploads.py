@@ -295,6 +295,35 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
     assert world.value("SELECT COUNT(*) FROM credit_entry") == 1
 
 
+def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
+    from cobblestone.domain.ids import UserId
+    from cobblestone.server.accounts.account_daemon import AccountKeeper
+    from cobblestone.store.people import account_changes
+    from cobblestone.store.work import archive
+
+    world = make_world(files={"purge_after": 50})
+    world.add_jobs(world.add_app(quorum=2))
+    world.write(lambda tx: tx.execute("UPDATE workunit SET batch_id = NULL"))
+    for name in ("alice", "bob"):
+        host = world.host(world.user(name))
+        host.rpc(ask=1)
+        (task,) = host.new_results()
+        host.rpc(reports=[host.finish(task, b"x")])
+    world.settle()
+    world.now += 60
+    assert world.run(world.purger.step()) == 1
+
+    def written() -> list[tuple[int, bool]]:
+        sql = "SELECT r.user_id, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id ORDER BY 1"
+        return archive.query(world.ctx.folder.archive, sql)[1]
+
+    assert written() == [(1, True), (2, True)]
+    world.write(lambda tx: account_changes.ask_to_erase(tx, UserId(1), world.now))
+    world.now += 1
+    world.run(AccountKeeper(world.ctx).step())
+    assert written() == [(1, False), (2, True)]
+
+
 def test_the_beginning_of_an_upload_that_nobody_continues_goes_after_a_month(world: World):
     folder = world.ctx.folder.upload / "partial"
     folder.mkdir()

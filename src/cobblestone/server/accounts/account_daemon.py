@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from functools import partial
 
@@ -11,6 +12,7 @@ from cobblestone.policy.exports import KEEP_DELETIONS
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.credit import app_credit
 from cobblestone.store.people import account_changes, computers, deletions, mails, one_time_codes, sessions
+from cobblestone.store.work import archive
 
 log = structlog.get_logger(__name__)
 
@@ -28,9 +30,12 @@ class AccountKeeper:
         ctx, now = self._ctx, self._ctx.clock()
         due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
         for user_id in due:
+            # Before the account is erased, or a crash between would leave it; and after, for tasks that were on their way there.
+            await asyncio.to_thread(archive.forget_words, ctx.folder.archive, user_id)
             await ctx.store.awrite(
                 partial(account_changes.erase, user_id=user_id, key=secrets.token_hex(16), now=now)
             )
+            await asyncio.to_thread(archive.forget_words, ctx.folder.archive, user_id)
             log.info("account_erased", user=user_id)
         forgotten = await ctx.store.awrite(
             lambda tx: (

@@ -18,6 +18,7 @@ from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
 _BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
+BUSY_SECONDS = 60.0  #: that somebody waits for another write to the archive
 _TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
@@ -114,6 +115,23 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
         [(batch_id, batch_id) for batch_id in sorted(batches)],
     )
     return len(ids)
+
+
+def forget_words(path: Path, user_id: int) -> None:
+    """Remove what programs wrote on a user's computers, as `account_changes.erase` does in the project.
+
+    Not for the event loop; harmless to repeat.
+    """
+    if not path.exists():
+        return
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+    try:
+        connection.execute(
+            "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
+            (user_id,),
+        )
+    finally:
+        connection.close()
 
 
 def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
