@@ -143,10 +143,10 @@ def test_live_figures_are_refreshed_in_place(open_page: OpenPage) -> None:
 def test_what_was_typed_stays_when_a_form_is_refused(open_page: OpenPage) -> None:
     page = open_page().page
     page.goto("join.php")
-    page.get_by_label("Name").fill("Eve")
+    page.get_by_role("textbox", name="Name").fill("Eve")
     page.get_by_label("E-mail address").fill(email("ada"))
     page.get_by_label("Password").fill("another one")
     page.get_by_role("button", name="Create the account").click()
     assert page.get_by_text("There is already an account with this address").is_visible()
-    assert page.get_by_label("Name").input_value() == "Eve"
+    assert page.get_by_role("textbox", name="Name").input_value() == "Eve"
     assert page.get_by_label("E-mail address").input_value() == email("ada")

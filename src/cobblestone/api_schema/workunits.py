@@ -6,7 +6,7 @@ from cobblestone.api_schema.apps import AppName, Few, LimitsBody, Some
 from cobblestone.api_schema.batches import Priority
 from cobblestone.api_schema.people import OwnTask
 from cobblestone.api_schema.values import Body, Id, PageQuery, Reply
-from cobblestone.domain.states import JobStatus
+from cobblestone.domain.states import JobState
 
 
 class WorkunitsQuery(PageQuery, frozen=True):
@@ -14,7 +14,7 @@ class WorkunitsQuery(PageQuery, frozen=True):
 
     app: AppName | None = None
     batch: Id | None = None
-    status: JobStatus | None = None
+    status: JobState | None = None
 
 
 class Workunit(Reply, frozen=True):

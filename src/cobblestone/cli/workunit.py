@@ -9,7 +9,7 @@ import typer
 
 from cobblestone.cli.options import Commands, Common, Page, given
 from cobblestone.cli.output import size, when
-from cobblestone.domain.states import JobStatus
+from cobblestone.domain.states import JobState
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.workunits import Task, WorkunitDetails
@@ -43,7 +43,7 @@ def list_workunits(
         int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.", show_default=False)
     ] = None,
     status: Annotated[
-        JobStatus | None, typer.Option(help="Only those that stand there.", show_default=False)
+        JobState | None, typer.Option(help="Only those that stand there.", show_default=False)
     ] = None,
     *,
     page: Page,

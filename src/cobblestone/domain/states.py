@@ -110,7 +110,7 @@ class ExitStatus(IntEnum):
     NO_PYTHON = 195  #: the launcher found no interpreter on the host
 
 
-class JobStatus(StrEnum):
+class JobState(StrEnum):
     """Where a job stands, as its submitter sees it."""
 
     WAITING = "waiting"

@@ -242,7 +242,7 @@ def test_every_change_of_the_project_is_in_the_log_with_who_and_from_where(world
         ("make an account", "user 1"),
         ("make a token", "token 2"),
         ("revoke a token", "token 2"),
-        ("publish a piece of news", "news 1"),
+        ("publish news", "news 1"),
     ]
     assert {each["actor"] for each in entries} == {"token:1 tester"}
     assert entries[-1]["origin"] == "api 127.0.0.1"

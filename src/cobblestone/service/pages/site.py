@@ -352,8 +352,10 @@ class Visit(Generic[A]):
     async def form_with_file(self, name: str, *, max_file_bytes: int) -> tuple[dict[str, str], bytes]:
         """Return the fields of a posted form and the file in one of them (empty: none), as `form` does.
 
-        The whole body is read within its bound before it is taken apart.
+        The whole body is read within its bound before it is taken apart.  One that is not in parts holds no file.
         """
+        if not self.request.headers.get("content-type", "").startswith("multipart/"):
+            return await self.form(), b""
         body = await read_body(self.request, max_file_bytes + MAX_FORM_BYTES)
         file = b""
         try:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, BatchId
 from cobblestone.domain.people import User
-from cobblestone.domain.states import JobStatus, WorkunitError
+from cobblestone.domain.states import JobState, WorkunitError
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people.hosts import HOSTS
@@ -33,11 +33,11 @@ class Page:
 
 _OPEN = "w.completed_seq IS NULL AND w.error_mask = 0"
 _CONDITIONS = {
-    JobStatus.WAITING: f"{_OPEN} AND NOT {RUNNING}",
-    JobStatus.RUNNING: f"{_OPEN} AND {RUNNING}",
-    JobStatus.DONE: "w.completed_seq IS NOT NULL AND w.error_mask = 0",
-    JobStatus.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
-    JobStatus.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
+    JobState.WAITING: f"{_OPEN} AND NOT {RUNNING}",
+    JobState.RUNNING: f"{_OPEN} AND {RUNNING}",
+    JobState.DONE: "w.completed_seq IS NOT NULL AND w.error_mask = 0",
+    JobState.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
+    JobState.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
 }
 
 
@@ -76,7 +76,7 @@ def newest_workunits(
     *,
     app_id: int | None = None,
     batch_id: int | None = None,
-    status: JobStatus | None = None,
+    status: JobState | None = None,
 ) -> list[ListedWorkunit]:
     """Return workunits; of one app, batch or status, which are sought among the newest `LOOKED_AT` before the page."""
     of_batch = "" if batch_id is None else " AND batch_id = ?"

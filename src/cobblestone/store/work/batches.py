@@ -10,7 +10,7 @@ import msgspec
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import AppId, BatchId, ResultId, WorkunitId
-from cobblestone.domain.states import AssimilateState, BatchState, JobStatus, WorkunitError
+from cobblestone.domain.states import AssimilateState, BatchState, JobState, WorkunitError
 from cobblestone.domain.work import InputFile, JobLimits, OutputSpec, ReplicationRules, Target
 from cobblestone.policy.dispatch.fairness import batch_weight, turns
 from cobblestone.policy.dispatch.last_jobs import BatchProgress
@@ -304,13 +304,13 @@ class Job:
     running: bool  #: a result of it is on a host
 
     @property
-    def status(self) -> JobStatus:
+    def status(self) -> JobState:
         """Where it stands."""
         if self.completed_seq is None and not self.error_mask:
-            return JobStatus.RUNNING if self.running else JobStatus.WAITING
+            return JobState.RUNNING if self.running else JobState.WAITING
         if self.error_mask & WorkunitError.CANCELLED:
-            return JobStatus.CANCELLED
-        return JobStatus.FAILED if self.error_mask else JobStatus.DONE
+            return JobState.CANCELLED
+        return JobState.FAILED if self.error_mask else JobState.DONE
 
 
 RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_IN_PROGRESS})"
