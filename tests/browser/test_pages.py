@@ -146,6 +146,7 @@ def test_what_was_typed_stays_when_a_form_is_refused(open_page: OpenPage) -> Non
     page.get_by_role("textbox", name="Name").fill("Eve")
     page.get_by_label("E-mail address").fill(email("ada"))
     page.get_by_label("Password").fill("another one")
+    page.get_by_role("checkbox", name="I agree").check()
     page.get_by_role("button", name="Create the account").click()
     assert page.get_by_text("There is already an account with this address").is_visible()
     assert page.get_by_role("textbox", name="Name").input_value() == "Eve"
