@@ -16,7 +16,7 @@ from cobblestone.client.tasks.description import Ended
 from cobblestone.policy.client.task_exit import Ending
 
 JOBS = ("a", "b", "c", "d")
-STEPS = 120
+STEPS = 240
 PROGRAM = f"""
     step = int(open("state").read()) if os.path.exists("state") else 0
     while step < {STEPS}:
