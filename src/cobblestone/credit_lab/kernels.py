@@ -35,6 +35,7 @@ from cobblestone.credit_lab.rows import (
     Rows,
     Rules,
 )
+from cobblestone.policy.credit.combine import LEAST_DISTANCE
 
 
 @inlined
@@ -278,8 +279,8 @@ def pegged(rules: Rules, claims: Floats, modes: Integers, start: int, end: int, 
         if modes[i] >= REFUSED or (modes[i] != NORMAL and normal > 1):
             continue
         distance = rules.peg_width * peg + abs(peg - claims[i])
-        if distance == 0.0:
-            return 0.0
+        if distance < LEAST_DISTANCE:
+            return claims[i]
         weight = (2.0 if modes[i] == NORMAL and normal == 1 else 1.0) / distance
         weights += weight
         total += weight * claims[i]

@@ -51,6 +51,9 @@ def without_extremes(claims: Sequence[float]) -> float:
     return mean(counted[1:-1])
 
 
+LEAST_DISTANCE = 1e-300
+
+
 def low_average(claims: Sequence[float]) -> float:
     """Return the mean in which each claim weighs as much as the sum of the others: high ones count less.
 
@@ -75,8 +78,8 @@ def pegged_average(claims: Sequence[float], peg: float) -> float:
     weights = total = 0.0
     for claim in claims:
         distance = PEG_WIDTH * peg + abs(peg - claim)
-        if distance == 0.0:  # peg 0, claim 0
-            return 0.0
+        if distance < LEAST_DISTANCE:  # peg 0, claim 0, or as good as that: its weight would be infinite
+            return claim
         weight = 1.0 / distance
         weights += weight
         total += weight * claim
