@@ -324,6 +324,16 @@ def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
     assert written() == [(1, False), (2, True)]
 
 
+def test_an_archive_without_tables_keeps_no_account_from_being_erased(tmp_path):
+    from cobblestone.store.work import archive
+
+    path = tmp_path / "archive.sqlite"
+    archive.forget_words(path, 1)
+    path.touch()
+    archive.forget_words(path, 1)
+    assert path.stat().st_size == 0
+
+
 def test_the_beginning_of_an_upload_that_nobody_continues_goes_after_a_month(world: World):
     folder = world.ctx.folder.upload / "partial"
     folder.mkdir()

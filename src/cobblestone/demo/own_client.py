@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cobblestone.client.access import ACCESS_FILE
 from cobblestone.client.remote import ask, local_address
-from cobblestone.demo.stock_client import ClientError, ClientTask, free_port, write_wishes
+from cobblestone.demo.stock_client import ClientError, ClientTask, LoggedClient, free_port, write_wishes
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.environment import environment_without_proxies
 
@@ -20,15 +18,14 @@ START_SECONDS = 60.0
 STOP_SECONDS = 75.0
 
 
-class OwnClient:
+class OwnClient(LoggedClient):
     """One client process in one data directory; what `StockClient` can do as far as the demonstration needs it."""
 
     kind = "cobblestone's own client"
 
     def __init__(self, folder: Path, *, ncpus: int = 1) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
         write_wishes(folder, ncpus=ncpus)
 
     def start(self) -> None:
@@ -113,23 +110,6 @@ class OwnClient:
             for whose in ("user", "host")
             for wire, ours in (("total_credit", "credit"), ("expavg_credit", "average"))
         }
-
-    def log(self) -> str:
-        """Everything that the client has written."""
-        return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
-
-    def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-        """Poll until ``condition`` holds.
-
-        Raises:
-            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
-        """
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if condition():
-                return
-            time.sleep(0.25)
-        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
 
     def _ask(self, command: str, **given: Any) -> Any:
         return ask(local_address(self.folder), command, **given)

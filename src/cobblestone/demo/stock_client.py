@@ -98,7 +98,32 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class StockClient:
+class LoggedClient:
+    """A client process that writes a log into its data directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def log(self) -> str:
+        """Everything that the client has written."""
+        return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
+
+    def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Poll until ``condition`` holds.
+
+        Raises:
+            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.25)
+        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
+
+
+class StockClient(LoggedClient):
     """One client process in one data directory."""
 
     kind = "Debian's unmodified BOINC client"
@@ -116,11 +141,10 @@ class StockClient:
             raise ConfigError(
                 f"Not installed: {', '.join(missing)}. Install Debian's packages with: apt-get install boinc-client"
             )
-        self.folder = folder
+        super().__init__(folder)
         self.port = free_port()
         self.arguments = tuple(arguments)
         self.process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
         write_wishes(folder, ncpus=ncpus, buffer_days=buffer_days)
 
     # ------------------------------------------------------------------ life
@@ -232,26 +256,9 @@ class StockClient:
         """Return what ``--get_project_status`` says of the first project."""
         return parse_fields(self.command("--get_project_status"))
 
-    def log(self) -> str:
-        """Everything that the client has written."""
-        return (self.folder / "client.log").read_text(encoding="utf-8", errors="replace")
-
     def unparsed_xml(self) -> list[str]:
         """Lines in which the client says that it did not understand something of a reply."""
         return [line for line in self.log().splitlines() if "[unparsed_xml]" in line]
-
-    def wait_for(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-        """Poll until ``condition`` holds.
-
-        Raises:
-            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
-        """
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if condition():
-                return
-            time.sleep(0.25)
-        raise ClientError(f"Waited {seconds:g} s in vain for: {what}.\n{self.log()[-4000:]}")
 
 
 def _tree(pid: int) -> list[psutil.Process]:

@@ -18,6 +18,10 @@ from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
 _BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
+_NOTHING_LEFT = (
+    f"UPDATE batch SET archived = 1 WHERE {TO_ARCHIVE}"
+    " AND NOT EXISTS (SELECT 1 FROM workunit WHERE workunit.batch_id = batch.id)"
+)
 BUSY_SECONDS = 60.0  #: that somebody waits for another write to the archive
 _TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
@@ -103,17 +107,8 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
     tx.execute_many("DELETE FROM result_text WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM upload WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM result WHERE id = ?", results)
-    batches = {
-        row[0]
-        for row in tx.query_in(
-            "SELECT DISTINCT batch_id FROM workunit WHERE batch_id IS NOT NULL AND id IN (??)", ids
-        )
-    }
     tx.execute_many("DELETE FROM workunit WHERE id = ?", [(id_,) for id_ in ids])
-    tx.execute_many(
-        "UPDATE batch SET archived = 1 WHERE id = ? AND NOT EXISTS (SELECT 1 FROM workunit WHERE batch_id = ?)",
-        [(batch_id, batch_id) for batch_id in sorted(batches)],
-    )
+    tx.execute(_NOTHING_LEFT)
     return len(ids)
 
 
@@ -126,6 +121,8 @@ def forget_words(path: Path, user_id: int) -> None:
         return
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'result_text'").fetchone():
+            return  # whoever made the file was killed before its first commit
         connection.execute(
             "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
             (user_id,),
