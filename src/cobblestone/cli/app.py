@@ -64,19 +64,7 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
 def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
     names = ", ".join(f"{file.open_name} ({size(file.nbytes)})" for file in added.files)
     lines = [f"Version {added.number} for {', '.join(platforms)}: {names}."]
-    return lines + unsigned_lines(added)
-
-
-def unsigned_lines(added: Version) -> list[str]:
-    """Return what to do about a version without signatures."""
-    if added.signed:
-        return ["It is signed and ready to be sent."]
-    return [
-        "It is unsigned, since the private key is not here: it is not sent until signatures are imported. Do:",
-        "  cobblestone key manifest DIR                      (here)",
-        "  cobblestone key sign DIR --key PRIVATEKEYFILE     (on the machine with the private key; bring DIR there)",
-        "  cobblestone key import DIR                        (here, with DIR brought back)",
-    ]
+    return lines + version.unsigned_lines(added)
 
 
 @commands.command("update")

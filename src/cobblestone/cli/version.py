@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,22 @@ from cobblestone.cli import app_options as o
 from cobblestone.cli.options import Commands, Common
 from cobblestone.domain.platforms import PLATFORMS
 
+if TYPE_CHECKING:
+    from cobblestone.api_schema.apps import Version
+
 commands = Commands(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
+
+
+def unsigned_lines(added: Version) -> list[str]:
+    """Return what to do about a version without signatures."""
+    if added.signed:
+        return ["It is signed and ready to be sent."]
+    return [
+        "It is unsigned, since the private key is not here: it is not sent until signatures are imported. Do:",
+        "  cobblestone key manifest DIR                      (here)",
+        "  cobblestone key sign DIR --key PRIVATEKEYFILE     (on the machine with the private key; bring DIR there)",
+        "  cobblestone key import DIR                        (here, with DIR brought back)",
+    ]
 
 
 @commands.command("add")
@@ -34,8 +49,6 @@ def add(
     common: Common,
 ) -> None:
     """Add the executables of a program that uses the BOINC API."""
-    from cobblestone.cli.app import unsigned_lines
-
     out = common.out
     if platform not in PLATFORMS:
         close = difflib.get_close_matches(platform, PLATFORMS, n=1)

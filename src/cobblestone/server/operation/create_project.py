@@ -17,7 +17,7 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.move_to_postgres import settings_mode
 from cobblestone.store.catalog import keys
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.maintenance.copy_to_postgres import check_empty
+from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.people import tokens
 from cobblestone.wire.signatures import decode_public_key, encode_private_key, encode_public_key, generate_key
 

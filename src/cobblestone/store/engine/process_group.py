@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from cobblestone.domain.errors import Busy
-
-if TYPE_CHECKING:
-    from cobblestone.store.engine.database import Transaction
 
 SHARDS = 64
 """Number of parts of the workunits, by the remainder of their ids."""
@@ -25,6 +22,14 @@ Shards = tuple[int, ...] | None
 OnNotify = Callable[[set[str]], None]
 """Receives the names that another process notified, in a thread of the group; :data:`ALL` after some may have been lost."""
 ALL = "*"
+
+
+class Write(Protocol):
+    """What a lease asks of a transaction."""
+
+    def query_in(self, sql: str, values: Sequence[object], parameters: Sequence[object] = ()) -> list[Any]:
+        """See `Database.query_in`."""
+        ...
 
 
 class LeaseLost(Busy):
@@ -57,7 +62,7 @@ class Lease:
         """The shards; an empty tuple: none at this moment."""
         return None if self._fences is None else tuple(sorted(self._fences))
 
-    def check(self, tx: Transaction, ids: Iterable[int]) -> None:
+    def check(self, tx: Write, ids: Iterable[int]) -> None:
         """Let a write go on only if the shards of these workunits are still ours, and keep them ours until it ends.
 
         Raises:

@@ -18,6 +18,7 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
+from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.maintenance.upgrade import Schema, current_revision, upgrade
 
 if TYPE_CHECKING:
@@ -39,28 +40,6 @@ class MovedTable:
     rows: int
     checksum: str  #: over all rows, in any order
     stripped: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
-
-
-def check_empty(address: str) -> None:
-    """Refuse a database that has tables already.
-
-    Raises:
-        ConfigError: it has.
-        StoreError: it cannot be reached.
-    """
-    from cobblestone.store.engine.postgres import connect, shown
-
-    with connect(address) as connection:
-        rows = connection.execute(
-            "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
-            " ORDER BY relname"
-        ).fetchall()
-    if rows:
-        names = ", ".join(str(row[0]) for row in rows[:3])
-        raise ConfigError(
-            f"{shown(address)} is not empty: it has {len(rows)} tables ({names}{', …' if len(rows) > 3 else ''})."
-            " Give an empty database; `createdb NAME` makes one."
-        )
 
 
 def move(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_plain, open_reader
@@ -88,6 +88,28 @@ def check_dump(path: Path) -> None:
     check(path)
 
 
+def check_empty(address: str) -> None:
+    """Refuse a database that has tables already.
+
+    Raises:
+        ConfigError: it has.
+        StoreError: it cannot be reached.
+    """
+    from cobblestone.store.engine.postgres import connect, shown
+
+    with connect(address) as connection:
+        rows = connection.execute(
+            "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
+            " ORDER BY relname"
+        ).fetchall()
+    if rows:
+        names = ", ".join(str(row[0]) for row in rows[:3])
+        raise ConfigError(
+            f"{shown(address)} is not empty: it has {len(rows)} tables ({names}{', …' if len(rows) > 3 else ''})."
+            " Give an empty database; `createdb NAME` makes one."
+        )
+
+
 def fill_database(address: str, path: Path) -> None:
     """Fill an empty PostgreSQL database from a dump, whole or not at all.
 
@@ -95,7 +117,6 @@ def fill_database(address: str, path: Path) -> None:
         ConfigError: the database is not empty.
         StoreError: it cannot be reached, the program is missing or too old, or the dump is damaged.
     """
-    from cobblestone.store.maintenance.copy_to_postgres import check_empty
     from cobblestone.store.maintenance.postgres_dump import restore
 
     check_empty(address)
