@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.e2e.conftest import LiveProject
 from tests.helpers.daemon_in_test import until
@@ -20,6 +20,10 @@ from textual.widgets import DataTable, Static
 from cobblestone.client.remote import local_address
 from cobblestone.monitor.display import Display
 from cobblestone.monitor.timeline_text import PLANNED
+
+WAIT = 60_000
+"""For what the page fetches after it is there, in milliseconds."""
+expect.set_options(timeout=WAIT)
 
 WORK = """
 import sys, time
@@ -60,6 +64,7 @@ def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1100, "height": 900})
+        page.set_default_timeout(WAIT)
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         yield page
@@ -77,21 +82,21 @@ def test_the_page_shows_tasks_timeline_and_credit_and_pauses_computing(
     page.goto(address(busy))
     page.get_by_text("2 running, 2 waiting").wait_for()
     page.locator("#timeline rect").nth(4).wait_for(state="attached")
-    assert page.locator("#tasks li").count() == 4
-    assert page.locator("#tasks progress").count() == 4
-    assert "our estimate" in page.locator("#projects").inner_text()
+    expect(page.locator("#tasks li")).to_have_count(4)
+    expect(page.locator("#tasks progress")).to_have_count(4)
+    expect(page.locator("#projects")).to_contain_text("our estimate")
+    expect(page.locator("#timeline title", has_text="will end")).to_have_count(4)
     titles = page.locator("#timeline title").all_text_contents()
     assert any("ran until" in title for title in titles)
-    assert sum("will end" in title for title in titles) == 4
     for width, scheme in ((1100, "light"), (390, "light"), (700, "dark")):
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         page.set_viewport_size({"width": width, "height": 900})
         page.screenshot(path=tmp_path / f"page-{width}-{scheme}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Pause for an hour").click()
-    page.get_by_text("0 running").wait_for(timeout=30_000)
+    page.get_by_text("0 running").wait_for()
     page.get_by_role("button", name="Compute").click()
-    page.get_by_text("2 running").wait_for(timeout=30_000)
+    page.get_by_text("2 running").wait_for()
 
 
 def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_changes_nothing(
@@ -106,7 +111,7 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
         urllib.request.urlopen(f"{bare}ws", timeout=10)
     page.goto(bare)
     page.get_by_label("Token").wait_for()
-    assert page.locator("main").is_hidden()
+    expect(page.locator("main")).to_be_hidden()
     page.goto("about:blank")
     page.goto(address(busy, "--look"))
     page.get_by_text("2 running, 2 waiting").wait_for()
@@ -120,18 +125,22 @@ def test_the_terminal_display_shows_the_same_and_its_keys_suspend_tasks(busy: Ow
         display = Display(local_address(busy.folder))
         async with display.run_test(size=(120, 40)) as pilot:
             tasks = display.query_one("#tasks", DataTable)
-            await until(lambda: tasks.row_count == 4, seconds=20, what="the tasks")
+            await until(lambda: tasks.row_count == 4, seconds=60, what="the tasks")
             await until(
                 lambda: PLANNED in str(display.query_one("#timeline", Static).content),
-                seconds=20,
+                seconds=60,
                 what="a forecast",
             )
-            assert "2 running, 2 waiting" in str(display.query_one("#status", Static).content)
+            await until(
+                lambda: "2 running, 2 waiting" in str(display.query_one("#status", Static).content),
+                seconds=60,
+                what="the first line",
+            )
             display.save_screenshot("display.svg", str(tmp_path))
             await pilot.press("s")
             await until(
                 lambda: any("suspended by you" in str(tasks.get_row_at(n)[1]) for n in range(4)),
-                seconds=20,
+                seconds=60,
                 what="the suspension",
             )
             await pilot.press("q")

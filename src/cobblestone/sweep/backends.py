@@ -6,8 +6,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures import as_completed as futures_as_completed
 from multiprocessing import active_children, parent_process
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
@@ -37,8 +37,22 @@ class ProcessPool:
         return self._pool.submit(function, argument)
 
     def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-        """Yield futures as they finish."""
-        return futures_as_completed(futures)
+        """Yield futures as they finish.
+
+        The wait ends every second: an interruption that arrives just before the thread falls asleep is seen only when it wakes.
+        """
+        finished: SimpleQueue[Future[Any]] = SimpleQueue()
+        waiting = 0
+        for future in futures:
+            waiting += 1
+            future.add_done_callback(finished.put)
+        while waiting:
+            try:
+                future = finished.get(timeout=1.0)
+            except Empty:
+                continue
+            waiting -= 1
+            yield future
 
     def close(self) -> None:
         """Drop what is queued or under way and stop."""
