@@ -18,7 +18,7 @@ from cobblestone.domain.computing import (
     VersionUsage,
 )
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.policy.client.app_overrides import override_usage, unknown_apps
+from cobblestone.policy.client.app_overrides import override_usage, unmatched_entries
 from cobblestone.policy.client.preferences import Situation, SuspendReason, allowed_disk, decide_allowance
 from cobblestone.wire.client_config import read_app_config, read_client_config
 from cobblestone.wire.client_preferences import override_preferences, read_preferences
@@ -239,10 +239,18 @@ def test_settings_for_apps_are_applied_and_undone() -> None:
     assert override_usage(plain, config) == plain
     wide = VersionUsage(app_name="wide", plan_class="mt", avg_ncpus=8.0, cmdline="-x")
     assert override_usage(wide, config) == VersionUsage(
-        app_name="wide", plan_class="mt", avg_ncpus=3.0, cmdline="-x --fast"
+        app_name="wide", plan_class="mt", avg_ncpus=3.0, cmdline="--fast"
     )
     assert override_usage(wide, AppConfig()) == wide
-    assert unknown_apps(config, frozenset({"sums"})) == ("wide",)
+
+
+def test_entries_for_what_the_project_does_not_have_are_named() -> None:
+    config, _ = read_app_config(APPS)
+    assert unmatched_entries(config, [], []) == ()
+    assert unmatched_entries(config, ["sums", "wide"], [("sums", "")]) == ()
+    assert unmatched_entries(config, ["sums"], []) == ("the project has no app 'wide'; it has: sums",)
+    (problem,) = unmatched_entries(config, ["sums", "wide"], [("wide", ""), ("sums", "")])
+    assert problem == "the app 'wide' has no version of the plan class 'mt' here"
 
 
 def test_files_are_read_again_and_undone_without_a_restart(tmp_path: Path) -> None:

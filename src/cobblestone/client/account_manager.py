@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.control import IN_PROGRESS, Errand
 from cobblestone.client.identity import VERSION_TEXT, platforms
 from cobblestone.client.projects_web import Unreachable, read_bounded
@@ -95,7 +96,7 @@ def _starves(client: Client) -> bool:
         version.avg_ncpus
         for content in client.state.contents.values()
         for job in content.jobs.values()
-        if not job.completed_time and (version := content.version_of(job)) is not None
+        if not job.completed_time and (version := version_in_force(content, job)) is not None
     )
     return running < (permission.ncpus or client.conditions.devices().ncpus)
 

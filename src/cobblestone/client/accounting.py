@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.state import State
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP
 from cobblestone.wire.client_records import JobRecord, ProjectContent
@@ -40,7 +41,7 @@ class Accounting:
             return
         day = int(now // 86400)
         for content, job in running:
-            version = content.version_of(job)
+            version = version_in_force(content, job)
             if version is None:
                 continue
             credit = content.project.credit

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cobblestone.client.account_manager import leave_manager, manager_request
+from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, Errand
 from cobblestone.client.decisions import job_id, reasons_as_data
 from cobblestone.client.identity import VERSION_TEXT
@@ -109,7 +110,8 @@ def task_as_data(
     client: Client, content: ProjectContent, job: JobRecord, phase: Phase | None
 ) -> dict[str, Any]:
     """Return a job as plain data."""
-    workunit, version, task = content.workunits.get(job.result.wu_name), content.version_of(job), job.task
+    workunit, version = content.workunits.get(job.result.wu_name), version_in_force(content, job)
+    task = job.task
     app = content.apps.get(workunit.app_name) if workunit else None
     fraction = 1.0 if job.completed_time else task.fraction_done
     return {
@@ -127,6 +129,7 @@ def task_as_data(
         "received": job.received_time,
         "cpus": version.avg_ncpus if version else 1.0,
         "gpu": version.coproc_type if version else "",
+        "gpus": version.coproc_count if version else 0.0,
         "memory": task.working_set_size_smoothed,
         "slot": task.slot if task.slot >= 0 else None,
         "pid": task.pid or None,

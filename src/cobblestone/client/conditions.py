@@ -21,14 +21,15 @@ from cobblestone.client.host.information import hardware_key, read_host_info, wi
 from cobblestone.client.host.watch import HostWatch
 from cobblestone.client.identity import platforms
 from cobblestone.client.journal import Journal
-from cobblestone.client.preferences.files import PREFERENCES, InForce, PreferenceFiles
+from cobblestone.client.preferences.files import APP_CONFIG, PREFERENCES, InForce, PreferenceFiles
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import Mode, State
-from cobblestone.domain.computing import AppConfig, ClientConfig, ComputingPreferences
+from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.environment import environment_without_proxies
+from cobblestone.policy.client.app_overrides import unmatched_entries
 from cobblestone.policy.client.core.values import (
     CPU,
     Gpu,
@@ -93,7 +94,6 @@ class Conditions:
         self._told = Changed()
         self._files = PreferenceFiles(folders.root)
         self._in_force = InForce(ComputingPreferences(), ClientConfig())
-        self._app_configs: dict[str, AppConfig] = {}
         self._problems: tuple[str, ...] = ()
         self._stamp: object = None
         self._situation = Situation(now=clock())
@@ -222,7 +222,7 @@ class Conditions:
 
     async def look(self, runner: Runner) -> None:
         """Look at what goes on in this computer."""
-        if self._files.stamp(*map(self._folders.project, self._state.contents)) != self._stamp:
+        if self._looks() != self._stamp:
             self.read_files()
         config = self._in_force.config
         own = runner.cpu_seconds() + sum(os.times()[:2])
@@ -255,17 +255,25 @@ class Conditions:
         """Read all preference and configuration files; what cannot be read is said once."""
         self._in_force = self._files.read(self.venue())
         problems = list(self._in_force.problems)
-        self._app_configs.clear()
-        for url in self._state.contents:
-            self._app_configs[url], further = self._files.read_app_config(self._folders.project(url))
-            problems += further
+        for url, content in self._state.contents.items():
+            content.app_config, further = self._files.read_app_config(self._folders.project(url))
+            versions = {(each.app_name, each.plan_class) for each in content.versions}
+            unmatched = unmatched_entries(content.app_config, content.apps, versions)
+            path = self._folders.project(url) / APP_CONFIG
+            problems += (*further, *(f"{path}: {sentence}." for sentence in unmatched))
         for problem in problems:
             if problem not in self._problems:
                 self._journal.alert(problem)
         self._problems = tuple(problems)
-        self._stamp = self._files.stamp(*map(self._folders.project, self._state.contents))
+        self._stamp = self._looks()
         self._told.projects = True
         self._told.preferences = None
+
+    def _looks(self) -> object:
+        """Return a value that differs when a file, or what its entries are compared with, has changed."""
+        contents = self._state.contents
+        files = self._files.stamp(*map(self._folders.project, contents))
+        return files, [(url, len(each.apps), len(each.versions)) for url, each in contents.items()]
 
     def modes_changed(self) -> None:
         """Note that a mode was set by the volunteer."""
@@ -376,15 +384,11 @@ class Conditions:
         wishes = self._in_force.preferences
         return {name: getattr(wishes, name) for name in wishes.__dataclass_fields__}
 
-    def app_config(self, url: str) -> AppConfig:
-        """Return the volunteer's settings for one project."""
-        return self._app_configs.get(url, _NO_APP_CONFIG)
-
     def describe_project(self, content: ProjectContent) -> ProjectDescription:
         """Return a project as the volunteer has attached and limited it."""
         project = content.project
         kinds = (CPU, *(coproc.type for coproc in self._coprocs))
-        limits = self.app_config(project.master_url)
+        limits = content.app_config
         excluded = self._in_force.config.exclude_gpus
         return ProjectDescription(
             id=project.master_url,
@@ -454,9 +458,6 @@ class Conditions:
             "gpu": status(notes.gpu_mode, int(found.gpu.code)),
             "network": status(notes.network_mode, int(found.network.code)),
         }
-
-
-_NO_APP_CONFIG = AppConfig()
 
 
 def _until(mode: Mode, now: float) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from cobblestone.client.account_manager import Starvation, look_after_manager
 from cobblestone.client.accounting import Accounting, Speeds
+from cobblestone.client.app_versions import resources_in_words, version_in_force
 from cobblestone.client.conditions import Conditions
 from cobblestone.client.contacts import Contacts
 from cobblestone.client.control import Control, Errand
@@ -27,7 +28,7 @@ from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.jobs import Jobs
 from cobblestone.client.journal import Journal
 from cobblestone.client.projects_web import make_http
-from cobblestone.client.scheduler_reply import describe_job
+from cobblestone.client.scheduler_reply import changed_descriptions, describe_job
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import State
 from cobblestone.client.tasks.runner import Runner
@@ -43,6 +44,7 @@ from cobblestone.policy.client.core.events import (
     JobFailed,
     JobFinished,
     JobProgressed,
+    JobsDescribed,
     JobsFound,
     PermissionChanged,
     PreferencesChanged,
@@ -407,18 +409,21 @@ class Client:
             self.describe_projects()
 
     def describe_projects(self) -> None:
-        """Tell the core what projects are like now."""
+        """Tell the core what projects and their jobs are like now."""
         now = self.clock()
-        self.post(
-            *(ProjectAttached(now, self.conditions.describe_project(c)) for c in self.state.contents.values())
-        )
+        contents = self.state.contents.values()
+        self.post(*(ProjectAttached(now, self.conditions.describe_project(each)) for each in contents))
+        if jobs := changed_descriptions(self.state, self.decisions.core.state):
+            self.post(JobsDescribed(now, jobs))
 
     def show(self) -> None:
         """Bring what managers see of the core's knowledge up to date."""
         for known in self.decisions.core.state.jobs:
             if found := self.jobs.find(known.id):
-                found[1].estimated_remaining = expected_left(known)
-                found[1].edf_scheduled = known.edf
+                content, job = found
+                job.estimated_remaining, job.edf_scheduled = expected_left(known), known.edf
+                version = version_in_force(content, job) if job.task.started else None
+                job.resources = resources_in_words(version, job.devices) if version else ""
         self.contacts.look(self.clock())
 
     def facts(self) -> HostFacts:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cobblestone.client.account_manager import leave_manager, manager_request
+from cobblestone.client.app_versions import with_versions_in_force
 from cobblestone.client.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Control, Errand
 from cobblestone.client.identity import VERSION, platforms
 from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound
@@ -132,7 +133,7 @@ class Operations:
             coprocs=facts.coprocs,
             net=self._state.notes.net_stats,
             times=self._client.conditions.time_stats(),
-            contents=self._contents(),
+            contents=map(with_versions_in_force, self._contents()),
             identity=self._identity,
             preferences=facts.preferences,
             venue=self._client.conditions.venue(),

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.decisions import job_id
 from cobblestone.client.journal import FOR_USER, INFORMATION, Journal
 from cobblestone.client.state import State
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.policy.client.app_overrides import limits_of
 from cobblestone.policy.client.core.events import ReplyReceived
+from cobblestone.policy.client.core.state import ClientState
 from cobblestone.policy.client.core.values import CPU, JobDescription
 from cobblestone.wire.client_records import (
     DailyCredit,
@@ -278,9 +281,10 @@ def missing_files(content: ProjectContent, job: JobRecord) -> list[FileRecord]:
 
 def describe_job(content: ProjectContent, job: JobRecord) -> JobDescription:
     """Return a job as the core is told of it."""
-    version = content.version_of(job)
+    version = version_in_force(content, job)
     workunit = content.workunits[job.result.wu_name]
     app = content.apps.get(workunit.app_name)
+    wishes, limits = content.app_config, limits_of(content.app_config, workunit.app_name)
     flops = version.flops if version and version.flops > 0 else 1e9
     project = content.project
     key = f"{job.result.version_num} {job.result.platform} {job.result.plan_class}".strip()
@@ -297,9 +301,29 @@ def describe_job(content: ProjectContent, job: JobRecord) -> JobDescription:
         deadline=job.result.report_deadline,
         memory_bound=workunit.rsc_memory_bound,
         strict_memory_bound=project.strict_memory_bound,
-        exact_fraction=bool(app and app.fraction_done_exact),
+        exact_fraction=bool(app and app.fraction_done_exact) or limits.fraction_done_exact,
         non_cpu_intensive=project.non_cpu_intensive or bool(app and app.non_cpu_intensive),
         needs_network=bool(version and version.needs_network),
         ready=job.state is JobState.DOWNLOADED,
-        report_immediately=job.result.report_immediately or bool(app and app.report_results_immediately),
+        report_immediately=job.result.report_immediately
+        or bool(app and app.report_results_immediately)
+        or wishes.report_results_immediately
+        or limits.report_results_immediately,
     )
+
+
+def changed_descriptions(state: State, core: ClientState) -> tuple[JobDescription, ...]:
+    """Return the jobs that the core knows otherwise than the volunteer's files make them now."""
+    found: list[JobDescription] = []
+    for content in state.contents.values():
+        for job in content.jobs.values():
+            known = core.by_id.get(job_id(job.project, job.name))
+            if known is None:
+                continue
+            now = describe_job(content, job)
+            if any(getattr(now, name) != getattr(known, name) for name in _CHANGEABLE):
+                found.append(now)
+    return tuple(found)
+
+
+_CHANGEABLE = ("cpus", "gpus", "exact_fraction", "report_immediately")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.identity import VERSION
 from cobblestone.client.scheduler_request import HostFacts
@@ -12,6 +13,7 @@ from cobblestone.client.tasks.description import InputFile, Limits, OutputFile, 
 from cobblestone.domain.errors import JobError
 from cobblestone.wire.client_records import JobRecord, ProjectContent
 from cobblestone.wire.init_data import InitData
+from cobblestone.wire.job_description import AppVersionBlock
 
 MAX_PROCESSES = 2000
 """Processes and threads of one job: far more than any needs, and few enough that the computer stays usable."""
@@ -27,7 +29,7 @@ def make_task_spec(
     checkpoint_seconds: float,
 ) -> TaskSpec:
     """Describe a job to the runner.  Raises JobError when its app version is gone."""
-    version, workunit = content.version_of(job), content.workunits[job.result.wu_name]
+    version, workunit = version_in_force(content, job), content.workunits[job.result.wu_name]
     if version is None:
         raise JobError(f"{job.name} has no app version")
     folder = folders.project(job.project)
@@ -62,7 +64,7 @@ def make_task_spec(
         arguments=(*shlex.split(workunit.command_line), *shlex.split(version.cmdline)),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        init=_init_data(state, facts, content, job, checkpoint_seconds),
+        init=_init_data(state, facts, content, job, version, checkpoint_seconds),
         mapped=_api(version.api_version) >= (6, 0),
         use_symlinks=False,
         needs_network=version.needs_network,
@@ -78,10 +80,15 @@ def make_task_spec(
 
 
 def _init_data(
-    state: State, facts: HostFacts, content: ProjectContent, job: JobRecord, checkpoint_seconds: float
+    state: State,
+    facts: HostFacts,
+    content: ProjectContent,
+    job: JobRecord,
+    version: AppVersionBlock,
+    checkpoint_seconds: float,
 ) -> InitData:
     project = content.project
-    version, workunit = content.version_of(job), content.workunits[job.result.wu_name]
+    workunit = content.workunits[job.result.wu_name]
     manager = state.notes.manager
     total = sum(each.project.resource_share for each in state.contents.values())
     return InitData(
@@ -105,11 +112,11 @@ def _init_data(
         host_expavg_credit=project.host.expavg_credit,
         resource_share_fraction=project.resource_share / total if total else 1.0,
         checkpoint_period=checkpoint_seconds,
-        ncpus=version.avg_ncpus if version else 1.0,
-        gpu_type=version.coproc_type if version else "",
+        ncpus=version.avg_ncpus,
+        gpu_type=version.coproc_type,
         gpu_device_num=job.devices[0] if job.devices else -1,
         gpu_opencl_dev_index=job.devices[0] if job.devices else -1,
-        gpu_usage=version.coproc_count if version else 0.0,
+        gpu_usage=version.coproc_count,
         rsc_fpops_est=workunit.rsc_fpops_est,
         rsc_fpops_bound=workunit.rsc_fpops_bound,
         rsc_memory_bound=workunit.rsc_memory_bound,
@@ -117,7 +124,7 @@ def _init_data(
         computation_deadline=job.result.report_deadline,
         host=facts.host,
         coprocs=facts.coprocs,
-        app_files=tuple(ref.file_name for ref in version.file_refs) if version else (),
+        app_files=tuple(ref.file_name for ref in version.file_refs),
     )
 
 

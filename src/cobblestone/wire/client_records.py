@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from cobblestone.domain.computing import AppConfig
 from cobblestone.wire.job_description import (
     AppBlock,
     AppVersionBlock,
@@ -233,6 +234,7 @@ class ProjectContent:
     workunits: dict[str, WorkunitBlock] = field(default_factory=dict[str, WorkunitBlock])
     files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
     jobs: dict[str, JobRecord] = field(default_factory=dict[str, JobRecord])
+    app_config: AppConfig = field(default_factory=AppConfig)  #: what the volunteer's file says; not stored
 
     def version_of(self, job: JobRecord) -> AppVersionBlock | None:
         """Return the app version that a job runs with: number, platform and plan class decide."""

@@ -129,6 +129,13 @@ class JobsFound(Event):
 
 
 @value()
+class JobsDescribed(Event):
+    """The volunteer has changed what jobs use and how they are treated; those that are gone are passed over."""
+
+    jobs: tuple[JobDescription, ...]
+
+
+@value()
 class JobReady(Event):
     """All files of a job are here."""
 
@@ -214,7 +221,7 @@ EVENTS: dict[str, type[Event]] = {
     for kind in (
         TimePassed, HostOn, HostOff, PreferencesChanged, PermissionChanged, DevicesChanged,
         ProjectAttached, ProjectDetached, ContactAsked, ReplyReceived, ContactFailed,
-        JobsFound, JobReady, DownloadStalled, JobProgressed, JobCheckpointed, JobFinished, JobFailed,
+        JobsFound, JobsDescribed, JobReady, DownloadStalled, JobProgressed, JobCheckpointed, JobFinished, JobFailed,
         JobDeferred, TaskStopped, JobUploaded, JobSuspended,
     )
 }  # fmt: skip

@@ -184,6 +184,19 @@ class Intake:
         for each in event.jobs:
             self._arrive(each)
 
+    def jobs_described(self, event: ev.JobsDescribed) -> None:
+        """Take over what may change of jobs that are here."""
+        s = self.state
+        for each in event.jobs:
+            job = s.by_id.get(each.id)
+            if job is None:
+                continue
+            job.cpus, job.gpus = each.cpus, each.gpus
+            job.exact_fraction, job.report_immediately = each.exact_fraction, each.report_immediately
+            if job.phase in _ENDED:
+                job.report_at = self.policy.report_at(job)
+        self._all_changed()
+
     def _arrive(self, description: JobDescription) -> Job:
         s = self.state
         if description.id in s.by_id:
@@ -366,6 +379,7 @@ HANDLERS: dict[type[ev.Event], Handler] = {
     ev.ReplyReceived: Intake.reply_received,
     ev.ContactFailed: Intake.contact_failed,
     ev.JobsFound: Intake.jobs_found,
+    ev.JobsDescribed: Intake.jobs_described,
     ev.JobReady: Intake.job_ready,
     ev.DownloadStalled: Intake.download_stalled,
     ev.JobSuspended: Intake.job_suspended,
