@@ -47,6 +47,12 @@ class ProjectSection(Section):
         ),
     )
 
+    list_number: int = Field(
+        0,
+        ge=0,
+        le=10**9,
+        description="Number of the project in the list of projects that clients fetch; 0: it is not in there.",
+    )
     forum_url: str = Field(
         "",
         max_length=200,

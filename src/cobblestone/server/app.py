@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,6 +30,7 @@ from cobblestone.server.scheduler.endpoint import SchedulerRpc
 from cobblestone.server.scheduler.reply_jobs import UPLOAD_PATH
 from cobblestone.server.web import web_routes
 from cobblestone.server.web.feeds import Feeds
+from cobblestone.server.web.site import Site
 from cobblestone.service.http.middleware import RequestMiddleware
 
 log = structlog.get_logger(__name__)
@@ -50,6 +53,7 @@ _ACCOUNT_RPCS = frozenset(
         "create_account.php",
         "lookup_account.php",
         "am_get_info.php",
+        "login_token_lookup.php",
         "team_lookup.php",
         "rss_main.php",
         "notices.php",
@@ -71,8 +75,11 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
     routes += Monitoring(ctx).routes()
+    # Any: Starlette's type for keys and values
+    handlers: dict[Any, Any] = {error: _problem(status) for error, status in _STATUS.items()}
     if Role.WEB in roles:
         routes += _web(ctx)
+        handlers[HTTPException] = Site(ctx).http_error
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
     app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
@@ -84,7 +91,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
                 busy={f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()},
             )
         ],
-        exception_handlers={error: _problem(status) for error, status in _STATUS.items()},
+        exception_handlers=handlers,
     )
     app.state.ctx = ctx
     return app
@@ -100,6 +107,7 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
         Route("/create_account.php", rpc.create_account),
         Route("/lookup_account.php", rpc.lookup_account),
         Route("/am_get_info.php", rpc.am_get_info),
+        Route("/login_token_lookup.php", rpc.login_token_lookup),
         Route("/team_lookup.php", rpc.team_lookup),
         Route("/rss_main.php", feeds.news),
         Route("/notices.php", feeds.notices),

@@ -147,6 +147,23 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginTokenQuery:
+    """A question of a client that attaches by itself."""
+
+    user_id: int
+    token: str
+
+
+def parse_login_token_lookup(query: str) -> LoginTokenQuery:
+    """Read the query part of ``login_token_lookup.php``.  Raises WebRpcFailure."""
+    fields = parse_web_query(query)
+    user_id, token = fields.get("user_id", ""), fields.get("token", "")
+    if not re.fullmatch(r"[0-9]{1,15}", user_id) or not re.fullmatch(r"[0-9A-Za-z]{1,64}", token):
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "The token is wrong")
+    return LoginTokenQuery(user_id=int(user_id), token=token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TeamLookup:
     """A question for teams: by number, or by a part of the name."""
 
@@ -233,6 +250,15 @@ def write_account_out(authenticator: str) -> bytes:
 def write_account_exists() -> bytes:
     """Return the answer to a look-up without password hash, for an existing account."""
     return f"{_DECLARATION}<account_out>\n<success/>\n</account_out>\n".encode()
+
+
+def write_login_token_reply(authenticator: str, *, user_name: str, team_name: str = "") -> bytes:
+    """Return the answer to ``login_token_lookup.php``; the client shows both names until it has called the scheduler."""
+    team = scalar("team_name", team_name, "    ") if team_name else ""
+    return (
+        f"{_DECLARATION}<login_token_reply>\n{scalar('authenticator', authenticator, '    ')}"
+        f"{scalar('user_name', user_name, '    ')}{team}</login_token_reply>\n"
+    ).encode()
 
 
 def write_web_rpc_error(error: WebRpcError, message: str | None = None) -> bytes:

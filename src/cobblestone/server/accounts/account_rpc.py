@@ -18,20 +18,24 @@ from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
-from cobblestone.store.people import teams, users
+from cobblestone.store.people import one_time_codes, teams, users
+from cobblestone.store.people.one_time_codes import Purpose
 from cobblestone.store.people.profiles import profile_of
 from cobblestone.wire.account import (
     AccountInfo,
+    LoginTokenQuery,
     TeamLookup,
     WebRpcError,
     WebRpcFailure,
     parse_am_get_info,
     parse_create_account,
+    parse_login_token_lookup,
     parse_lookup_account,
     parse_team_lookup,
     write_account_exists,
     write_account_out,
     write_am_get_info_reply,
+    write_login_token_reply,
     write_teams_xml,
     write_web_rpc_error,
 )
@@ -106,6 +110,25 @@ class AccountRpc:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
         return _xml(write_account_out(_key_for_password(user)))
 
+    async def login_token_lookup(self, request: Request) -> Response:
+        """``login_token_lookup.php``: the key for a client that found a token in its data folder."""
+        try:
+            address, now = limit_key(self._address(request)), self._ctx.clock()
+            refuse_after(self._ctx.limits.lookups.wait(address, now=now))
+            self._ctx.limits.lookups.take(address, now=now)
+            wanted = parse_login_token_lookup(request.url.query)
+            found = await self._ctx.store.aread(partial(_token_owner, wanted=wanted, now=now))
+            if found is None:
+                raise WebRpcFailure(
+                    WebRpcError.NOT_FOUND, "The token is wrong or older than a day: make a new one"
+                )
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        user, team = found
+        team_name = "" if team is None else team.name
+        key = _key_for_password(user)
+        return _xml(write_login_token_reply(key, user_name=user.name, team_name=team_name))
+
     async def am_get_info(self, request: Request) -> Response:
         """``am_get_info.php``: what an account manager asks about an account, by its key."""
         try:
@@ -161,6 +184,16 @@ def _teams(db: Database, wanted: TeamLookup) -> list[Team]:
         return [row.team for row in teams.find_teams(db, wanted.name)]
     found = (users.team_by_id(db, TeamId(team_id)) for team_id in wanted.team_ids)
     return [team for team in found if team is not None]
+
+
+def _token_owner(db: Database, wanted: LoginTokenQuery, *, now: float) -> tuple[User, Team | None] | None:
+    code = one_time_codes.find_code(db, Purpose.ATTACH, wanted.token, now=now)
+    if code is None or code.user_id != wanted.user_id:
+        return None
+    user = users.user_by_id(db, code.user_id)
+    if user is None or user.erased:
+        return None
+    return user, None if user.team_id is None else users.team_by_id(db, user.team_id)
 
 
 def _is_founder(db: Database, user: User) -> bool:

@@ -29,6 +29,7 @@ from cobblestone.wire.identity import passwd_hash, weak_authenticator
 RESET_SECONDS = 2 * 3600.0
 LOG_IN_SECONDS = 15 * 60.0
 CHANGE_SECONDS = 24 * 3600.0
+ATTACH_SECONDS = 24 * 3600.0
 RECOVERY_CODES = 10
 TOTP_BYTES = 20
 DAY = 86400.0
@@ -190,6 +191,16 @@ class AccountSecurity:
             return users.user_by_id(tx, taken.user_id)
 
         return await self._ctx.store.awrite(use)
+
+    async def attach_token(self, user: User) -> str:
+        """Make the token with which clients attach to an account by themselves for a day; the one before it ends."""
+        now, token = self._ctx.clock(), secrets.token_hex(16)
+        await self._ctx.store.awrite(
+            lambda tx: one_time_codes.add_codes(
+                tx, user.id, Purpose.ATTACH, [token], now=now, expire_time=now + ATTACH_SECONDS
+            )
+        )
+        return token
 
     # -- address ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.web.account_finish import AccountFinishPages
 from cobblestone.server.web.account_settings import AccountSettingsPages
 from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages
@@ -36,7 +37,7 @@ from cobblestone.server.web.work import WorkPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
-    """Routes of the pages.  They come last: the last one answers whatever nothing else has."""
+    """Routes of the pages."""
     site, status = Site(ctx), ProjectStatus(ctx)
     security = AccountSecurity(ctx, accounts)
     return [
@@ -44,6 +45,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *ProjectTextPages(site).routes(),
         *AppPages(site, status).routes(),
         *AccountPages(site, accounts, security).routes(),
+        *AccountFinishPages(site).routes(),
         *MailLinkPages(site, security).routes(),
         *AccountSettingsPages(site, security).routes(),
         *PreferencePages(site).routes(),
@@ -63,5 +65,4 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         site.static_route(),
         Route("/favicon.ico", site.favicon),
         Route("/robots.txt", site.robots),
-        Route("/{path:path}", site.nothing_here),
     ]

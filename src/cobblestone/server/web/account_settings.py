@@ -227,6 +227,10 @@ class AccountSettingsPages:
         form, now = await visit.form(), visit.ctx.clock()
         if form.get("action") == "revoke":
             return await self._revoke(visit, user, form)
+        number = visit.ctx.settings.project.list_number
+        if form.get("action") == "attach" and number:
+            token = await self._security.attach_token(user)
+            return await self._show_tokens(visit, user, attach_line=f"__{number}_{user.id}_{token}")
         name = form.get("name", "").strip()[:100]
         days = form.get("days", "")
         if not name or days not in {str(choice) for choice in TOKEN_DAYS}:
@@ -275,6 +279,7 @@ class AccountSettingsPages:
         *,
         problems: Mapping[str, str] | None = None,
         secret: str = "",
+        attach_line: str = "",
         status: int = 200,
     ) -> Response:
         return visit.show(
@@ -284,6 +289,7 @@ class AccountSettingsPages:
             tokens=await self._tokens_of(visit, user),
             problems=problems or {},
             secret=secret,
+            attach_line=attach_line,
             choices=TOKEN_DAYS,
             done=done_text(visit),
         )

@@ -28,6 +28,7 @@ from cobblestone.store.people import sessions
 from cobblestone.wire.project_pages import scheduler_link_tags
 
 _NOT_FOR_ROBOTS = (
+    "account_finish.php",
     "api/",
     "cgi-bin/",
     "download/",

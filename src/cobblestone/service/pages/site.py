@@ -14,6 +14,7 @@ import jinja2
 import structlog
 from markupsafe import Markup
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -213,15 +214,22 @@ class Site(ABC, Generic[A, V]):
     async def _static_file(self, request: Request) -> Response:
         return self._static.answer(request)
 
-    async def nothing_here(self, request: Request) -> Response:
-        """Answer at an address that nothing has: a page for people, a line for programs."""
+    async def http_error(self, request: Request, error: Exception) -> Response:
+        """Answer where nothing is, or not for this method: a page for people, a line for programs."""
+        if not isinstance(error, HTTPException):
+            raise error
         if "text/html" not in request.headers.get("accept", ""):
-            return PlainTextResponse("Not Found", 404)
+            return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
 
-        async def missing(visit: V) -> Response:
-            raise not_found(_("page"))
+        async def refuse(visit: V) -> Response:
+            if error.status_code == 404:
+                raise not_found(_("page"))
+            title, text = _("Not like this"), _("This address is not for opening in a browser.")
+            raise PageError(error.status_code, title, text)
 
-        return await self.page(missing)(request)
+        response = await self.page(refuse)(request)
+        response.headers.update(error.headers or {})
+        return response
 
     def _ago(self, time: float | None) -> Markup:
         if time is None:

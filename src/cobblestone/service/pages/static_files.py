@@ -7,8 +7,9 @@ import hashlib
 import mimetypes
 from importlib.resources import files as package_files
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from cobblestone.service.pages.headers import SECURITY_HEADERS
 
@@ -33,7 +34,7 @@ class StaticFiles:
         """Answer with the file that a request asks for."""
         found = self._files.get(request.path_params["name"])
         if found is None:
-            return PlainTextResponse("Not Found", 404)
+            raise HTTPException(404)
         data, packed, kind, digest = found
         current = request.query_params.get("v") == digest
         headers = {

@@ -68,6 +68,7 @@ def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authe
         "UPDATE user_account SET authenticator = ?, weak_authenticator = ? WHERE id = ?",
         (authenticator, weak_authenticator, user_id),
     )
+    one_time_codes.drop_codes(tx, user_id, Purpose.ATTACH)
     end_sessions(tx, user_id)
 
 

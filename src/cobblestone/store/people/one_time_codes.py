@@ -1,5 +1,5 @@
 """Codes that work once: links that log in, confirm an address, or lead to a new password or address, and codes in place of the
-second factor.
+second factor; and those that attach computers for a day.
 
 Only their SHA-256 is stored.  A code has at least 80 random bits and is looked at under a rate limit, so no slow hash is needed.
 """
@@ -22,6 +22,7 @@ class Purpose(StrEnum):
     LOG_IN = "log_in"
     CONFIRM_EMAIL = "confirm_email"  #: that mails to the account's address arrive
     CHANGE_EMAIL = "change_email"
+    ATTACH = "attach"  #: for clients that attach by themselves: any number of them, as long as it is good
     RECOVERY = "recovery"  #: in place of the second factor
 
 
