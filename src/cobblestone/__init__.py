@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cobblestone.api_schema.batches import BatchStatus
     from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+    from cobblestone.sdk.answers import JobResult
     from cobblestone.sdk.app_definition import AppSpec
-    from cobblestone.sdk.batch import Batch, JobResult
+    from cobblestone.sdk.batch import Batch
     from cobblestone.sdk.errors import (
         BusyError,
         ConflictError,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cobblestone.api_schema.batches import BatchStatus
 from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+from cobblestone.sdk.answers import JobResult, Outputs
 from cobblestone.sdk.app_definition import AppSpec
-from cobblestone.sdk.batch import Batch, JobResult, Outputs
+from cobblestone.sdk.batch import Batch
 from cobblestone.sdk.errors import (
     BusyError,
     ConflictError,

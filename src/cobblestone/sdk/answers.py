@@ -1,21 +1,138 @@
-"""A folder with the answers of jobs: a folder for each job, and a list that says which is whose."""
+"""Finished jobs with their answers, and a folder for them: a folder for each job, and a list that says which is whose."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import msgspec
+
+from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.file_names import folder_name
-
-if TYPE_CHECKING:
-    from cobblestone.sdk.batch import JobResult
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.errors import JobFailed, NotFoundError
 
 LIST_NAME = "jobs.csv"
 COLUMNS = (
     "job", "name", "folder", "status", "inputs", "arguments", "result", "host", "run_time", "credit", "error",
 )  # fmt: skip
+
+
+class Outputs(Mapping[str, bytes]):
+    """The outputs of a job by name.  The bytes are fetched when they are looked at.
+
+    >>> result = next(project.submit("echo", [b"1"]).results())
+    >>> dict(result.outputs)
+    {'output': b'{"got":1}'}
+    """
+
+    def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
+        self._connection = connection
+        self._paths = {
+            output.name: f"/batches/{batch_id}/jobs/{job.id}/outputs/{output.name}" for output in job.outputs
+        }
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._connection.get_bytes(self._path(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def save(self, name: str, path: Path) -> None:
+        """Write an output to a file."""
+        self._connection.save(self._path(name), path)
+
+    def _path(self, name: str) -> str:
+        try:
+            return self._paths[name]
+        except KeyError:
+            raise KeyError(f"no output {name!r}; there are: {', '.join(self._paths) or 'none'}") from None
+
+
+class JobResult:
+    """A finished job, with its answer or with why there is none.
+
+    Attributes:
+        id: Number of the job.
+        name: As it was submitted.
+        succeeded: Whether there is an answer.
+        error: Why there is none, in words; empty if there is one.
+        exit_status: Of the last result that failed; None if none did.
+        stderr: The end of what the last failed program wrote to its error output.
+        outputs: The output files by name; their bytes are fetched when you look at them.
+        inputs: What you called the input files (their paths), in order; empty texts where you gave the content.
+        args: The arguments that the job was submitted with.
+        result: Name of the result that is the answer, or of the last that failed; as on the project's pages.
+        host: Number of the computer that it comes from; None if there is no such result.
+        run_time: Seconds that it took there.
+        credit: What was granted for it.
+
+    >>> result = next(project.submit("echo", [{"k": 3}]).results())
+    >>> result.succeeded, result.json()
+    (True, {'got': {'k': 3}})
+    >>> [path.name for path in result.save("answers")]
+    ['output']
+    """
+
+    def __init__(self, connection: Connection, batch_id: int, job: JobStatus) -> None:
+        self.id = job.id
+        self.name = job.name or job.workunit
+        self.succeeded = job.status == "done"
+        self.error = job.error
+        self.exit_status = job.exit_status
+        self.stderr = job.stderr
+        self.outputs = Outputs(connection, batch_id, job)
+        self.inputs = tuple(each.file_name for each in job.inputs)
+        self.args: Mapping[str, str] = job.args
+        self.result = job.result
+        self.host = job.host
+        self.run_time = job.run_time
+        self.credit = job.credit
+
+    def __repr__(self) -> str:
+        return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
+
+    def bytes(self, name: str | None = None) -> bytes:
+        """Return an output; without a name the only one, or the first.
+
+        Raises:
+            JobFailed: the job has no answer.
+        """
+        return self.outputs[self._name(name)]
+
+    def text(self, name: str | None = None) -> str:
+        """Return an output as UTF-8 text; see :meth:`bytes`."""
+        return self.bytes(name).decode()
+
+    def json(self, name: str | None = None) -> Any:  # whatever the program wrote
+        """Return an output read as JSON; see :meth:`bytes`."""
+        return msgspec.json.decode(self.bytes(name))
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write all outputs into a folder (made if needed) called as the job; return the paths.
+
+        A second job of the same name gets a folder of its own; see :class:`~cobblestone.sdk.answers.AnswerFolder`.
+        """
+        return AnswerFolder(folder).save(self)
+
+    def raise_for_error(self) -> None:
+        """Raise JobFailed unless the job succeeded."""
+        if not self.succeeded:
+            raise JobFailed(f"Job {self.name}: {self.error}", job_name=self.name, stderr=self.stderr)
+
+    def _name(self, name: str | None) -> str:
+        self.raise_for_error()
+        if name is None:
+            if not self.outputs:
+                raise NotFoundError(f"Job {self.name} has no outputs (any more).")
+            return next(iter(self.outputs))
+        return name
 
 
 class AnswerFolder:

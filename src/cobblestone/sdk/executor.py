@@ -22,7 +22,8 @@ from cobblestone.api_schema.batches import (
     ResultsPage,
 )
 from cobblestone.domain.errors import CobblestoneError, JobError
-from cobblestone.sdk.batch import Batch, JobResult
+from cobblestone.sdk.answers import JobResult
+from cobblestone.sdk.batch import Batch
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import JobFailed, NotRunning, RequestRefused
 from cobblestone.sdk.jobs import FileSender, Job, as_job

@@ -18,8 +18,9 @@ from cobblestone.api_schema.batches import (
 from cobblestone.api_schema.project import ProjectStatus
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.sdk.administration import Administration
+from cobblestone.sdk.answers import JobResult
 from cobblestone.sdk.apps import AppMethods
-from cobblestone.sdk.batch import Batch, JobResult
+from cobblestone.sdk.batch import Batch
 from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
 from cobblestone.sdk.jobs import Content, FileSender, Job, as_job, in_chunks
