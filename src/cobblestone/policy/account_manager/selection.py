@@ -1,0 +1,294 @@
+"""Which projects a computer shall work for: what its owner wants first, and among equals the project that lags most.
+
+A project is possible if it has versions for the computer, no keyword that the owner refuses in all of its jobs, and nothing
+else against it.  Possible ones are taken in the order of (wanted keywords, lag behind the share) until every device is covered;
+a project that had no work lately covers a device by the part of requests that it did serve, so that another one is taken with
+it and computers notice when it has work again.  One more is a reserve with share 0, which clients ask only when the others have
+nothing.
+
+Shares hold in the long run because each choice is booked at once: `Balance` counts the work that was done and that is expected
+until the next contact, per project; the lag is that work divided by the share.  A project that was dry catches up when it
+returns, as far as the balance remembers (half-life `MEMORY_DAYS`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.values import value
+
+DAY = 86400.0
+MEMORY_DAYS = 90.0
+"""Half-life of the work that counts.  A shorter one forgets what a project lost while it was dry: with 30 days, shares were
+missed by up to 6 % in simulations in which projects were dry for 15 % of the time."""
+COVERED = 0.9
+MAX_PROJECTS = 10
+DRYNESS_WEIGHT = 0.1
+"""Weight of one report in the average of whether a project has work."""
+MIN_SHARE = 1e-6
+
+
+@value()
+class Version:
+    """What a project can run: on a platform, with a device (``CPU`` or the family's name of a GPU type)."""
+
+    platform: str
+    device: str = "CPU"
+    virtualbox: bool = False
+
+
+@value(kw_only=True)
+class Candidate:
+    """A project that computers may be sent to."""
+
+    id: int
+    name: str
+    share: float = 1.0
+    keywords: Mapping[int, float] = field(default_factory=dict[int, float])  #: part of its jobs that have it
+    versions: frozenset[Version] = frozenset()
+    closed: Reason | None = None  #: why nobody is sent there now
+    dryness: Mapping[str, float] = field(
+        default_factory=dict[str, float]
+    )  #: by device: part of requests in vain
+    work: float = 0.0  #: done and expected, see `Balance`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the owner of computers chose."""
+
+    yes: frozenset[int] = frozenset()  #: keywords
+    no: frozenset[int] = frozenset()
+    kept_out: frozenset[int] = frozenset()  #: projects
+    kept_out_devices: frozenset[tuple[int, str]] = frozenset()  #: devices of projects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computer:
+    """What matters of a computer."""
+
+    platforms: frozenset[str]
+    devices: tuple[str, ...] = ("CPU",)
+    virtualbox: bool = False
+    in_vain: frozenset[tuple[int, str]] = frozenset()  #: (project, device) that it just asked in vain
+
+
+@value(kw_only=True)
+class Choice:
+    """A project that was chosen."""
+
+    project_id: int
+    devices: frozenset[str]  #: those that it may use
+    covers: Mapping[str, float]  #: those that it was chosen for: how far it covers them; empty: as a reserve
+    keywords: float  #: sum over wanted keywords of the part of its jobs
+    lag: float  #: work per share; the smallest goes first
+    place: int  #: in the order of choice, from 1
+
+    @property
+    def reserve(self) -> bool:
+        """Whether it only serves when the others have nothing."""
+        return not self.covers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The projects for a computer, and why not the others."""
+
+    chosen: tuple[Choice, ...]
+    refused: Mapping[int, Reason]
+    uncovered: tuple[str, ...] = ()  #: devices that no project has work for
+
+
+def select_projects(
+    candidates: Sequence[Candidate], wishes: Wishes, computer: Computer, *, jitter: Sequence[float] = ()
+) -> Selection:
+    """Choose the projects of a computer.
+
+    ``jitter``: a small number per candidate that decides between equals, so that not everybody comes to the same one.
+    """
+    refused: dict[int, Reason] = {}
+    ranked: list[tuple[float, float, float, Candidate, frozenset[str]]] = []
+    for number, candidate in enumerate(candidates):
+        devices, objection = _usable(candidate, wishes, computer)
+        if objection is not None:
+            refused[candidate.id] = objection
+            continue
+        wanted = sum(part for keyword, part in candidate.keywords.items() if keyword in wishes.yes)
+        tie = jitter[number] if jitter else 0.0
+        ranked.append((-round(wanted, 3), lag_of(candidate), tie, candidate, devices))
+    ranked.sort(key=lambda each: each[:3])
+    return _cover(ranked, computer, refused)
+
+
+def lag_of(candidate: Candidate) -> float:
+    """Return the work per share: who has the least of it lags most."""
+    return candidate.work / max(candidate.share, MIN_SHARE)
+
+
+def _cover(
+    ranked: Sequence[tuple[float, float, float, Candidate, frozenset[str]]],
+    computer: Computer,
+    refused: dict[int, Reason],
+) -> Selection:
+    """Take candidates in order until all devices are covered, and one more as a reserve."""
+    missing = dict.fromkeys(computer.devices, 1.0)
+    chosen: list[Choice] = []
+    reserve = False
+    for wanted, lag, _tie, candidate, devices in ranked:
+        open_devices = [device for device in devices if missing[device] > 1.0 - COVERED]
+        if len(chosen) >= MAX_PROJECTS or (reserve and not open_devices):
+            refused[candidate.id] = reason("not_needed", "Others that come before it cover all devices.")
+            continue
+        covers = {device: _cover_of(candidate, device, computer) for device in open_devices}
+        for device, part in covers.items():
+            missing[device] *= 1.0 - part
+        reserve = reserve or not covers
+        chosen.append(
+            Choice(
+                project_id=candidate.id,
+                devices=devices,
+                covers=covers,
+                keywords=-wanted,
+                lag=lag,
+                place=len(chosen) + 1,
+            )
+        )
+    uncovered = tuple(device for device, part in missing.items() if part > 1.0 - COVERED)
+    return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
+
+
+def _cover_of(candidate: Candidate, device: str, computer: Computer) -> float:
+    if (candidate.id, device) in computer.in_vain:
+        return 0.0
+    return 1.0 - min(1.0, max(0.0, candidate.dryness.get(device, 0.0)))
+
+
+def _usable(candidate: Candidate, wishes: Wishes, computer: Computer) -> tuple[frozenset[str], Reason | None]:
+    """Return the devices that a project may use, or why it is not possible."""
+    nothing = frozenset[str]()
+    if candidate.closed is not None:
+        return nothing, candidate.closed
+    if candidate.id in wishes.kept_out:
+        return nothing, reason("kept_out", "You keep this project out.")
+    unwanted = [keyword for keyword in wishes.no if candidate.keywords.get(keyword, 0.0) >= 1.0]
+    if unwanted:
+        return nothing, reason(
+            "unwanted", "You refuse what all of its jobs are about (keyword {keyword}).", keyword=unwanted[0]
+        )
+    fitting = {
+        version.device
+        for version in candidate.versions
+        if version.platform in computer.platforms and (computer.virtualbox or not version.virtualbox)
+    }
+    devices = fitting.intersection(computer.devices)
+    if not devices:
+        return nothing, reason("no_version", "It has no version for this computer's platform and devices.")
+    allowed = frozenset(device for device in devices if (candidate.id, device) not in wishes.kept_out_devices)
+    if not allowed:
+        return nothing, reason("kept_out_devices", "You keep all devices of this computer out of it.")
+    return allowed, None
+
+
+def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tuple[Reason, ...]:
+    """Say why a project was chosen; ``of_shares``: the sum of all projects' shares."""
+    said: list[Reason] = []
+    if choice.keywords > 0:
+        said.append(
+            reason(
+                "wanted",
+                "Your wanted keywords apply to {part:.0%} of its jobs, counted once for each.",
+                part=choice.keywords,
+            )
+        )
+    said.append(
+        reason(
+            "share",
+            "It shall get {share:.1%} of all computing; by that measure it was number {place} in turn.",
+            share=candidate.share / of_shares if of_shares else 0.0,
+            place=choice.place,
+        )
+    )
+    if choice.reserve:
+        said.append(
+            reason("reserve", "It is a reserve: it is asked for work only when the others have none.")
+        )
+    for device, part in sorted(choice.covers.items()):
+        if part >= COVERED:
+            said.append(reason("covers", "It has work for {device}.", device=device))
+        else:
+            said.append(
+                reason(
+                    "dry",
+                    "It had work for {device} in {part:.0%} of recent requests only, so another project was added.",
+                    device=device,
+                    part=part,
+                )
+            )
+    return tuple(said)
+
+
+# -- the balance of work between projects ---------------------------------------------------------------
+
+
+@value(kw_only=True)
+class Balance:
+    """Work of one project: estimated credit that was done, forgotten slowly, and that is expected."""
+
+    done: float = 0.0
+    expected: float = 0.0
+    time: float = 0.0  #: Unix seconds that ``done`` is of
+
+    def at(self, now: float) -> float:
+        """Return all work as it counts now."""
+        return self.done * _memory(now - self.time) + self.expected
+
+    def changed(self, *, done: float, expected: float, now: float) -> Balance:
+        """Return the balance after some work was reported, and the expectation changed by ``expected``."""
+        return Balance(
+            done=self.done * _memory(now - self.time) + done,
+            expected=max(0.0, self.expected + expected),
+            time=max(now, self.time),
+        )
+
+
+def _memory(seconds: float) -> float:
+    return math.exp2(-max(0.0, seconds) / (MEMORY_DAYS * DAY))
+
+
+def expected_work(
+    selection: Selection, credit_per_second: Mapping[str, float], seconds: float
+) -> dict[int, float]:
+    """Return the credit that each chosen project may expect of a computer until the next contact.
+
+    A device divides its time among the projects that cover it, as far as they do.
+    """
+    expected = {choice.project_id: 0.0 for choice in selection.chosen}
+    for device, rate in credit_per_second.items():
+        parts = {choice.project_id: choice.covers.get(device, 0.0) for choice in selection.chosen}
+        whole = max(sum(parts.values()), MIN_SHARE)
+        for project_id, part in parts.items():
+            expected[project_id] += rate * seconds * part / whole
+    return expected
+
+
+def joining_work(balances: Iterable[tuple[float, float]], share: float) -> float:
+    """Return the work that a new project begins with, from (work, share) of those that are there: what it would have by now.
+
+    So it begins in step, instead of getting all computers until it has caught up with the past of the others.
+    """
+    known = [(work, each) for work, each in balances if each > 0]
+    shares = sum(each for _, each in known)
+    return share * sum(work for work, _ in known) / shares if shares else 0.0
+
+
+def next_dryness(before: float, *, in_vain: bool) -> float:
+    """Return the part of requests in vain after one more report."""
+    return before + DRYNESS_WEIGHT * (float(in_vain) - before)
+
+
+def retry_seconds(failures: int) -> float:
+    """Return how long a project that cannot be reached, or refuses, is left alone after so many failures in a row."""
+    return min(600.0 * 2.0 ** min(max(failures, 1) - 1, 20), DAY)
