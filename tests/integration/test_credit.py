@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from cobblestone.server.daemons.statistics import StatisticsUpdater
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import app_credit
 from cobblestone.store.credit import ledger as credit
+from cobblestone.store.credit.idle_averages import PORTION
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.operation.merged_computers import merge_computers
 from cobblestone.store.people import users
@@ -247,6 +249,22 @@ def test_idle_averages_decay_daily_and_the_audit_follows(world: World):
     world.now += 1000
     report(world, host)
     assert audit(world).differences == []
+
+
+def test_no_write_of_the_daily_decay_changes_more_than_a_portion(world: World):
+    long_ago = world.now - 10 * 86400
+    world.write(
+        lambda tx: tx.execute_many(
+            "INSERT INTO team (name, name_lc, expavg_credit, expavg_time) VALUES (?, ?, 10, ?)",
+            [(str(i), str(i), long_ago) for i in range(2 * PORTION + 50)],
+        )
+    )
+    updater = StatisticsUpdater(world.ctx)
+    done = [0]
+    while world.run(updater.step()):
+        done.append(world.value("SELECT COUNT(*) FROM team WHERE expavg_time = ?", world.now))
+    assert max(after - before for before, after in pairwise(done)) == PORTION
+    assert done[-1] == 2 * PORTION + 50
 
 
 def test_a_correction_is_a_further_entry_and_takes_no_more_than_was_granted(world: World):

@@ -26,6 +26,9 @@ HALF_LIFE = 7 * SECONDS_PER_DAY
 LARGEST = 1e30
 """No total or average grows beyond this; far above any project, far below what a sum of floats can bear."""
 
+SMALLEST_IDLE = 0.1
+"""Averages up to this, in credit per day, are left as they are when nobody adds to them."""
+
 _SMALLEST_WEIGHT = 1e-6
 
 
@@ -171,7 +174,7 @@ def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> Credi
 
 
 def idle_decayed(
-    average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = 0.1
+    average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = SMALLEST_IDLE
 ) -> RecentAverage | None:
     """Return the average after the daily statistics task, or None when the task leaves it alone.
 

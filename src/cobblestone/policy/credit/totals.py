@@ -66,8 +66,9 @@ class CreditTotals:
     def decay(self, kind: str, ids: range, *, now: float) -> None:
         """Bring the averages of rows with these ids up to date that nothing touched for a day."""
         rows = self.rows[kind]
-        for row_id, statement in rows.items():
-            if row_id in ids:
+        for row_id in ids if len(ids) < len(rows) else tuple(rows):
+            if row_id in ids and row_id in rows:
+                statement = rows[row_id]
                 recent = idle_decayed(statement.recent, now=now, half_life=self._half_life)
                 if recent is not None:
                     rows[row_id] = CreditStatement(statement.total, recent)

@@ -58,8 +58,6 @@ class AppCreditFollower:
         self._ctx = ctx
 
     async def step(self) -> int:
-        """Take in some entries; without new ones, let old averages decay."""
-        ctx, now = self._ctx, self._ctx.clock()
-        return await ctx.store.awrite(
-            lambda tx: app_credit.follow_ledger(tx, now=now) or app_credit.decay_idle(tx, now=now)
-        )
+        """Take in some entries; how many."""
+        now = self._ctx.clock()
+        return await self._ctx.store.awrite(partial(app_credit.follow_ledger, now=now))

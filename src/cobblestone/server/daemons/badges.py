@@ -11,7 +11,8 @@ from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import ranking
 
-CHUNK = 2000
+CHUNK = 250
+"""Owners in one step: when all of them get badges, that is one write of a few milliseconds."""
 
 Changes = dict[int, tuple[frozenset[Badge], frozenset[Badge]]]
 

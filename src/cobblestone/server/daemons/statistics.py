@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
-from cobblestone.policy.credit.totals import OWNERS
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.cross_project_scales import kept_scales
 from cobblestone.server.credit.version_scales import update_scales
-from cobblestone.store.credit import ledger
-
-CHUNK = 1000
+from cobblestone.store.credit.idle_averages import PORTION, TABLES, Key, decay, look
 
 
 class StatisticsUpdater:
-    """Lets averages decay that nobody touched for a day."""
+    """Lets averages decay that nobody touched for a day: a read looks at many, a write changes few."""
 
     name = "statistics"
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._table = 0
-        self._after = 0
+        self._round: AsyncIterator[bool] | None = None
 
     async def step(self) -> int:
-        """Look at some rows of one table; 0 after the last table."""
-        if self._table >= len(OWNERS):
-            self._table = self._after = 0
+        """Look at a page of rows, or change a portion of them; 0 after the last table."""
+        going_on, self._round = self._round or self._go_round(), None  # after an error a round begins anew
+        if not await anext(going_on, False):
             return 0
-        last = await self._ctx.store.awrite(
-            partial(
-                ledger.decay_idle,
-                table=OWNERS[self._table],
-                after=self._after,
-                limit=CHUNK,
-                now=self._ctx.clock(),
-            )
-        )
-        if last is None:
-            self._table += 1
-            self._after = 0
-        else:
-            self._after = last
+        self._round = going_on
         return 1
+
+    async def _go_round(self) -> AsyncIterator[bool]:
+        store = self._ctx.store
+        for table in TABLES:
+            after: Key | None = table.before_all
+            while after is not None:
+                now = self._ctx.clock()
+                idle, after = await store.aread(partial(look, table=table, after=after, now=now))
+                yield True
+                for start in range(0, len(idle), PORTION):
+                    portion = idle[start : start + PORTION]
+                    await store.awrite(partial(decay, table=table, idle=portion, now=now))
+                    yield True
 
 
 class ScaleUpdater:

@@ -15,7 +15,6 @@ from cobblestone.store.engine.mapping import RowMapper
 
 SETTLED_SECONDS = 60.0
 """Younger entries wait: on some databases an entry can become visible after one with a greater number."""
-CHUNK = 2000
 
 
 @value(kw_only=True)

@@ -15,9 +15,9 @@ import msgspec
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import value
-from cobblestone.policy.credit.rac import common_moment, idle_decayed
+from cobblestone.policy.credit.rac import common_moment
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.ledger_line import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
@@ -322,33 +322,6 @@ def save_trickle_seconds(tx: Transaction, seconds: Mapping[ResultId, float]) -> 
         "UPDATE result SET trickle_seconds = ? WHERE id = ?",
         [(spent, result_id) for result_id, spent in seconds.items()],
     )
-
-
-def decay_idle(tx: Transaction, table: str, *, after: int, limit: int, now: float) -> int | None:
-    """Bring averages of a part of ``table`` that nobody touched for a day up to date.
-
-    Looks at ``limit`` rows with ids beyond ``after``; the last id, or None after the last row.  What was looked at is
-    noted beside the ledger, since an average depends on when it was brought up to date.
-    """
-    rows = tx.query(
-        f"SELECT id, total_credit, expavg_credit, expavg_time FROM {table} WHERE id > ? ORDER BY id LIMIT ?{tx.locking}",
-        (after, limit),
-    )
-    if not rows:
-        return None
-    changed: dict[int, CreditStatement] = {}
-    for row_id, total, average, time in rows:
-        recent = idle_decayed(RecentAverage(average, time), now=now)
-        if recent is not None:
-            changed[row_id] = CreditStatement(total, recent)
-    if changed:
-        tx.execute(
-            "INSERT INTO credit_decay (time, table_name, first_id, last_id, last_entry_id)"
-            " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",
-            (now, table, min(changed), max(changed)),
-        )
-        _save_statements(tx, table, changed)
-    return rows[-1][0]
 
 
 @dataclass(frozen=True, slots=True)
