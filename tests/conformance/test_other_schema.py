@@ -14,7 +14,8 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.maintenance.upgrade import Schema, check_revision, current_revision, upgrade
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade
 
 ENVIRONMENT = """
 import sqlalchemy as sa

@@ -17,7 +17,8 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store
 from cobblestone.store.maintenance.snapshot import fill_database
-from cobblestone.store.maintenance.upgrade import Schema, current_revision, upgrade
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import current_revision, upgrade
 from cobblestone.store.people import users
 from cobblestone.store.schema.project import PROJECT
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,8 @@ import psutil
 class Server:
     """A real server process on a project that a World made; ``options`` of the command."""
 
+    program: Sequence[str] = (sys.executable, "-m", "cobblestone")  #: words that the command begins with
+
     def __init__(self, root: Path, url: str, *options: str) -> None:
         self.root = root
         self.options = options
@@ -23,9 +26,7 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cobblestone", "run", str(self.root), *self.options]
-        )
+        self.process = subprocess.Popen([*self.program, "run", str(self.root), *self.options])
         end = time.monotonic() + 180
         with httpx.Client(base_url=self.url, verify=False, timeout=10) as client:  # loopback, no TLS
             while time.monotonic() < end:

@@ -32,7 +32,9 @@ OPTIONAL_MODULES = {
         "engine.postgres",
         "engine.postgres_connection",
         "engine.postgres_process_group",
+        "engine.postgres_programs",
         "maintenance.postgres_dump",
+        "maintenance.postgres_upgrade",
     )
 }
 

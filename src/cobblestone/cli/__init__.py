@@ -26,6 +26,7 @@ NOUNS = (
     "run",
     "restart",
     "stop",
+    "upgrade",
     "app",
     "submit",
     "batch",

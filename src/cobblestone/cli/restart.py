@@ -29,8 +29,8 @@ def restart(
     from cobblestone.server.run import check_start
 
     folder = ProjectFolder(local_folder(project))
-    check_start(folder.root)
     before = running_server(folder)
+    check_start(folder.root, replaces=before.pid)
     send_signal(before, signal.SIGHUP, "restart")
     end = time.monotonic() + wait
     while time.monotonic() < end:

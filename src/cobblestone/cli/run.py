@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,7 @@ def run(
 
     root = folder or local_folder(project)
     if check:
-        check_start(root)
+        check_start(root, replaces=os.getppid())  # a server asks, which then begins anew
         return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

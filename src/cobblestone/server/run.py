@@ -157,8 +157,10 @@ async def project_daemons(
                 await heartbeat.end()
 
 
-def check_start(root: Path) -> None:
+def check_start(root: Path, *, replaces: int = 0) -> None:
     """Check that a project can be run by this program, without touching a server that has it open.
+
+    ``replaces``: id of the process whose place the new one takes.
 
     Raises:
         ConfigError: settings, plan classes or keys are wrong.
@@ -168,7 +170,7 @@ def check_start(root: Path) -> None:
     settings = folder.settings()
     load_plan_classes(folder.root)
     folder.read_secret()
-    check_revision(settings.database.url or folder.database, PROJECT)
+    check_revision(folder.location(settings), PROJECT, replaces=(socket.gethostname(), replaces))
 
 
 def serve(

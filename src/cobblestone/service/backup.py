@@ -32,7 +32,8 @@ from cobblestone.store.maintenance.snapshot import (
     fill_database,
     read_rows,
 )
-from cobblestone.store.maintenance.upgrade import Schema, check_revision, check_schema, current_revision
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import check_revision, check_schema, current_revision
 
 MANIFEST = "manifest.json"
 DUMP = "database.dump"

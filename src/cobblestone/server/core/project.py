@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from cobblestone import __version__
 from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.store.engine.database import Store
+from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
 
@@ -142,8 +146,28 @@ class ProjectFolder:
         handle.flush()
         return handle
 
+    def location(self, settings: Settings) -> Path | str:
+        """Return where the rows are."""
+        return settings.database.url or self.database
+
     def open_store(self, settings: Settings) -> Store:
-        """Upgrade the database if needed and open it.  Hold the lock."""
-        location = settings.database.url or self.database
-        upgrade(location, PROJECT, keep=self.root if settings.database.backup_before_upgrade else None)
-        return Store(location)
+        """Upgrade the database as far as needed and possible, and open it.  Hold the lock.
+
+        Raises:
+            Busy: older programs run that could not work with what this one needs.
+        """
+        program = _this_program()
+        keep = self.root if settings.database.backup_before_upgrade else None
+        upgrade(self.location(settings), PROJECT, program=program, keep=keep)
+        return Store(self.location(settings), program=program)
+
+
+def _this_program() -> Program:
+    return Program(
+        member=secrets.token_hex(8),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=__version__,
+        schema=PROJECT.head,
+        known=PROJECT.known(),
+    )

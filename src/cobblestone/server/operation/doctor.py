@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.policy.rollout import RolloutState
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -28,7 +28,7 @@ from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.credit import credit_days
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.maintenance.upgrade import current_revision
+from cobblestone.store.maintenance.upgrade import upgrade_plan
 from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
@@ -110,10 +110,13 @@ def _durable(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _schema(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    current = current_revision(ctx.settings.database.url or ctx.folder.database, PROJECT)
-    if current != PROJECT.head:
-        text = f"it has schema {current}, this program needs {PROJECT.head}"
-        yield Finding("wrong_schema", "database", None, text)
+    try:
+        plan, _programs = upgrade_plan(ctx.folder.location(ctx.settings), PROJECT)
+    except StoreError as error:
+        yield Finding("wrong_schema", "database", None, str(error))
+        return
+    for step in (*plan.steps, *plan.waiting):
+        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
 
 
 def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -480,9 +483,9 @@ CHECKS: Mapping[str, Check] = {
         ),
         Check(
             name="schema",
-            promise="The database has the schema that this program needs.",
+            promise="The database has the schema of this program.",
             find=_schema,
-            advice="Start the server: it upgrades by itself, with a backup.",
+            advice="cobblestone upgrade says what it waits for.",
         ),
         Check(
             name="disk",

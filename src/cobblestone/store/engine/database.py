@@ -24,7 +24,7 @@ import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters, Row
-from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.store.engine.process_group import ProcessGroup, Program
 from cobblestone.store.engine.select import engine_for
 
 T = TypeVar("T")
@@ -428,8 +428,10 @@ class Writer:
 class Store:
     """A database, a SQLite file or a ``postgresql://`` address: one writer, a few readers."""
 
-    def __init__(self, location: Path | str, *, readers: int = 4) -> None:
+    def __init__(self, location: Path | str, *, readers: int = 4, program: Program | None = None) -> None:
+        """Open it.  ``program``: what this process is to the others that work on it."""
         self._engine: Engine = engine_for(location)
+        self._program = program
         self._write_connection = self._engine.connect()
         self._rollback_hooks: list[Callable[[], None]] = []
         self._writer = Writer(self._write_connection, self._engine.fault, on_rollback=self._rolled_back)
@@ -441,7 +443,7 @@ class Store:
 
     def process_group(self, roles: Sequence[str]) -> ProcessGroup:
         """Return the processes that work on this database; ``roles``: all that they divide among them."""
-        return self._engine.process_group(roles)
+        return self._engine.process_group(roles, self._program)
 
     def on_rollback(self, hook: Callable[[], None]) -> None:
         """Call ``hook`` (in the writer's thread) whenever a write was undone, so that memory can follow."""

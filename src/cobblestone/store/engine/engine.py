@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
 Parameters = Sequence[object]
@@ -113,6 +113,9 @@ class Engine(Protocol):
         """Return what an error means."""
         ...
 
-    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
-        """Return the processes that work on this database; ``roles``: all that they divide among them."""
+    def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
+        """Return the processes that work on this database.
+
+        ``roles``: all that they divide among them; ``program``: what this one is to the others.
+        """
         ...

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Fault, Row
 from cobblestone.store.engine.postgres_connection import PostgresConnection, adapt
-from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 OLDEST_VERSION = 14
 CONNECT_SECONDS = 3
@@ -72,11 +72,11 @@ class PostgresEngine:
             return Fault.TRANSACTION
         return Fault.JOB
 
-    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
+    def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of any number of processes."""
         from cobblestone.store.engine.postgres_process_group import PostgresProcessGroup
 
-        return PostgresProcessGroup(self._address, roles)
+        return PostgresProcessGroup(self._address, roles, program)
 
 
 def connect(address: str) -> psycopg.Connection[Row]:

@@ -8,7 +8,9 @@ seconds earlier, by its own.  A connection that breaks costs nothing: the next o
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -20,7 +22,8 @@ import structlog
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify
+from cobblestone.store.engine.postgres_programs import forget_program, make_tables, note_program, oldest_borne
+from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify, Program
 
 CHANNEL = "cobblestone"
 BEAT_SECONDS = 2.0
@@ -32,7 +35,6 @@ MARGIN_SECONDS = 4.0
 NOTIFY_SECONDS = 0.02
 """Seconds for which notifications are gathered: one makes all commits that carry one wait for each other."""
 RETRY_SECONDS = 1.0
-_CREATE_KEY = 7_204_100  #: of the advisory lock under which the tables are made
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS process_member (
@@ -90,12 +92,13 @@ class _Role:
 class PostgresProcessGroup:
     """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
-    def __init__(self, address: str, roles: Sequence[str]) -> None:
-        """Prepare to join; ``roles`` are all that exist."""
+    def __init__(self, address: str, roles: Sequence[str], program: Program | None = None) -> None:
+        """Prepare to join; ``roles`` are all that exist, ``program`` is what this process is to the others."""
         self._address = address
+        self._program = program
         self._known = frozenset(roles)
         self._roles: dict[str, _Role] = {}
-        self._me = secrets.token_hex(8)
+        self._me = program.member if program else secrets.token_hex(8)
         self._valid_until = 0.0  # of the leases, by the clock of this process
         self._lock = threading.Lock()
         self._unsent: set[str] = set()
@@ -173,7 +176,7 @@ class PostgresProcessGroup:
             try:
                 if connection is None:
                     connection = connect(self._address)
-                    _make_tables(connection)
+                    make_tables(connection, _TABLES)
                     beat = 0.0
                 if time.monotonic() - beat >= BEAT_SECONDS or self._to_leave():
                     beat = time.monotonic()
@@ -193,6 +196,8 @@ class PostgresProcessGroup:
                 self._send(connection)
                 for statement in _GONE:
                     connection.execute(statement, {"me": self._me})
+                if self._program is not None:
+                    forget_program(connection, self._me)
         _close(connection)
 
     def _to_leave(self) -> bool:
@@ -202,6 +207,8 @@ class PostgresProcessGroup:
     def _beat(self, connection: psycopg.Connection[Row]) -> None:
         """Say that we are here, make our leases longer, and see who else is there."""
         began = time.monotonic()
+        if self._program is not None and not self._be_known(connection, self._program):
+            return
         values = {"me": self._me, "seconds": LEASE_SECONDS, "roles": list(self._roles)}
         connection.execute(_BEAT, values)
         connection.execute(_FORGET)
@@ -220,6 +227,18 @@ class PostgresProcessGroup:
             if self._me in present:
                 role.rank = (present.index(self._me), len(present))
             self._share(connection, role)
+
+    def _be_known(self, connection: psycopg.Connection[Row], program: Program) -> bool:
+        """Say what we are; end this process when the database has gone on without it, while it hung or was cut off."""
+        oldest = oldest_borne(connection)
+        if oldest is not None and oldest not in program.known:
+            log.critical("schema_outgrown", schema=program.schema, oldest=oldest, version=program.version)
+            self._valid_until = 0.0
+            self._closed = True
+            os.kill(os.getpid(), signal.SIGTERM)
+            return False
+        note_program(connection, program, seconds=LEASE_SECONDS)
+        return True
 
     def _share(self, connection: psycopg.Connection[Row], role: _Role) -> None:
         """Release shards that are another's part, and lease ours as soon as they are free."""
@@ -270,14 +289,6 @@ class PostgresProcessGroup:
     def _deliver(self, names: set[str]) -> None:
         if self._on_notify is not None and not self._closed:
             self._on_notify(names)
-
-
-def _make_tables(connection: psycopg.Connection[Row]) -> None:
-    """Make the tables of the group, which are no part of anybody's schema; one process at a time."""
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_KEY,))
-        for statement in filter(str.strip, _TABLES.split(";")):
-            connection.execute(statement.encode())
 
 
 def _close(connection: psycopg.Connection[Row] | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cobblestone.domain.errors import Busy
@@ -22,6 +23,18 @@ Shards = tuple[int, ...] | None
 OnNotify = Callable[[set[str]], None]
 """Receives the names that another process notified, in a thread of the group; :data:`ALL` after some may have been lost."""
 ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What runs in a process, as the others that share its database know it."""
+
+    member: str  #: a number that no other process has
+    host: str = ""  #: name of the machine
+    pid: int = 0
+    version: str = ""
+    schema: str = ""  #: the newest revision that it knows
+    known: frozenset[str] = frozenset()  #: all that it knows; not told to others
 
 
 class Write(Protocol):

@@ -19,7 +19,7 @@ import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import Fault, Parameters, Row
-from cobblestone.store.engine.process_group import ProcessGroup, SingleProcess
+from cobblestone.store.engine.process_group import ProcessGroup, Program, SingleProcess
 
 BUSY_TIMEOUT_MS = 10_000
 CACHE_KIB = 16_000
@@ -192,6 +192,6 @@ class SqliteEngine:
         ours = isinstance(error, apsw.Error) and not isinstance(error, _FAULTS_OF_JOBS)
         return Fault.TRANSACTION if ours else Fault.JOB
 
-    def process_group(self, roles: Sequence[str]) -> ProcessGroup:
+    def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of this process alone: a SQLite database is open in one process at a time."""
         return SingleProcess()

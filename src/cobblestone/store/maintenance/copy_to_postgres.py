@@ -19,7 +19,8 @@ from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.select import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
 from cobblestone.store.maintenance.snapshot import check_empty
-from cobblestone.store.maintenance.upgrade import Schema, current_revision, upgrade
+from cobblestone.store.maintenance.steps import Schema
+from cobblestone.store.maintenance.upgrade import current_revision, upgrade
 
 if TYPE_CHECKING:
     from psycopg import Connection

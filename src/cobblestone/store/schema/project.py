@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cobblestone.store.maintenance.upgrade import Schema
+from cobblestone.store.maintenance.steps import Schema
 
 PROJECT = Schema(what="project database", migrations=Path(__file__).parent / "migrations")
 

@@ -1,0 +1,190 @@
+"""Bring a PostgreSQL database to the current schema while programs work on it, as far as all of them can bear it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+
+from cobblestone.domain.errors import StoreError
+from cobblestone.ops.durable_files import sync_file, sync_folder
+from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.postgres import connect, first_line, shown
+from cobblestone.store.engine.postgres_process_group import LEASE_SECONDS
+from cobblestone.store.engine.postgres_programs import (
+    NOTE_OLDEST,
+    living_programs,
+    make_tables,
+    note_program,
+    oldest_borne,
+)
+from cobblestone.store.engine.process_group import Program
+from cobblestone.store.maintenance.postgres_dump import dump
+from cobblestone.store.maintenance.steps import Plan, Schema, name_of_backup, newer_program, take_steps
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+UPGRADE_LOCK = 7_204_001  #: any number that nobody else uses in this database
+TABLE_SECONDS = 0.3
+"""So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second."""
+TABLE_ATTEMPTS = 60
+TABLE_PAUSE_SECONDS = 0.5
+
+
+def upgrade_postgres(
+    address: str, schema: Schema, *, program: Program | None, keep: Path | None, now: float
+) -> Path | None:
+    """See `cobblestone.store.maintenance.upgrade.upgrade`."""
+    with _alone(address) as connection:
+        current = postgres_revision(connection)
+        backup = None
+        if not is_ahead(connection, current, shown(address), schema):
+            plan = _plan(connection, current, schema)
+            plan.refuse(shown(address))
+            if plan.steps:
+                if keep is not None and current is not None:
+                    backup = _dump_before(address, keep, current, now)
+                _take(address, schema, current, plan)
+        if program is not None:
+            make_tables(connection)
+            note_program(connection, program, seconds=LEASE_SECONDS)
+        return backup
+
+
+def plan_of_postgres(
+    address: str, schema: Schema, *, replaces: tuple[str, int] | None = None
+) -> tuple[Plan, list[Program]]:
+    """Return what an upgrade would do now, and all programs that run; ``replaces``: machine and process that will be gone."""
+    connection = connect(address)
+    try:
+        current = postgres_revision(connection)
+        programs = list(living_programs(connection)) if current is not None else []
+        if is_ahead(connection, current, shown(address), schema):
+            return Plan(steps=()), programs
+        staying = [program for program in programs if (program.host, program.pid) != replaces]
+        return schema.plan(current, staying), programs
+    finally:
+        connection.close()
+
+
+def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str, schema: Schema) -> bool:
+    """Return whether a newer program has upgraded a database, which bears this one all the same.
+
+    Raises:
+        StoreError: it does not.
+    """
+    known = schema.known()
+    if current is None or current in known:
+        return False
+    if oldest_borne(connection) not in known:
+        raise newer_program(name, current)
+    return True
+
+
+def postgres_revision(connection: psycopg.Connection[Row]) -> str | None:
+    """Return the revision of a database; None: it has none."""
+    row = connection.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
+    if row is None or not row[0]:
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Schema) -> Plan:
+    return schema.plan(current, living_programs(connection) if current is not None else ())
+
+
+@contextmanager
+def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
+    """Give a connection while no other process upgrades or begins to work."""
+    connection = connect(address)
+    try:
+        connection.execute("SELECT pg_advisory_lock(%s)", (UPGRADE_LOCK,))
+        yield connection
+    finally:
+        connection.close()
+
+
+def _take(address: str, schema: Schema, current: str | None, plan: Plan) -> None:
+    """Take steps in one transaction, which waits for the tables that others use without holding everybody up."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)
+    try:
+        for attempt in range(TABLE_ATTEMPTS):
+            with engine.connect() as connection:
+                try:
+                    connection.exec_driver_sql(f"SET lock_timeout = {round(1000 * TABLE_SECONDS)}")
+                    take_steps(connection, schema, plan.steps[-1].revision)
+                    if current is not None:
+                        _note_oldest(connection, schema, plan)
+                    connection.commit()
+                    return
+                except Exception as error:
+                    connection.rollback()
+                    in_the_way = isinstance(_cause(error), errors.LockNotAvailable | errors.DeadlockDetected)
+                    if not in_the_way or attempt == TABLE_ATTEMPTS - 1:
+                        raise _upgrade_error(shown(address), current, error) from error
+            time.sleep(TABLE_PAUSE_SECONDS)
+    finally:
+        engine.dispose()
+
+
+def _note_oldest(connection: sa.Connection, schema: Schema, plan: Plan) -> None:
+    known = connection.exec_driver_sql("SELECT to_regclass('schema_bears') IS NOT NULL").scalar()
+    if not known:
+        return  # nobody has worked here who could read it
+    first = schema.steps()[0].revision
+    if plan.bears is not None:
+        connection.exec_driver_sql(NOTE_OLDEST.format(plan.bears))
+    elif connection.exec_driver_sql("SELECT count(*) FROM schema_bears").scalar() == 0:
+        connection.exec_driver_sql(NOTE_OLDEST.format(first))
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the driver's error behind SQLAlchemy's."""
+    return getattr(error, "orig", None) or error
+
+
+def _dump_before(address: str, folder: Path, current: str, now: float) -> Path:
+    """Keep what the database holds; the upgrade does not begin without it."""
+    backup = folder / f"{name_of_backup('project', current, now)}.dump"
+    working = folder / f".{backup.name}"
+    try:
+        # Nobody else reads it, not even while it is written: it holds addresses and the hashes of passwords.
+        working.touch(0o600)
+        dump(address, working)
+        sync_file(working)
+        working.replace(backup)
+        sync_folder(folder)
+    except (StoreError, OSError) as error:
+        raise StoreError(
+            f"No upgrade without a backup: {error} Nothing was changed. (Or make one yourself, and set"
+            " database.backup_before_upgrade = false.)"
+        ) from error
+    finally:
+        working.unlink(missing_ok=True)
+    return backup
+
+
+def _upgrade_error(name: str, current: str | None, error: Exception) -> StoreError:
+    cause = _cause(error)
+    if current is None and isinstance(cause, psycopg.ProgrammingError):
+        return StoreError(
+            f"The tables of {name} cannot be made: {first_line(cause)}."
+            " Make the database's owner the user that cobblestone connects as."
+        )
+    return StoreError(
+        f"The upgrade of {name} from schema {current or 'none'} failed: {first_line(cause)}. Nothing was changed: the"
+        " former version of cobblestone runs with it as before."
+    )
+
+
+def _plain(address: str) -> Any:  # a connection as SQLAlchemy wants it
+    return psycopg.connect(address)
