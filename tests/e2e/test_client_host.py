@@ -168,11 +168,6 @@ def test_this_computer_is_described_as_the_family_does(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_a_volunteer_may_keep_name_and_address(tmp_path: Path) -> None:
-    host = read_host_info(tmp_path, network_details=False)
-    assert (host.domain_name, host.ip_addr) == ("", "")
-
-
 def test_other_hardware_has_another_key(tmp_path: Path) -> None:
     host = read_host_info(tmp_path)
     assert hardware_key(host) == hardware_key(host)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.wire_elements import read_elements
 
+from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire import gui_rpc_answers as answers
 from cobblestone.wire.client_records import DailyCredit, ProjectRecord
@@ -47,7 +48,7 @@ SAME = {
         {"task": AUTO, "gpu": AUTO, "network": AUTO},
         network_status=0,
         bad_manager_password=False,
-        max_log_lines=2000,
+        config=ClientConfig(),
     ),
     "get_message_count": "<seqno>70</seqno>\n",
     "get_disk_usage": answers.disk_usage(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.helpers.daemon_in_test import make_client
+
 from cobblestone.client.daemon import Client
+from cobblestone.client.task_specs import make_task_spec
+from cobblestone.client.tasks.description import TaskSpec
+from cobblestone.policy.client.core.events import HostOn
+from cobblestone.policy.client.core.state import Job
 from cobblestone.wire.client_records import JobRecord, JobState, ProjectContent
 from cobblestone.wire.job_description import AppBlock, AppVersionBlock, FileRef, ResultBlock, WorkunitBlock
 
 URL = "https://project.example.org/"
+APP_CONFIG = "projects/project.example.org/app_config.xml"
 FAR = 4e9
 
 
@@ -55,3 +66,67 @@ def version(app: str, plan_class: str = "", **more: object) -> AppVersionBlock:
         file_refs=(FileRef(file_name=f"{app}_program", main_program=True),),
         **more,  # type: ignore[arg-type]
     )
+
+
+class World:
+    """A client with one project, driven by hand: nothing is started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.client: Client = make_client(folder, ncpus=8)
+        self.client.conditions.read_files()
+        self.content: ProjectContent = attach_with_jobs(
+            self.client,
+            version("wide", "mt", avg_ncpus=8.0, cmdline="--threads 8"),
+            version("gpu", "cuda", avg_ncpus=1.0, coproc_type="NVIDIA", coproc_count=1.0),
+        )
+        self.client.post(HostOn(self.client.clock()))
+        self.client._tell_core_of_everything()
+        self.look()
+
+    def look(self) -> None:
+        """Read what has changed, as the daemon does every ten seconds."""
+        if self.client.conditions._looks() != self.client.conditions._stamp:
+            self.client.conditions.read_files()
+        self.client.apply_conditions()
+        self.client.drain()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the data directory."""
+        (self.client.folders.root / name).write_text(text)
+        self.look()
+
+    def remove(self, name: str) -> None:
+        (self.client.folders.root / name).unlink()
+        self.look()
+
+    def known(self, name: str) -> Job:
+        return self.client.decisions.core.state.by_id[f"{URL}|{name}"]
+
+    def spec(self, name: str) -> TaskSpec:
+        client = self.client
+        return make_task_spec(
+            client.state,
+            client.folders,
+            client.facts(),
+            self.content,
+            self.content.jobs[name],
+            config=client.conditions.config,
+            checkpoint_seconds=60.0,
+        )
+
+
+def play(folder: Path, check: Callable[[World], Awaitable[None] | None]) -> None:
+    """Have something checked in a world, inside of an event loop."""
+
+    async def inside() -> None:
+        world = World(folder / "own")
+        try:
+            checking = check(world)
+            if checking is not None:
+                await checking
+        finally:
+            await world.client.transfers.close()
+            await world.client.connections.close()
+            world.client.state.close()
+
+    asyncio.run(inside())

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-from tests.helpers.client_state import URL, attach_with_jobs, version
-from tests.helpers.daemon_in_test import make_client, said
+from tests.helpers.client_state import APP_CONFIG as FILE
+from tests.helpers.client_state import World, play
+from tests.helpers.daemon_in_test import said
 
 from cobblestone.client.app_versions import with_versions_in_force
-from cobblestone.client.daemon import Client
-from cobblestone.client.task_specs import make_task_spec
-from cobblestone.client.tasks.description import TaskSpec
-from cobblestone.policy.client.core.events import HostOn
-from cobblestone.policy.client.core.state import Job
 from cobblestone.wire.client_objects import write_known_version
-from cobblestone.wire.client_records import ProjectContent
 
 WISHES = """<app_config>
   <app><name>wide</name><max_concurrent>1</max_concurrent><fraction_done_exact/></app>
@@ -28,56 +22,21 @@ WISHES = """<app_config>
 """
 
 
-class World:
-    """A client with one project, driven by hand: nothing is started."""
+def figures(world: World) -> tuple[object, ...]:
+    wide, gpu = world.known("wide_0_r"), world.known("gpu_0_r")
+    spec, other = world.spec("wide_0_r"), world.spec("gpu_0_r")
+    (project,) = world.client.decisions.core.state.projects
+    return (
+        (wide.cpus, wide.exact_fraction, wide.report_immediately),
+        (gpu.cpus, gpu.gpus, gpu.report_immediately),
+        (spec.arguments, spec.init.ncpus),
+        (other.init.ncpus, other.init.gpu_usage),
+        (project.description.max_concurrent, dict(project.description.app_max_concurrent)),
+    )
 
-    def __init__(self, folder: Path) -> None:
-        self.client: Client = make_client(folder, ncpus=8)
-        self.client.conditions.read_files()
-        self.content: ProjectContent = attach_with_jobs(
-            self.client,
-            version("wide", "mt", avg_ncpus=8.0, cmdline="--threads 8"),
-            version("gpu", "cuda", avg_ncpus=1.0, coproc_type="NVIDIA", coproc_count=1.0),
-        )
-        self.file = self.client.folders.project(URL) / "app_config.xml"
-        self.client.post(HostOn(self.client.clock()))
-        self.client._tell_core_of_everything()
-        self.look()
 
-    def look(self) -> None:
-        """Read what has changed, as the daemon does every ten seconds."""
-        if self.client.conditions._looks() != self.client.conditions._stamp:
-            self.client.conditions.read_files()
-        self.client.apply_conditions()
-        self.client.drain()
-
-    def write(self, text: str) -> None:
-        self.file.write_text(text)
-        self.look()
-
-    def known(self, name: str) -> Job:
-        return self.client.decisions.core.state.by_id[f"{URL}|{name}"]
-
-    def spec(self, name: str) -> TaskSpec:
-        client = self.client
-        return make_task_spec(
-            client.state, client.folders, client.facts(), self.content, self.content.jobs[name], 60.0
-        )
-
-    def state_for_managers(self) -> str:
-        return "".join(write_known_version(each) for each in with_versions_in_force(self.content).versions)
-
-    def figures(self) -> tuple[object, ...]:
-        wide, gpu = self.known("wide_0_r"), self.known("gpu_0_r")
-        spec, other = self.spec("wide_0_r"), self.spec("gpu_0_r")
-        (project,) = self.client.decisions.core.state.projects
-        return (
-            (wide.cpus, wide.exact_fraction, wide.report_immediately),
-            (gpu.cpus, gpu.gpus, gpu.report_immediately),
-            (spec.arguments, spec.init.ncpus),
-            (other.init.ncpus, other.init.gpu_usage),
-            (project.description.max_concurrent, dict(project.description.app_max_concurrent)),
-        )
+def shown_to_managers(world: World) -> str:
+    return "".join(map(write_known_version, with_versions_in_force(world.content).versions))
 
 
 PLAIN = (
@@ -96,28 +55,15 @@ WISHED = (
 )
 
 
-def play(tmp_path: Path, check: object) -> None:
-    async def inside() -> None:
-        world = World(tmp_path / "own")
-        try:
-            check(world)  # type: ignore[operator]
-        finally:
-            await world.client.http.aclose()
-            world.client.state.close()
-
-    asyncio.run(inside())
-
-
 def test_wishes_take_effect_on_waiting_jobs_and_are_undone_when_the_file_goes(tmp_path: Path) -> None:
     def check(world: World) -> None:
-        assert world.figures() == PLAIN
-        world.write(WISHES)
-        assert world.figures() == WISHED
-        assert "<avg_ncpus>3.000000</avg_ncpus>" in world.state_for_managers()
-        world.file.unlink()
-        world.look()
-        assert world.figures() == PLAIN
-        assert "<avg_ncpus>8.000000</avg_ncpus>" in world.state_for_managers()
+        assert figures(world) == PLAIN
+        world.write(FILE, WISHES)
+        assert figures(world) == WISHED
+        assert "<avg_ncpus>3.000000</avg_ncpus>" in shown_to_managers(world)
+        world.remove(FILE)
+        assert figures(world) == PLAIN
+        assert "<avg_ncpus>8.000000</avg_ncpus>" in shown_to_managers(world)
 
     play(tmp_path, check)
 
@@ -126,20 +72,24 @@ def test_a_line_taken_out_is_undone_and_a_typing_error_leaves_the_last_good_file
     tmp_path: Path,
 ) -> None:
     def check(world: World) -> None:
-        world.write(WISHES)
-        world.write(WISHES.replace("</app_config>", "</app_confg>"))
-        assert world.figures() == WISHED
+        world.write(FILE, WISHES)
+        world.write(FILE, WISHES.replace("</app_config>", "</app_confg>"))
+        assert figures(world) == WISHED
         assert "app_config.xml: line" in said(world.client)
         assert "its last good content stays in force" in said(world.client)
-        world.write("<app_config><app><name>wide</name><max_concurrent>2</max_concurrent></app></app_config>")
-        assert world.figures() == (*PLAIN[:4], (0, {"wide": 2}))
+        world.write(
+            FILE, "<app_config><app><name>wide</name><max_concurrent>2</max_concurrent></app></app_config>"
+        )
+        assert figures(world) == (*PLAIN[:4], (0, {"wide": 2}))
 
     play(tmp_path, check)
 
 
 def test_an_entry_for_an_app_that_there_is_not_becomes_a_notice(tmp_path: Path) -> None:
     def check(world: World) -> None:
-        world.write("<app_config><app><name>wied</name><max_concurrent>2</max_concurrent></app></app_config>")
+        world.write(
+            FILE, "<app_config><app><name>wied</name><max_concurrent>2</max_concurrent></app></app_config>"
+        )
         (notice,) = world.client.journal.notices
         assert "has no app 'wied'; it has: gpu, wide" in notice.description
 
@@ -148,12 +98,12 @@ def test_an_entry_for_an_app_that_there_is_not_becomes_a_notice(tmp_path: Path) 
 
 def test_after_a_restart_the_core_learns_what_the_file_says_by_then(tmp_path: Path) -> None:
     def check(world: World) -> None:
-        world.write(WISHES)
-        world.file.unlink()
+        world.write(FILE, WISHES)
+        (world.client.folders.root / FILE).unlink()
         world.client.conditions.read_files()  # as at a start: the core remembers the old figures
         world.client._tell_core_of_everything()
         world.client.apply_conditions()
         world.client.drain()
-        assert world.figures() == PLAIN
+        assert figures(world) == PLAIN
 
     play(tmp_path, check)

@@ -211,14 +211,18 @@ CONFIG = b"""<cc_config>
 
 def test_the_configuration_is_read_and_unknown_options_are_named() -> None:
     config, problems = read_client_config(CONFIG)
-    assert config.log_flags == {"file_xfer", "sched_ops", "cpu_sched"}
+    assert config.log_flags == {"file_xfer", "sched_ops"}
     assert (config.ncpus, config.exclusive_apps) == (3, ("chess", "quake"))
     assert config.exclude_gpus == (ExcludedGpu(url="http://p/", device_num=1, type="NVIDIA"),)
     assert config.ignore_gpus == {"NVIDIA": {2}}
     assert config.suspended_gpus == {"NVIDIA": {0}}
     assert config.report_results_immediately
     assert config.max_overdue_days == -1.0
-    assert problems == ("line 13: there is no option <coffee>",)
+    assert problems == (
+        "line 2: the log flag <cpu_sched> has no effect here; `cobblestone client why` says what is decided, and why",
+        "line 12: the option <http_1_0> is not supported",
+        "line 13: there is no option <coffee>",
+    )
 
 
 APPS = b"""<app_config>

@@ -25,14 +25,15 @@ from cobblestone.client.preferences.files import APP_CONFIG, PREFERENCES, InForc
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import Mode, State
+from cobblestone.client.usable_gpus import gpus_in_use, usable_coprocs
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
+from cobblestone.domain.values import changed
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.policy.client.app_overrides import unmatched_entries
 from cobblestone.policy.client.core.values import (
     CPU,
-    Gpu,
     GpuExclusion,
     HostDevices,
     Permission,
@@ -89,6 +90,7 @@ class Conditions:
         self._host = HostInfo()
         self._coprocs: tuple[CoprocRequest, ...] = ()
         self._used = 0.0
+        self._searched = False
         self._network_open_until = 0.0
         self._no_benchmark_before = 0.0
         self._told = Changed()
@@ -129,14 +131,9 @@ class Conditions:
     async def read_host(self) -> None:
         """Find out what this computer is; the search for GPUs may take a while."""
         notes, config = self._state.notes, self._in_force.config
-        self._coprocs = () if config.no_gpus else await asyncio.to_thread(find_gpus, self.job_environment())
-        host = await asyncio.to_thread(
-            read_host_info,
-            self._folders.root,
-            host_cpid=notes.host_cpid,
-            network_details=not config.suppress_net_info,
-            usable_gpus=len(self._coprocs),
-        )
+        self._searched = not config.no_gpus  # a driver may crash by the search alone
+        self._coprocs = await asyncio.to_thread(find_gpus, self.job_environment()) if self._searched else ()
+        host = await asyncio.to_thread(read_host_info, self._folders.root, host_cpid=notes.host_cpid)
         self._host = with_benchmarks(
             host, whetstone=notes.p_fpops, dhrystone=notes.p_iops, at=notes.p_calculated
         )
@@ -201,15 +198,24 @@ class Conditions:
 
     def facts(self) -> HostFacts:
         """Return what projects and jobs are told."""
-        alternatives = () if self._in_force.config.no_alt_platform else self._in_force.config.alt_platforms
+        config, host = self.config, self._host
+        coprocs = usable_coprocs(self._coprocs, config)
+        name, address = ("", "") if config.suppress_net_info else (host.domain_name, host.ip_addr)
+        names = platforms()[:1] if config.no_alt_platform else (*platforms(), *config.alt_platforms)
         return HostFacts(
-            host=self._host,
-            coprocs=self._coprocs,
-            platforms=(*platforms(), *alternatives),
+            host=changed(
+                host,
+                domain_name=config.device_name or name,
+                ip_addr=address,
+                n_usable_coprocs=len(coprocs),
+            ),
+            coprocs=coprocs,
+            platforms=names,
             preferences=write_preferences(self._in_force.preferences).strip(),
             stored_preferences=self._stored_preferences(),
             used_by_all=self._used,
             sandboxed=self.sandbox.account is not None,
+            several_clients=config.allow_multiple_clients,
         )
 
     def time_stats(self) -> TimeStats:
@@ -220,10 +226,17 @@ class Conditions:
         """Return the place whose preferences hold."""
         return next((c.project.host.venue for c in self._state.contents.values() if c.project.host.venue), "")
 
+    @property
+    def config(self) -> ClientConfig:
+        """What ``cc_config.xml`` says."""
+        return self._in_force.config
+
     async def look(self, runner: Runner) -> None:
         """Look at what goes on in this computer."""
         if self._looks() != self._stamp:
             self.read_files()
+            if not (self._searched or self.config.no_gpus):
+                await self.read_host()
         config = self._in_force.config
         own = runner.cpu_seconds() + sum(os.times()[:2])
         seen = await asyncio.to_thread(
@@ -266,6 +279,8 @@ class Conditions:
                 self._journal.alert(problem)
         self._problems = tuple(problems)
         self._stamp = self._looks()
+        self._journal.flags = self.config.log_flags
+        self._journal.keep(self.config.max_event_log_lines)
         self._told.projects = True
         self._told.preferences = None
 
@@ -322,24 +337,16 @@ class Conditions:
             fetch_on_update=config.fetch_on_update,
             fetch_minimal_work=config.fetch_minimal_work,
             report_at_once=config.report_results_immediately,
+            max_reported=config.max_tasks_reported,
         )
 
     def devices(self) -> HostDevices:
         """Return what computes here."""
-        config, off = self._in_force.config, self._state.notes.suspended_gpus
-        gpus = () if config.no_gpus else self._coprocs
+        config = self.config
         return HostDevices(
             ncpus=config.ncpus if config.ncpus > 0 else self._host.p_ncpus,
             cpu_flops=max(1e6, self._host.p_fpops),
-            gpus=tuple(
-                Gpu(
-                    name=c.type,
-                    count=c.count,
-                    peak_flops=max(1e9, c.peak_flops),
-                    suspended=off.get(c.type, ()),
-                )
-                for c in gpus
-            ),
+            gpus=gpus_in_use(self._coprocs, config, self._state.notes.suspended_gpus),
         )
 
     def _decide(self) -> None:
@@ -387,7 +394,7 @@ class Conditions:
     def describe_project(self, content: ProjectContent) -> ProjectDescription:
         """Return a project as the volunteer has attached and limited it."""
         project = content.project
-        kinds = (CPU, *(coproc.type for coproc in self._coprocs))
+        kinds = (CPU, *(coproc.type for coproc in usable_coprocs(self._coprocs, self.config)))
         limits = content.app_config
         excluded = self._in_force.config.exclude_gpus
         return ProjectDescription(
@@ -416,16 +423,16 @@ class Conditions:
     def changes(self) -> Changed:
         """Return what the core has not been told yet."""
         self._decide()
-        told, changed = self._told, Changed()
-        changed.projects, told.projects = told.projects, False
+        told, news = self._told, Changed()
+        news.projects, told.projects = told.projects, False
         preferences, devices, permission = self.scheduling(), self.devices(), self.permission()
         if told.preferences != preferences:
-            changed.preferences = told.preferences = preferences
+            news.preferences = told.preferences = preferences
         if told.devices != devices:
-            changed.devices = told.devices = devices
+            news.devices = told.devices = devices
         if told.permission != permission:
-            changed.permission = told.permission = permission
-        return changed
+            news.permission = told.permission = permission
+        return news
 
     def limit(self, jobs: Jobs, transfers: Transfers) -> None:
         """Have throttle, memory and network limits take effect."""
@@ -434,7 +441,8 @@ class Conditions:
         transfers.limits = TransferLimits(
             total=config.max_file_xfers, per_project=config.max_file_xfers_per_project
         )
-        jobs.checkpoint_seconds = wishes.disk_interval
+        transfers.be_patient(config.http_transfer_timeout, config.http_transfer_timeout_bps)
+        jobs.checkpoint_seconds, jobs.config = wishes.disk_interval, config
         if jobs.runner is not None:
             jobs.runner.set_throttle(found.throttle_percent)
             jobs.runner.set_allowed_memory(found.ram_bytes)

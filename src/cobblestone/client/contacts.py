@@ -231,7 +231,8 @@ class Contacts:
             if r.seconds > 0
         ]
         parts.append(f"requesting new tasks: {', '.join(asked)}" if asked else "not requesting tasks")
-        self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", content.project.master_url)
+        url = content.project.master_url
+        self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
 
     def look(self, now: float) -> None:
         """Leave projects that were only waited for, and show the core's figures."""

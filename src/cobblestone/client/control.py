@@ -16,6 +16,7 @@ from cobblestone.client.state import Mode
 from cobblestone.domain.errors import CobblestoneError, NotFound, PolicyViolation
 from cobblestone.policy.client.core.events import JobSuspended
 from cobblestone.wire.client_records import JobRecord, ProjectContent
+from cobblestone.wire.proxy import Settings
 from cobblestone.wire.web_rpc_client import (
     WebRpcRefused,
     canonical_master_url,
@@ -98,7 +99,9 @@ class Control:
         self._client.background(self._client.contacts.detach(content))
 
     def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
-        """Belong to a project from now on."""
+        """Belong to a project from now on.  Raises PolicyViolation when the configuration forbids that."""
+        if self._client.conditions.config.disallow_attach:
+            raise PolicyViolation("Projects cannot be attached: cc_config.xml says <disallow_attach>")
         self._open_network()
         self._client.contacts.attach(url, key, name=name, email=email)
 
@@ -215,6 +218,12 @@ class Control:
         self._client.conditions.read_files()
         self._client.apply_conditions()
         self._client.describe_projects()
+
+    def set_proxy(self, settings: Settings) -> None:
+        """Reach the network through another proxy from now on; the settings go before those of ``cc_config.xml``."""
+        self._client.state.notes.proxy = dict(settings)
+        self._client.state.keep_notes()
+        self._client.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
         """Switch one GPU off for jobs, or on again."""

@@ -14,12 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cobblestone.client.account_manager import Starvation, look_after_manager
 from cobblestone.client.accounting import Accounting, Speeds
 from cobblestone.client.app_versions import resources_in_words, version_in_force
 from cobblestone.client.conditions import Conditions
+from cobblestone.client.connections import Connections
 from cobblestone.client.contacts import Contacts
 from cobblestone.client.control import Control, Errand
 from cobblestone.client.decisions import Decisions, job_id
@@ -27,14 +28,13 @@ from cobblestone.client.folders import DataFolder
 from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.jobs import Jobs
 from cobblestone.client.journal import Journal
-from cobblestone.client.projects_web import make_http
 from cobblestone.client.scheduler_reply import changed_descriptions, describe_job
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import State
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.client.timeline import Timeline
 from cobblestone.client.transfers import Transfers
-from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.errors import CobblestoneError, ConfigError, StoreError
 from cobblestone.ops.service_manager import notify
 from cobblestone.policy.client.core.events import (
     DevicesChanged,
@@ -66,6 +66,10 @@ from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.policy.client.forecast import expected_left
 from cobblestone.wire.client_records import JobState
+from cobblestone.wire.proxy import read_proxy
+
+if TYPE_CHECKING:
+    import httpx
 
 SECOND = 1.0
 TICK = 10.0
@@ -75,6 +79,7 @@ SLEPT = 60.0
 """A tick that comes so much too late (seconds) means that the computer slept, or its clock was set."""
 ABORTED_BY_PROJECT = 202
 UNSTARTED_LATE = 200
+CLIENT_EXITING = 199
 DISK_EVERY = 60
 """Ticks between two measurements of the disk."""
 
@@ -98,15 +103,15 @@ class Client:
         if policy:
             self.state.notes.policy = policy
         self.journal = Journal(self.state, clock, echo=echo)
-        self.http = make_http(_proxy_of(self.state))
+        self.connections = Connections()
         self.transfers = Transfers(
             self.state,
-            self.http,
+            self.connections.http,
             version=VERSION_NUMBER,
             clock=clock,
             rng=self.rng,
             finished=self._transferred,
-            say=lambda project, text: self.journal.say(text, project),
+            say=lambda project, text: self.journal.say(text, project, flag="file_xfer"),
             folder_of=self.folders.project,
         )
         self.conditions = Conditions(self.folders, self.state, self.journal, clock)
@@ -142,6 +147,7 @@ class Client:
         self._background: set[asyncio.Task[Any]] = set()
         self._last_tick = clock()
         self._ticks = 0
+        self._had_jobs = False
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -237,6 +243,9 @@ class Client:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         runner = self._runner()
+        if self.conditions.config.abort_jobs_on_exit:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._abort_all(), STOP_SECONDS)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(runner.stop_all(), STOP_SECONDS)
         await runner.close()
@@ -247,8 +256,14 @@ class Client:
         self.drain()
         self.decisions.store()
         self.save()
-        await self.http.aclose()
+        await self.connections.close()
         self.state.close()
+
+    async def _abort_all(self) -> None:
+        for content in self.state.contents.values():
+            await self.jobs.end_all(
+                content, CLIENT_EXITING, "the client ends, and cc_config.xml says <abort_jobs_on_exit>"
+            )
 
     def _runner(self) -> Runner:
         assert self.jobs.runner is not None  # noqa: S101  # set before anything runs
@@ -381,6 +396,8 @@ class Client:
         self.apply_conditions()
         self.contacts.look(now)
         look_after_manager(self, now)
+        await self.connections.close_old()
+        self._end_when_idle()
         if self._ticks % DISK_EVERY == 1 and self.conditions.benchmarks_due():
             self.control.run_benchmarks()
         if self._ticks % DISK_EVERY == 1:
@@ -389,6 +406,14 @@ class Client:
             self.post(TimePassed(now))
         self.transfers.poll()
         self.drain()
+
+    def _end_when_idle(self) -> None:
+        """End when everything is done and reported, if the configuration wants that."""
+        has_jobs = any(content.jobs for content in self.state.contents.values())
+        if self.conditions.config.exit_when_idle and self._had_jobs and not has_jobs:
+            self.journal.say("All tasks are reported: ending, as cc_config.xml says with <exit_when_idle>")
+            self.stopping.set()
+        self._had_jobs |= has_jobs
 
     def apply_conditions(self) -> None:
         """Have preferences and the state of the computer take effect."""
@@ -403,10 +428,27 @@ class Client:
             self.transfers.allowed = not changed.permission.network
             if not self.transfers.allowed:
                 self.transfers.suspend()
-        if self.jobs.runner is not None:
-            self.conditions.limit(self.jobs, self.transfers)
+        self.conditions.limit(self.jobs, self.transfers)
+        self._connect()
         if changed.projects:
             self.describe_projects()
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The connections to everybody, as they are to be made now."""
+        return self.connections.http
+
+    def _connect(self) -> None:
+        """Use the proxy of those who control the client, else that of the configuration, else the environment's."""
+        config = self.conditions.config
+        proxy = read_proxy(self.state.notes.proxy)[0] or config.proxy
+        try:
+            if self.connections.use(proxy, max(1.0, config.http_transfer_timeout)):
+                way = f"the proxy {proxy.host}:{proxy.port}" if proxy else "no proxy but the environment's"
+                self.journal.say(f"The network is reached through {way} from now on")
+                self.transfers.reconnect(self.http)
+        except ConfigError as error:
+            self.journal.alert(str(error))
 
     def describe_projects(self) -> None:
         """Tell the core what projects and their jobs are like now."""
@@ -446,19 +488,3 @@ def _remove(paths: list[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-def _proxy_of(state: State) -> str | None:
-    """Return the proxy that the volunteer set; None: what the environment says."""
-    settings = state.notes.proxy
-    for kind, scheme in (("http", "http"), ("socks", "socks5h")):
-        if settings.get(f"use_{kind}_proxy"):
-            host, port = settings.get(f"{kind}_server_name", ""), settings.get(f"{kind}_server_port", 80)
-            prefix = "http" if kind == "http" else "socks5"
-            user, password = (
-                settings.get(f"{prefix}_user_name", ""),
-                settings.get(f"{prefix}_user_passwd", ""),
-            )
-            login = f"{user}:{password}@" if user else ""
-            return f"{scheme}://{login}{host}:{port}"
-    return None

@@ -10,27 +10,21 @@ from cobblestone.client.account_manager import leave_manager, manager_request
 from cobblestone.client.app_versions import with_versions_in_force
 from cobblestone.client.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Control, Errand
 from cobblestone.client.identity import VERSION, platforms
-from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound
+from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
 from cobblestone.ops.durable_files import write_durably
 from cobblestone.wire import gui_rpc_answers as answers
 from cobblestone.wire.account import write_account_out
 from cobblestone.wire.client_records import FileRecord, ProjectContent
 from cobblestone.wire.gui_rpc import SUCCESS, Call
 from cobblestone.wire.project_pages import write_project_config
+from cobblestone.wire.proxy import FLAGS, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.xml_reader import FieldReader
 
 if TYPE_CHECKING:
     from cobblestone.client.daemon import Client
 
 HOUR = 3600.0
-STATISTICS_SECONDS = 30 * 86400.0
-MAX_LOG_LINES = 2000
-_PROXY_NUMBERS = ("socks_server_port", "socks5_remote_dns", "http_server_port", "no_autodetect")
-_PROXY_FLAGS = ("use_http_proxy", "use_socks_proxy", "use_http_auth")
-_PROXY_TEXTS = (
-    "socks_server_name", "http_server_name", "socks5_user_name", "socks5_user_passwd", "http_user_name", "http_user_passwd",
-    "no_proxy",
-)  # fmt: skip
+DAY = 86400.0
 Handler = Callable[[Call], str]
 
 
@@ -159,7 +153,7 @@ class Operations:
             self._client.conditions.modes(),
             network_status=0,
             bad_manager_password=bool(manager and manager.bad_password),
-            max_log_lines=MAX_LOG_LINES,
+            config=self._client.conditions.config,
         )
 
     def get_host_info(self, _: Call) -> str:
@@ -202,7 +196,7 @@ class Operations:
         return answers.notices([n for n in reversed(self._client.journal.notices) if n.seqno > after])
 
     def get_statistics(self, _: Call) -> str:
-        since = self._client.clock() - STATISTICS_SECONDS
+        since = self._client.clock() - self._client.conditions.config.save_stats_days * DAY
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
     def get_daily_xfer_history(self, _: Call) -> str:
@@ -337,16 +331,13 @@ class Operations:
     def set_proxy_settings(self, call: Call) -> str:
         inner = call.node.find("proxy_info")
         given = inner.reader([]) if inner else call.arguments
-        settings: dict[str, str | int] = {name: given.text(name, 255) for name in _PROXY_TEXTS}
-        settings |= {
-            name: given.integer(name, 80 if "port" in name else 0, 0, 65535) for name in _PROXY_NUMBERS
-        }
-        settings |= {name: int(_given(given, name)) for name in _PROXY_FLAGS}
-        self._state.notes.proxy = settings
-        self._state.keep_notes()
-        self._client.journal.say(
-            "The proxy settings were changed: they take effect when the client starts again"
-        )
+        settings: dict[str, str | int] = {name: given.text(name, 255) for name in TEXTS}
+        settings |= {name: given.integer(name, 80 if "port" in name else 0, 0, 65535) for name in NUMBERS}
+        settings |= {name: int(_given(given, name)) for name in FLAGS}
+        _, problem = read_proxy(settings)
+        if problem:
+            raise ConfigError(f"The proxy cannot be used: {problem}.")
+        self._control.set_proxy(settings)
         return SUCCESS
 
     def read_files(self, _: Call) -> str:

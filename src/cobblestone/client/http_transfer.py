@@ -73,7 +73,30 @@ class Exchange:
     version: int
     down: Throttle
     up: Throttle
+    patience: float = 300.0  #: seconds ...
+    slowest: float = 0.0  #: ... over which a transfer must move so many bytes a second; 0: any
     progress: dict[str, Progress] = field(default_factory=dict[str, Progress])
+
+
+class _Pace:
+    """Gives a transfer up that crawls: it holds a place that another could use."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._since = asyncio.get_running_loop().time()
+        self._moved = 0
+
+    def moved(self, nbytes: int) -> None:
+        """Take note of a piece.  Raises httpx.ReadTimeout."""
+        import httpx
+
+        self._moved += nbytes
+        now, patience = asyncio.get_running_loop().time(), self._exchange.patience
+        if now - self._since < patience:
+            return
+        if self._moved < self._exchange.slowest * (now - self._since):
+            raise httpx.ReadTimeout(f"only {self._moved} bytes came through in {now - self._since:.0f} s")
+        self._since, self._moved = now, 0
 
 
 def partial_path(path: Path, *, compressed: bool = False) -> Path:
@@ -158,6 +181,7 @@ async def _receive(
     progress: Progress,
 ) -> int:
     total = progress.offset = progress.bytes = offset
+    pace = _Pace(exchange)
     handle = await asyncio.to_thread(growing.open, "r+b" if offset else "wb")
     try:
         handle.truncate(offset)
@@ -169,6 +193,7 @@ async def _receive(
             await asyncio.to_thread(handle.write, piece)
             progress.bytes = total
             progress.moved += len(piece)
+            pace.moved(len(piece))
             await exchange.down(len(piece))
     finally:
         await asyncio.to_thread(handle.close)
@@ -340,6 +365,7 @@ async def _body(
     exchange: Exchange, header: bytes, path: Path, offset: int, size: int, progress: Progress
 ) -> AsyncIterator[bytes]:
     yield header
+    pace = _Pace(exchange)
     handle = await asyncio.to_thread(path.open, "rb")
     try:
         handle.seek(offset)
@@ -353,5 +379,6 @@ async def _body(
             yield piece
             progress.bytes += len(piece)
             progress.moved += len(piece)
+            pace.moved(len(piece))
     finally:
         await asyncio.to_thread(handle.close)

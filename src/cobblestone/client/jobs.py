@@ -25,6 +25,7 @@ from cobblestone.client.tasks.description import (
 )
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.client.transfers import Transfers
+from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
 from cobblestone.policy.client.core.events import (
     ContactAsked,
@@ -76,6 +77,7 @@ class Jobs:
         self._gone: dict[str, asyncio.Event] = {}  # of tasks whose end is waited for
         self._identities: dict[str, str] = {}  # of tasks in memory or starting, by their names
         self.checkpoint_seconds = 60.0
+        self.config = ClientConfig()
         self.unneeded: list[
             Path
         ] = []  #: files to be removed once the state that knows them no more is on disk
@@ -126,7 +128,13 @@ class Jobs:
                 return
             if identity in self._wanted:
                 spec = make_task_spec(
-                    self._state, self._folders, self._facts(), content, job, self.checkpoint_seconds
+                    self._state,
+                    self._folders,
+                    self._facts(),
+                    content,
+                    job,
+                    config=self.config,
+                    checkpoint_seconds=self.checkpoint_seconds,
                 )
                 await self._runner().start(spec, job.task.slot)
         finally:
@@ -263,7 +271,7 @@ class Jobs:
                 job.task.started, job.task.pid, job.task.slot = True, event.pid, event.slot
                 job.task.slot_path = str(self._folders.slot(event.slot))
                 verb = "Restarting" if event.resumed else "Starting"
-                self._journal.say(f"{verb} task {job.name}", job.project)
+                self._journal.say(f"{verb} task {job.name}", job.project, flag="task")
                 self._state.put_job(job)
             case Checkpointed():
                 task = job.task
@@ -342,7 +350,7 @@ class Jobs:
                 self._want_upload(file, output.nbytes, output.md5)
         uploading = self._uploads_left(content, job)
         job.state = JobState.UPLOADING if uploading else JobState.UPLOADED
-        self._journal.say(f"Computation for task {job.name} finished", job.project)
+        self._journal.say(f"Computation for task {job.name} finished", job.project, flag="task")
         self._close(content, job, uploading=uploading, failed=False)
 
     def _want_upload(self, file: FileRecord, nbytes: int, md5: str) -> None:

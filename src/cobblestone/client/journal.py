@@ -14,6 +14,7 @@ INFORMATION = 1
 FOR_USER = 2
 INTERNAL = 3
 MAX_NOTICES = 500
+MAX_KEPT = 100_000
 
 
 class Journal:
@@ -29,6 +30,7 @@ class Journal:
             self._messages.append(
                 LoggedMessage(seqno=seqno, time=time, project=project, priority=priority, body=body)
             )
+        self.flags: frozenset[str] | None = None  #: kinds of lines that are written; None: all
         self.notices: deque[NoticeEntry] = deque(maxlen=MAX_NOTICES)
         self._notice_number = 0
 
@@ -41,15 +43,25 @@ class Journal:
         """Messages with higher numbers, oldest first."""
         return [message for message in self._messages if message.seqno > seqno]
 
-    def say(self, text: str, project: str = "", priority: int = INFORMATION) -> None:
-        """Write a line; what is for the user becomes a notice, too."""
+    def keep(self, lines: int) -> None:
+        """Keep so many of the last lines, within bounds."""
+        wanted = max(100, lines) if 0 < lines < MAX_KEPT else MAX_KEPT
+        if wanted != self._messages.maxlen:
+            self._messages = deque(self._messages, maxlen=wanted)
+
+    def say(self, text: str, project: str = "", priority: int = INFORMATION, *, flag: str = "") -> None:
+        """Write a line, unless the volunteer does not want its kind; what is for the user becomes a notice, too."""
+        if flag and self.flags is not None and flag not in self.flags:
+            return
         now = self._clock()
         name = self._project_name(project)
         message = LoggedMessage(
             seqno=self.last + 1, time=now, project=name, priority=priority, body=text[:10_000]
         )
         self._messages.append(message)
-        self._state.add_message(message.seqno, now, name, priority, message.body)
+        self._state.add_message(
+            message.seqno, now, name, priority, message.body, keep=self._messages.maxlen or MAX_MESSAGES
+        )
         if self._echo:
             stamp = datetime.datetime.fromtimestamp(now).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             sys.stdout.write(f"{stamp} [{name or '---'}] {message.body}\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from cobblestone.client.identity import user_agent
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.wire.project_pages import ProjectConfig
 from cobblestone.wire.reply_reader import ReadReply, parse_scheduler_reply
@@ -22,28 +21,10 @@ if TYPE_CHECKING:
     import httpx
 
 PAGE_BYTES = 4 * 1024 * 1024
-CONNECT_SECONDS = 30.0
-SILENCE_SECONDS = 300.0
-MAX_REDIRECTS = 5
 
 
 class Unreachable(CobblestoneError):
     """A project could not be reached, or its answer could not be read."""
-
-
-def make_http(proxy: str | None = None) -> httpx.AsyncClient:
-    """Return the connections of one client to everybody."""
-    import httpx
-
-    return httpx.AsyncClient(
-        headers={"User-Agent": user_agent(), "Accept": "*/*"},
-        timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-        limits=httpx.Limits(max_connections=40, max_keepalive_connections=8, keepalive_expiry=30.0),
-        follow_redirects=True,
-        max_redirects=MAX_REDIRECTS,
-        proxy=proxy,
-        trust_env=proxy is None,
-    )
 
 
 async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: int) -> bytes:

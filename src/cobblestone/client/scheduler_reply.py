@@ -261,7 +261,7 @@ def _take_jobs(
         taken.append(job)
         state.put_job(job)
     if taken:
-        journal.say(f"Got {len(taken)} new task{'s' if len(taken) > 1 else ''}", url)
+        journal.say(f"Got {len(taken)} new task{'s' if len(taken) > 1 else ''}", url, flag="sched_ops")
     return taken
 
 

@@ -41,6 +41,7 @@ class HostFacts:
     stored_preferences: str = ""  #: those that a project or account manager gave
     used_by_all: float = 0.0
     sandboxed: bool = False
+    several_clients: bool = False  #: there may be more than one client on this computer
 
 
 def make_request(
@@ -64,7 +65,7 @@ def make_request(
         rrs_fraction=_part(project.resource_share, runnable),
         prrs_fraction=_part(project.resource_share, runnable),
         duration_correction_factor=contact.correction,
-        allow_multiple_clients=False,
+        allow_multiple_clients=facts.several_clients,
         sandbox=facts.sandboxed,
         work_req_seconds=max((each.seconds for each in contact.requests.values()), default=0.0),
         cpu_req_secs=cpu.seconds,

@@ -261,12 +261,14 @@ class State:
         """Forget messages that the project has."""
         self._statements += [("DELETE FROM trickle WHERE id = ?", (number,)) for number in numbers]
 
-    def add_message(self, seqno: int, time: float, project: str, priority: int, body: str) -> None:
+    def add_message(
+        self, seqno: int, time: float, project: str, priority: int, body: str, *, keep: int = MAX_MESSAGES
+    ) -> None:
         """Keep a line of the event log; the oldest go."""
         self._statements.append(
             ("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", (seqno, time, project, priority, body))
         )
-        self._statements.append(("DELETE FROM message WHERE seqno <= ?", (seqno - MAX_MESSAGES,)))
+        self._statements.append(("DELETE FROM message WHERE seqno <= ?", (seqno - keep,)))
 
     def messages(self) -> list[tuple[int, float, str, int, str]]:
         """Return the event log, oldest first."""

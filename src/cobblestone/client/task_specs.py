@@ -7,9 +7,11 @@ import shlex
 from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.identity import VERSION
+from cobblestone.client.sandbox.sandbox import LOWEST
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import State
 from cobblestone.client.tasks.description import InputFile, Limits, OutputFile, TaskSpec
+from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
 from cobblestone.wire.client_records import JobRecord, ProjectContent
 from cobblestone.wire.init_data import InitData
@@ -26,6 +28,8 @@ def make_task_spec(
     facts: HostFacts,
     content: ProjectContent,
     job: JobRecord,
+    *,
+    config: ClientConfig,
     checkpoint_seconds: float,
 ) -> TaskSpec:
     """Describe a job to the runner.  Raises JobError when its app version is gone."""
@@ -69,7 +73,8 @@ def make_task_spec(
         use_symlinks=False,
         needs_network=version.needs_network,
         uses_gpu=bool(version.coproc_type),
-        raised_priority=bool(version.coproc_type) or version.is_wrapper or version.avg_ncpus < 1,
+        niceness=_niceness(version, config),
+        stderr_head=config.stderr_head,
         limits=Limits(
             memory_bytes=facts.host.m_nbytes,
             disk_bytes=workunit.rsc_disk_bound,
@@ -126,6 +131,15 @@ def _init_data(
         coprocs=facts.coprocs,
         app_files=tuple(ref.file_name for ref in version.file_refs),
     )
+
+
+def _niceness(version: AppVersionBlock, config: ClientConfig) -> int | None:
+    """Return how much the job gives way: all the way, but for what feeds a device, a wrapper, or less than a CPU."""
+    if config.no_priority_change:
+        return None
+    special = bool(version.coproc_type) or version.is_wrapper or version.avg_ncpus < 1
+    chosen = config.process_priority_special if special else config.process_priority
+    return {0: LOWEST, 1: 10, 2: 0}.get(chosen, 10 if special else LOWEST)
 
 
 def _bound(content: ProjectContent, name: str) -> float:

@@ -27,8 +27,6 @@ from cobblestone.wire.client_records import FileRecord, FileStatus
 if TYPE_CHECKING:
     import httpx
 
-TIMEOUT = 300.0
-
 
 class RateLimiter:
     """Keeps the bytes per second of one direction below a limit; transfers share it as they come."""
@@ -134,6 +132,17 @@ class Transfers:
             and file.next_request_time > now
             for (url, _), file in self._wanted.items()
         )
+
+    def be_patient(self, seconds: float, slowest: float) -> None:
+        """Give up transfers that move fewer bytes a second than ``slowest`` for so long, unless the volunteer slows them."""
+        limited = self.down.limit > 0 or self.up.limit > 0
+        self._exchange.patience, self._exchange.slowest = max(1.0, seconds), 0.0 if limited else slowest
+
+    def reconnect(self, http: httpx.AsyncClient) -> None:
+        """Go on over other connections, from where each transfer stands."""
+        self.suspend()
+        self._exchange.http = http
+        self.poll()
 
     def clock_set_back(self, seconds: float) -> None:
         """Move what is waited for along with a clock that was set back."""

@@ -95,23 +95,30 @@ class ExcludedGpu:
 
 
 @value(kw_only=True)
+class Proxy:
+    """Through what the network is reached."""
+
+    kind: str  #: ``http`` or ``socks5``
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    direct: tuple[str, ...] = ()  #: hosts and domains that are reached without it
+
+
+@value(kw_only=True)
 class ClientConfig:
     """``cc_config.xml``: options, with the family's defaults; what is not in the file has its default."""
 
     log_flags: frozenset[str] = frozenset({"file_xfer", "sched_ops", "task"})
     abort_jobs_on_exit: bool = False
     allow_multiple_clients: bool = False
-    allow_remote_gui_rpc: bool = False
     alt_platforms: tuple[str, ...] = ()
     device_name: str = ""
     disallow_attach: bool = False
-    dont_check_file_sizes: bool = False
-    dont_contact_ref_site: bool = False
     exclude_gpus: tuple[ExcludedGpu, ...] = ()
     exclusive_apps: tuple[str, ...] = ()
     exclusive_gpu_apps: tuple[str, ...] = ()
-    exit_after_finish: bool = False
-    exit_before_start: bool = False
     exit_when_idle: bool = False
     fetch_minimal_work: bool = False
     fetch_on_update: bool = False
@@ -120,7 +127,6 @@ class ClientConfig:
     ignore_gpus: Mapping[str, frozenset[int]] = field(
         default_factory=dict[str, "frozenset[int]"]
     )  #: type: instances
-    lower_client_priority: bool = False
     max_event_log_lines: int = 2000
     max_file_xfers: int = 8
     max_file_xfers_per_project: int = 2
@@ -129,12 +135,11 @@ class ClientConfig:
     ncpus: int = -1
     no_alt_platform: bool = False
     no_gpus: bool = False
-    no_info_fetch: bool = False
     no_opencl: bool = False
     no_priority_change: bool = False
-    prioritize_gpu: bool = False
-    process_priority: int = -1
-    process_priority_special: int = -1
+    process_priority: int = -1  #: of jobs: 0 lowest, 1 low, 2 that of other programs; -1: as is usual
+    process_priority_special: int = -1  #: of jobs that feed a device
+    proxy: Proxy | None = None
     rec_half_life_days: float = 10.0
     report_results_immediately: bool = False
     save_stats_days: float = 30.0
@@ -143,8 +148,6 @@ class ClientConfig:
     start_delay: float = 0.0
     stderr_head: bool = False
     suppress_net_info: bool = False
-    unsigned_apps_ok: bool = False
-    use_all_gpus: bool = False
     suspended_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """Ours: instances that the volunteer has switched off, by type."""
 

@@ -11,12 +11,21 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from cobblestone.domain.computing import AppConfig, AppLimits, ClientConfig, ExcludedGpu, VersionOverride
+from cobblestone.domain.computing import (
+    AppConfig,
+    AppLimits,
+    ClientConfig,
+    ExcludedGpu,
+    Proxy,
+    VersionOverride,
+)
 from cobblestone.wire.client_preferences import parse_file, read_number, read_switch
+from cobblestone.wire.proxy import FLAGS, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.xml_reader import Element
 
 MAX_ENTRIES = 1000
 MAX_TEXT = 255
+HIGHEST_PRIORITY = 2
 _DEFAULT = ClientConfig()
 _SWITCHES = {each.name for each in fields(ClientConfig) if each.type == "bool"}
 _WHOLE = {each.name for each in fields(ClientConfig) if each.type == "int"}
@@ -34,80 +43,138 @@ _IGNORED = {
     "ignore_apple_dev": "apple_gpu",
 }
 _SUSPENDED = "suspended_gpu"
-_KNOWN_ELSEWHERE = {
-    *(
-        "coproc",
-        "proxy_info",
-        "force_auth",
-        "http_1_0",
-        "no_disk_usage",
-        "no_rdp_check",
-        "os_random_only",
-        "ignore_tty",
-    ),
-    *(
-        "run_apps_manually",
-        "use_certs",
-        "use_certs_only",
-        "vbox_window",
-        "dont_suspend_nci",
-        "dont_use_vbox",
-        "dont_use_wsl",
-    ),
-    *(
-        "dont_use_docker",
-        "disallowed_wsl",
-        "max_stderr_file_size",
-        "max_stdout_file_size",
-        "client_version_check_url",
-    ),
-    *("client_download_url", "client_new_version_name", "network_test_url", "dont_use_wsl", "data_dir"),
+_NEEDLESS = {
+    *("client_download_url", "client_new_version_name", "client_version_check_url", "network_test_url"),
+    *("dont_contact_ref_site", "no_info_fetch", "no_rdp_check", "os_random_only", "use_all_gpus"),
+    *("dont_use_docker", "dont_use_vbox", "dont_use_wsl", "disallowed_wsl", "vbox_window", "no_disk_usage"),
+    *("max_stderr_file_size", "max_stdout_file_size", "data_dir"),
 }
+"""Options that ask for what this client does, or leaves, in any case."""
+_NOT_SUPPORTED = {
+    "allow_remote_gui_rpc": "start the client with --remote",
+    "coproc": "GPUs are found through their drivers",
+    "dont_check_file_sizes": "sizes and hashes are always checked",
+    "dont_suspend_nci": "",
+    "exit_after_finish": "",
+    "exit_before_start": "",
+    "force_auth": "the proxy is asked which way of signing in it wants",
+    "http_1_0": "",
+    "ignore_tty": "",
+    "lower_client_priority": "start the client under nice",
+    "prioritize_gpu": "",
+    "run_apps_manually": "",
+    "unsigned_apps_ok": "programs without the project's signature are not run, unless they are your own (app_info.xml)",
+    "use_certs": "",
+    "use_certs_only": "",
+}
+"""Options of the family without effect here, and what to do instead."""
+_OFF = ("0", "-1", "default")
+_FLAGS = {"file_xfer", "sched_ops", "task"}
+"""Kinds of lines of the event log that can be switched off; there are no others."""
 
 
 def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:
     """Return the configuration, and sentences about what could not be read.  Raises RemoteProtocolError for what is not XML."""
     root = parse_file(body, "cc_config")
-    problems: list[str] = []
-    values: dict[str, Any] = {}  # Any: fields of several types
-    flags = root.find("log_flags")
+    read = _Options()
+    flags, options = root.find("log_flags"), root.find("options")
     if flags is not None:
-        chosen = set(_DEFAULT.log_flags)
-        for each in _some(flags):
-            (chosen.add if read_switch(each, problems) else chosen.discard)(str(each.tag)[:40])
-        values["log_flags"] = frozenset(chosen)
-    options = root.find("options")
-    gathered: dict[str, list[str]] = {}
-    devices: dict[str, dict[str, set[int]]] = {"ignore_gpus": {}, "suspended_gpus": {}}
-    excluded: list[ExcludedGpu] = []
+        read.values["log_flags"] = _log_flags(flags, read.problems)
     for each in _some(options) if options is not None else ():
+        read.take(each)
+    return read.config(), tuple(read.problems)
+
+
+class _Options:
+    """What has been read so far; of an option that stands there twice the last counts, lists gather."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.values: dict[str, Any] = {}  # Any: fields of several types
+        self._gathered: dict[str, list[str]] = {}
+        self._devices: dict[str, dict[str, set[int]]] = {"ignore_gpus": {}, "suspended_gpus": {}}
+        self._excluded: list[ExcludedGpu] = []
+
+    def take(self, each: Element) -> None:
+        """Read one option."""
         name = str(each.tag)
         if name in _SWITCHES:
-            values[name] = read_switch(each, problems)
+            self.values[name] = read_switch(each, self.problems)
         elif name in _WHOLE or name in _NUMBERS:
-            number = _signed(each, getattr(_DEFAULT, name), problems)
-            values[name] = int(number) if name in _WHOLE else number
+            number = _signed(each, getattr(_DEFAULT, name), self.problems)
+            self.values[name] = int(number) if name in _WHOLE else number
         elif name in _LISTS:
-            gathered.setdefault(_LISTS[name], []).append(_text(each))
-        elif name in _IGNORED:
-            device = int(read_number(each, -1.0, problems, 1000))
-            devices["ignore_gpus"].setdefault(_IGNORED[name], set()).add(device)
-        elif name == _SUSPENDED:
-            device = int(_signed(_child(each, "device_num"), -1.0, problems))
-            devices["suspended_gpus"].setdefault(_text(_child(each, "type")), set()).add(device)
+            self._gathered.setdefault(_LISTS[name], []).append(_text(each))
+        elif name in _IGNORED or name == _SUSPENDED:
+            self._device(each, name)
         elif name == "exclude_gpu":
-            excluded.append(_excluded(each, problems))
+            self._excluded.append(_excluded(each, self.problems))
         elif name == "device_name":
-            values[name] = _text(each)
-        elif name not in _KNOWN_ELSEWHERE:
-            problems.append(f"line {each.sourceline}: there is no option <{name[:60]}>")
-    values |= {name: tuple(filter(None, texts)) for name, texts in gathered.items()}
-    values |= {
-        name: {kind: frozenset(found) for kind, found in each.items()} for name, each in devices.items()
-    }
-    if values.get("exit_when_idle"):
-        values["report_results_immediately"] = True
-    return ClientConfig(**values, exclude_gpus=tuple(excluded)), tuple(problems)
+            self.values[name] = _text(each)
+        elif name == "proxy_info":
+            self.values["proxy"] = _proxy(each, self.problems)
+        elif name in _NOT_SUPPORTED:
+            self.problems += _not_supported(each, name)
+        elif name not in _NEEDLESS:
+            self.problems.append(f"line {each.sourceline}: there is no option <{name[:60]}>")
+
+    def _device(self, each: Element, name: str) -> None:
+        if name == _SUSPENDED:
+            kind, number = _text(_child(each, "type")), _child(each, "device_num")
+            devices = self._devices["suspended_gpus"]
+        else:
+            kind, number, devices = _IGNORED[name], each, self._devices["ignore_gpus"]
+        devices.setdefault(kind, set()).add(int(_signed(number, -1.0, self.problems)))
+
+    def config(self) -> ClientConfig:
+        """Return everything that was read."""
+        values, problems = self.values, self.problems
+        values |= {name: tuple(filter(None, texts)) for name, texts in self._gathered.items()}
+        for name, devices in self._devices.items():
+            values[name] = {kind: frozenset(found) for kind, found in devices.items()}
+        if values.get("exit_when_idle"):
+            values["report_results_immediately"] = True
+        for name in ("process_priority", "process_priority_special"):
+            if values.get(name, -1) > HIGHEST_PRIORITY:
+                values[name] = HIGHEST_PRIORITY
+                problems.append(
+                    f"<{name}> above {HIGHEST_PRIORITY} is not supported: jobs never go before other programs"
+                )
+        return ClientConfig(**values, exclude_gpus=tuple(self._excluded))
+
+
+def _log_flags(flags: Element, problems: list[str]) -> frozenset[str]:
+    chosen = set(_DEFAULT.log_flags)
+    for each in _some(flags):
+        name, on = str(each.tag)[:40], read_switch(each, problems)
+        if name in _FLAGS:
+            (chosen.add if on else chosen.discard)(name)
+        elif on:
+            problems.append(
+                f"line {each.sourceline}: the log flag <{name}> has no effect here;"
+                " `cobblestone client why` says what is decided, and why"
+            )
+    return frozenset(chosen)
+
+
+def _proxy(element: Element, problems: list[str]) -> Proxy | None:
+    settings: dict[str, str | int] = {name: _text(element.find(name)) for name in TEXTS}
+    for name in FLAGS:
+        found = element.find(name)
+        settings[name] = int(found is not None and read_switch(found, problems))
+    for name in NUMBERS:
+        settings[name] = int(_optional(element, name, problems) or 0)
+    proxy, problem = read_proxy(settings)
+    if problem:
+        problems.append(f"line {element.sourceline}: {problem}")
+    return proxy
+
+
+def _not_supported(element: Element, name: str) -> list[str]:
+    if (element.text or "").strip() in _OFF:
+        return []
+    instead = f": {_NOT_SUPPORTED[name]}" if _NOT_SUPPORTED[name] else ""
+    return [f"line {element.sourceline}: the option <{name}> is not supported{instead}"]
 
 
 def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:

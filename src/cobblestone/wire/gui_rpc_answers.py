@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cobblestone.domain.computing import ClientConfig
 from cobblestone.wire.client_objects import (
     number,
     write_gui_project,
@@ -21,6 +22,7 @@ from cobblestone.wire.client_records import (
 )
 from cobblestone.wire.host_report import CoprocRequest, HostInfo, NetStats, TimeStats
 from cobblestone.wire.host_writer import write_host_info
+from cobblestone.wire.proxy import FLAGS
 from cobblestone.wire.request_writer import write_net_stats, write_time_stats
 from cobblestone.wire.xml_writer import escape, printable, scalar
 
@@ -172,7 +174,7 @@ def project_status(projects: Iterable[ProjectRecord]) -> str:
 
 
 def cc_status(
-    modes: Mapping[str, ModeStatus], *, network_status: int, bad_manager_password: bool, max_log_lines: int
+    modes: Mapping[str, ModeStatus], *, network_status: int, bad_manager_password: bool, config: ClientConfig
 ) -> str:
     """Answer to ``get_cc_status``; modes by ``task``, ``gpu`` and ``network``."""
     out = [
@@ -185,8 +187,8 @@ def cc_status(
         out.append(scalar(f"{name}_mode", mode.mode, _I3))
         out.append(scalar(f"{name}_mode_perm", mode.permanent, _I3))
         out.append(number(f"{name}_mode_delay", mode.delay, _I3))
-    out += (scalar("disallow_attach", 0, _I3), scalar("simple_gui_only", 0, _I3))
-    out.append(scalar("max_event_log_lines", max_log_lines, _I3))
+    names = ("disallow_attach", "simple_gui_only", "max_event_log_lines")
+    out += (scalar(name, int(getattr(config, name)), _I3) for name in names)
     return f"<cc_status>\n{''.join(out)}</cc_status>\n"
 
 
@@ -339,12 +341,11 @@ def poll(element: str, error_num: int, texts: Iterable[str] = ()) -> str:
 
 def proxy_settings(settings: Mapping[str, str | int]) -> str:
     """Answer to ``get_proxy_settings``."""
-    flags = ("use_http_proxy", "use_socks_proxy", "use_http_auth")
     names = (
         "socks_server_name", "socks_server_port", "http_server_name", "http_server_port", "socks5_user_name",
         "socks5_user_passwd", "socks5_remote_dns", "http_user_name", "http_user_passwd", "no_proxy", "no_autodetect",
     )  # fmt: skip
-    out = [f"    <{name}/>\n" for name in flags if settings.get(name)]
+    out = [f"    <{name}/>\n" for name in FLAGS if settings.get(name)]
     numbers = {"socks_server_port": 80, "http_server_port": 80, "socks5_remote_dns": 0, "no_autodetect": 0}
     out += (scalar(name, settings.get(name, numbers.get(name, "")), "    ") for name in names)
     return f"<proxy_info>\n{''.join(out)}</proxy_info>\n"

@@ -22,6 +22,7 @@ from cobblestone.policy.client.core.events import (
     JobFinished,
     JobProgressed,
     JobReady,
+    JobsDescribed,
     JobSuspended,
     JobUploaded,
     PermissionChanged,
@@ -128,6 +129,34 @@ def test_a_job_goes_its_way_from_files_to_report(name: str) -> None:
         core.handle(TimePassed(core.state.alarm))
     with pytest.raises(IllegalTransition, match="'a' is not known"):
         core.why_job("a")
+
+
+def test_no_more_jobs_are_reported_at_once_than_the_volunteer_wants() -> None:
+    core, _ = with_jobs("recent", job("a"), job("b"))
+    core.handle(PreferencesChanged(2.0, SchedulingPreferences(report_at_once=True, max_reported=1)))
+    out = core.handle(JobFinished(10.0, "a", 8.0), JobFinished(10.0, "b", 8.0))
+    while not (contacts := [each for each in out if isinstance(each, ContactProject) and each.report]):
+        out = core.handle(
+            ReplyReceived(core.state.now + 1.0, "p") if core.state.contact else TimePassed(core.state.alarm)
+        )
+    assert [each.report for each in contacts] == [("a",)]
+    assert isinstance(contacts[0], ContactProject)
+    out = core.handle(ReplyReceived(core.state.now + 1.0, "p"))
+    while not (contacts := [each for each in out if isinstance(each, ContactProject) and each.report]):
+        out = core.handle(TimePassed(core.state.alarm))
+    assert [each.report for each in contacts] == [("b",)]
+
+
+def test_jobs_take_the_volunteers_use_of_devices_over() -> None:
+    core, _ = with_jobs("recent", job("a"), job("b"))
+    assert running(core) == {"a", "b"}
+    wide = [replace(job(each), cpus=2.0) for each in ("a", "b")]
+    core.handle(JobsDescribed(10.0, (*wide, job("gone"))))
+    core.handle(TimePassed(4000.0))
+    assert len(running(core)) == 1
+    core.handle(JobsDescribed(4010.0, (job("a"), job("b"))))
+    core.handle(TimePassed(8000.0))
+    assert running(core) == {"a", "b"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,20 +24,15 @@ def read_host_info(
     data_dir: Path,
     *,
     host_cpid: str = "",
-    network_details: bool = True,
-    usable_gpus: int = 0,
     root: Path = Path("/"),
 ) -> HostInfo:
-    """Describe this computer; benchmarks are added with `with_benchmarks`.
-
-    ``network_details`` false leaves out name and address, for volunteers who do not want to give them.
-    """
+    """Describe this computer; benchmarks are added with `with_benchmarks`."""
     vendor, model, features = _processor((root / "proc/cpuinfo").read_text(errors="replace"))
     disk = shutil.disk_usage(data_dir)
     return HostInfo(
         timezone=time.localtime().tm_gmtoff,
-        domain_name=socket.gethostname() if network_details else "",
-        ip_addr=_address() if network_details else "",
+        domain_name=socket.gethostname(),
+        ip_addr=_address(),
         host_cpid=host_cpid,
         p_ncpus=usable_cpus(),
         p_vendor=vendor,
@@ -51,7 +46,6 @@ def read_host_info(
         d_free=float(disk.free),
         os_name=_os_name(root),
         os_version=_os_version(root),
-        n_usable_coprocs=usable_gpus,
         product_name=_text(root / "sys/class/dmi/id/product_name"),
     )
 

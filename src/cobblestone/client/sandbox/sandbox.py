@@ -166,11 +166,17 @@ def _gpu_devices() -> list[str]:
     return [word for device in devices for word in ("--dev-bind-try", device, device)]
 
 
-def set_priority(pid: int, *, raised: bool) -> None:
-    """Give way to everything else on the computer: nice 19 and the idle class, or nice 10 for jobs that feed a device."""
+LOWEST = 19
+"""The niceness of what gives way to everything else on the computer."""
+
+
+def set_priority(pid: int, niceness: int | None) -> None:
+    """Give way to other programs; with the lowest priority, only run when no other does.  None: leave it as it is."""
+    if niceness is None:
+        return
     with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, 10 if raised else 19)
-        if not raised:
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        if niceness == LOWEST:
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 

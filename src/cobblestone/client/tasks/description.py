@@ -57,7 +57,8 @@ class TaskSpec:
     use_symlinks: bool = False
     needs_network: bool = False
     uses_gpu: bool = False
-    raised_priority: bool = False  #: GPU jobs, wrappers and jobs of less than one CPU
+    niceness: int | None = 19  #: of its processes; None: that of the client
+    stderr_head: bool = False  #: keep the beginning of its error output rather than the end
     limits: Limits = field(default_factory=Limits)
 
 

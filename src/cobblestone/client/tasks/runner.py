@@ -267,7 +267,7 @@ class Runner:
             text = f"its outputs could not be moved: {error}"
             verdict = Verdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
         if verdict.ending in (Ending.FINISHED, Ending.FAILED, Ending.ABORTED):
-            stderr = await asyncio.to_thread(slot.read_stderr, task.folder)
+            stderr = await asyncio.to_thread(slot.read_stderr, task.folder, head=task.spec.stderr_head)
         self._changing.discard(name)
         task.ended.set()
         self.around.emit(

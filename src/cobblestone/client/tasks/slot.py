@@ -180,8 +180,10 @@ def _number(text: str, default: float) -> float:
     return number if -1e9 < number < 1e9 else default
 
 
-def read_stderr(folder: SlotFolder) -> bytes:
-    """Return the end of the job's error output."""
+def read_stderr(folder: SlotFolder, *, head: bool = False) -> bytes:
+    """Return the end of the job's error output, or its beginning."""
+    if head:
+        return folder.read(STDERR_FILE, STDERR_BYTES) or b""
     return folder.read_tail(STDERR_FILE, STDERR_BYTES)
 
 

@@ -183,7 +183,7 @@ class RunningTask:
     def _set_limits(self, pid: int) -> None:
         if self.group:
             self.group.add(pid)
-        set_priority(pid, raised=self.spec.raised_priority)
+        set_priority(pid, self.spec.niceness)
         set_resource_limits(pid, disk_bytes=self.spec.limits.disk_bytes)
 
     # -- each second

@@ -203,6 +203,8 @@ class Decisions:
         report = tuple(
             [j.id for j in s.finished if j.phase is Phase.REPORTABLE and (everything or j.project == i)]
         )
+        if s.preferences.max_reported > 0:
+            report = report[: s.preferences.max_reported]
         project = s.projects[i]
         identity = project.description.id
         s.contact = Contact(identity, requests, report, project.contact_asked)

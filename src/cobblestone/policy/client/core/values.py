@@ -118,6 +118,7 @@ class SchedulingPreferences:
     fetch_on_update: bool = False  #: ask for work in every contact that the volunteer asks for
     fetch_minimal_work: bool = False  #: one job per device at a time
     report_at_once: bool = False
+    max_reported: int = 0  #: jobs that are reported in one contact; 0 = all
 
 
 @value(kw_only=True)
