@@ -81,6 +81,8 @@ class ManagedAccount:
     credit: EstimatedCredit = field(default_factory=EstimatedCredit)
     njobs_success: int = 0
     njobs_error: int = 0
+    user_avg_ec: float = 0.0  #: estimated credit of all of the person's computers there, a day and in total
+    user_total_ec: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,9 @@ class ManagerReply:
     global_preferences: str = ""
     host_venue: str = ""
     opaque: str = ""
+    keywords_yes: tuple[int, ...] = ()
+    keywords_no: tuple[int, ...] = ()
+    feeds: tuple[str, ...] = ()  #: addresses of RSS feeds with notices
     accounts: tuple[ManagedAccount, ...] = ()
 
 
@@ -218,6 +223,8 @@ def _account(node: Node, notes: list[Lenience]) -> ManagedAccount:
         ),
         njobs_success=given.integer("njobs_success"),
         njobs_error=given.integer("njobs_error"),
+        user_avg_ec=given.number("user_avg_ec"),
+        user_total_ec=given.number("user_total_ec"),
     )
 
 
