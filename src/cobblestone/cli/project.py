@@ -55,12 +55,8 @@ def create(
     quiet: QuietOption = False,
 ) -> None:
     """Make a project: settings, keys, database, and a token for you."""
-    from cobblestone.server.operation.create_project import (
-        DEFAULT_PORT,
-        NewProject,
-        create_project,
-        port_is_free,
-    )
+    from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
+    from cobblestone.service.addresses import port_is_free
 
     key = _public_key(offline_key)
     wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)

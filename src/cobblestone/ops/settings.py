@@ -11,7 +11,7 @@ import difflib
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -414,12 +414,30 @@ class LogSection(Section):
     json_lines: bool = Field(False, description="Write JSON, one object per line.")
 
 
-class Settings(BaseSettings):
-    """All settings of a project."""
+class FileSettings(BaseSettings):
+    """All settings of a service, in a file of its own; a subclass has a section per field."""
 
     model_config = SettingsConfigDict(
         extra="forbid", frozen=True, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__"
     )
+    file_name: ClassVar[str] = FILE_NAME
+    what: ClassVar[str] = "project"  #: the kind of service, as its command calls it
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file (which arrives as init arguments)."""
+        return env_settings, init_settings
+
+
+class Settings(FileSettings):
+    """All settings of a project."""
 
     project: ProjectSection = ProjectSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
@@ -436,42 +454,33 @@ class Settings(BaseSettings):
     export: ExportSection = ExportSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file (which arrives as init arguments)."""
-        return env_settings, init_settings
+
+F = TypeVar("F", bound=FileSettings)
 
 
-def sections() -> dict[str, type[Section]]:
+def sections(kind: type[FileSettings] = Settings) -> dict[str, type[Section]]:
     """Return the tables of the settings file, in order."""
     found: dict[str, type[Section]] = {}
-    for name, field in Settings.model_fields.items():
+    for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             found[name] = field.annotation
     return found
 
 
-def load_settings(folder: Path) -> Settings:
-    """Read a project's settings.
+def load_settings(folder: Path, kind: type[F] = Settings) -> F:
+    """Read a service's settings.
 
     Raises:
         ConfigError: the file is missing, is not TOML, or has an unknown key or a bad value; the text names file, key,
             value and what is allowed.
     """
-    path = folder / FILE_NAME
+    path = folder / kind.file_name
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{folder} is not a cobblestone project: it has no {FILE_NAME}. "
-            f"Create one with: cobblestone project create {folder}"
+            f"{folder} is not a cobblestone {kind.what}: it has no {kind.file_name}. "
+            f"Create one with: cobblestone {kind.what} create {folder}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
@@ -479,28 +488,30 @@ def load_settings(folder: Path) -> Settings:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line and try again.") from error
-    return parse_settings(values, source=str(path))
+    return parse_settings(values, source=str(path), kind=kind)
 
 
-def parse_settings(values: dict[str, Any], *, source: str) -> Settings:
+def parse_settings(values: dict[str, Any], *, source: str, kind: type[F] = Settings) -> F:
     """Check settings that were read from somewhere.
 
     Raises:
         ConfigError: see :func:`load_settings`.
     """
     try:
-        return Settings(**values)
+        return kind(**values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(item, source) for item in error.errors())) from error
+        raise ConfigError("\n".join(_explain(item, source, kind) for item in error.errors())) from error
     except TypeError as error:
         raise ConfigError(f"{source}: {error}.") from error
 
 
-def _explain(item: Any, source: str) -> str:  # pydantic's error item: a dict of mixed values
+def _explain(
+    item: Any, source: str, kind: type[FileSettings]
+) -> str:  # pydantic's error item: a dict of mixed values
     location = [str(part) for part in item["loc"]]
     key = ".".join(location)
     if item["type"] == "extra_forbidden":
-        known = list(sections()) if len(location) == 1 else list(sections()[location[0]].model_fields)
+        known = list(sections(kind)) if len(location) == 1 else list(sections(kind)[location[0]].model_fields)
         close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known here: {', '.join(known)}."
         return f"{source}: unknown setting {key!r}. {hint}"
@@ -508,13 +519,13 @@ def _explain(item: Any, source: str) -> str:  # pydantic's error item: a dict of
     return f"{source}: {key} = {value!r} is not allowed: {item['msg']}."
 
 
-def settings_template(**overrides: dict[str, object]) -> str:
+def settings_template(kind: type[FileSettings] = Settings, /, **overrides: dict[str, object]) -> str:
     """Return the text of a new settings file: every key with its description and default; ``overrides`` by section."""
     lines = [
-        "# Settings of this project. Every key is optional; what stands here is the default unless you change it.",
+        f"# Settings of this {kind.what}. Every key is optional; what stands here is the default unless you change it.",
         "",
     ]
-    for name, section in sections().items():
+    for name, section in sections(kind).items():
         summary = (section.__doc__ or "").strip()
         lines += [f"# {summary}", f"[{name}]"]
         given = overrides.get(name, {})

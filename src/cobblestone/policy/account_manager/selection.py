@@ -199,15 +199,15 @@ def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tup
         said.append(
             reason(
                 "wanted",
-                "Your wanted keywords apply to {part:.0%} of its jobs, counted once for each.",
-                part=choice.keywords,
+                "Its jobs are about what you want to support ({percent} %, all your keywords together).",
+                percent=round(100 * choice.keywords),
             )
         )
     said.append(
         reason(
             "share",
-            "It shall get {share:.1%} of all computing; by that measure it was number {place} in turn.",
-            share=candidate.share / of_shares if of_shares else 0.0,
+            "It shall get {percent} % of all computing; by that measure it was number {place} in turn.",
+            percent=round(100 * candidate.share / of_shares, 1) if of_shares else 0,
             place=choice.place,
         )
     )
@@ -222,9 +222,9 @@ def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tup
             said.append(
                 reason(
                     "dry",
-                    "It had work for {device} in {part:.0%} of recent requests only, so another project was added.",
+                    "It had work for {device} in {percent} % of recent requests only, so another project was added.",
                     device=device,
-                    part=part,
+                    percent=round(100 * part),
                 )
             )
     return tuple(said)

@@ -12,9 +12,9 @@ from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.ids import TeamId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.accounts.service import Accounts, refuse_after
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database

@@ -17,9 +17,9 @@ from cryptography.fernet import Fernet, InvalidToken
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
 from cobblestone.server.accounts.account_mails import AccountMails, Letter
-from cobblestone.server.accounts.service import Accounts, refuse_after
+from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import limit_key
+from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.one_time_password import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import account_changes, one_time_codes, users
@@ -65,7 +65,7 @@ class AccountSecurity:
         limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
         refuse_after(limits.try_password(key, user.email_addr, now=now))
         found = await self._ctx.store.aread(lambda db: account_changes.secrets_of(db, user.id))
-        right = found is not None and await self._accounts.verify(
+        right = found is not None and await self._accounts.passwords.verify(
             found.passwd_hash, passwd_hash(password, user.email_addr)
         )
         if right:
@@ -74,7 +74,7 @@ class AccountSecurity:
 
     async def change_password(self, user: User, password: str) -> User:
         """Store a new password; all sessions end.  The account keys stay, so computers go on."""
-        stored = await self._accounts.hash(passwd_hash(password, user.email_addr))
+        stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
 
         def change(tx: Transaction) -> User:
             account_changes.set_password(tx, user.id, stored)
@@ -120,7 +120,7 @@ class AccountSecurity:
         user = await self._ctx.store.aread(lambda db: _owner(db, Purpose.RESET_PASSWORD, code, now=now))
         if user is None:
             return None
-        stored = await self._accounts.hash(passwd_hash(password, user.email_addr))
+        stored = await self._accounts.passwords.hash(passwd_hash(password, user.email_addr))
 
         def change(tx: Transaction) -> User | None:
             if one_time_codes.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
@@ -215,7 +215,7 @@ class AccountSecurity:
         self._count_mail(user.email_addr, address)
         now = self._ctx.clock()
         code = secrets.token_urlsafe(32)
-        stored = await self._accounts.hash(passwd_hash(password, email_addr))
+        stored = await self._accounts.passwords.hash(passwd_hash(password, email_addr))
 
         def ask(tx: Transaction) -> None:
             one_time_codes.add_codes(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from dataclasses import dataclass
-from functools import cache, partial
-
-import argon2
+from functools import partial
 
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.server.accounts.account_mails import AccountMails
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import limit_key, minutes
+from cobblestone.service.http.rate_limits import limit_key, refuse_after
+from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import consents, users
 from cobblestone.wire.account import (
@@ -22,30 +20,6 @@ from cobblestone.wire.account import (
     WebRpcFailure,
 )
 from cobblestone.wire.identity import weak_authenticator
-
-MAX_HASHING = 2
-"""Passwords hashed at a time: each takes 64 MiB of memory and a CPU for a while."""
-
-
-def refuse_after(wait: float) -> None:
-    """Raise WebRpcFailure when one has to wait (seconds)."""
-    if wait > 0:
-        raise TooManyAttempts(minutes(wait))
-
-
-@cache
-def _nobodys_hash() -> str:
-    return argon2.PasswordHasher().hash(secrets.token_hex(16))
-
-
-class TooManyAttempts(WebRpcFailure):
-    """Somebody tried too often."""
-
-    def __init__(self, wait_minutes: int) -> None:
-        super().__init__(
-            WebRpcError.GENERIC, f"There were too many attempts. Try again in {wait_minutes} minutes."
-        )
-        self.wait_minutes = wait_minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +36,7 @@ class Accounts:
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
         self._mails = AccountMails(ctx)
-        self._hasher = argon2.PasswordHasher()
-        self._hashing = asyncio.Semaphore(MAX_HASHING)
+        self.passwords = Passwords()
 
     async def create(
         self,
@@ -94,7 +67,7 @@ class Accounts:
             name=wish.user_name,
             email_addr=wish.email_addr,
             # The family's MD5 is what clients send; only its slow salted hash is kept.
-            passwd_hash=await self.hash(wish.passwd_hash),
+            passwd_hash=await self.passwords.hash(wish.passwd_hash),
             authenticator=secrets.token_hex(16),
             cross_project_id=secrets.token_hex(16),
             team_name="" if settings.confirmed_email == "required" else wish.team_name,
@@ -163,28 +136,11 @@ class Accounts:
         refuse_after(limits.try_password(key, email_addr, now=now))
         found = await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr))
         # An unknown address costs as much time as a wrong password, so that the time tells nothing.
-        stored = found[1] if found else _nobodys_hash()
-        right = await self.verify(stored, passwd_hash)
+        right = await self.passwords.verify(found[1] if found else None, passwd_hash)
         if found is None or not right:
             raise WebRpcFailure(WebRpcError.NOT_FOUND if found is None else WebRpcError.BAD_PASSWD)
         limits.password_was_right(key, email_addr, now=now)
         return found[0]
 
-    async def hash(self, passwd_hash: str) -> str:
-        """Return the slow salted hash that is stored."""
-        async with self._hashing:
-            return await asyncio.to_thread(self._hasher.hash, passwd_hash)
-
-    async def verify(self, stored: str, passwd_hash: str) -> bool:
-        """Whether a stored hash belongs to the family's hash of a password."""
-        async with self._hashing:
-            return await asyncio.to_thread(self._verify, stored, passwd_hash)
-
     async def _exists(self, email_addr: str) -> bool:
         return await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr)) is not None
-
-    def _verify(self, stored: str, passwd_hash: str) -> bool:
-        try:
-            return self._hasher.verify(stored, passwd_hash)
-        except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
-            return False

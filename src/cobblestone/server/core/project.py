@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import socket
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from cobblestone import __version__
-from cobblestone.domain.errors import Busy, ConfigError
+from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.settings import Settings, load_settings
+from cobblestone.service.folder_lock import take_folder
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.upgrade import upgrade
@@ -130,21 +130,7 @@ class ProjectFolder:
         Raises:
             Busy: another process has it.
         """
-        handle = self.lock_file.open("a+")
-        try:
-            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError as error:
-            handle.seek(0)
-            owner = handle.read().strip() or "another process"
-            handle.close()
-            raise Busy(
-                f"The project in {self.root} is already open in {owner}. Stop that one first, or use its address."
-            ) from error
-        handle.seek(0)
-        handle.truncate()
-        handle.write(f"process {os.getpid()}")
-        handle.flush()
-        return handle
+        return take_folder(self.root, self.lock_file, what="project", shared=shared)
 
     def location(self, settings: Settings) -> Path | str:
         """Return where the rows are."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.durable_files import write_durably, write_private
@@ -15,6 +13,7 @@ from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settin
 from cobblestone.server.core import plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation.move_to_postgres import settings_mode
+from cobblestone.service.addresses import address_to_show, free_port, port_of
 from cobblestone.store.catalog import keys
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
@@ -23,7 +22,6 @@ from cobblestone.wire.signatures import decode_public_key, encode_private_key, e
 
 ADMIN_TOKEN_NAME = "admin"  # noqa: S105  # a name, not a secret
 DEFAULT_PORT = 8080
-PORTS_TRIED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +60,8 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         raise ConfigError(
             f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
         )
-    port = wish.port or _port_of(wish.url) or _free_port(wish.host)
-    url = wish.url or f"http://{_address_to_show(wish.host)}:{port}/"
+    port = wish.port or port_of(wish.url) or free_port(wish.host, first=DEFAULT_PORT)
+    url = wish.url or f"http://{address_to_show(wish.host)}:{port}/"
     values: Mapping[str, dict[str, object]] = {
         "project": {"name": wish.name or root.name or "My project", "url": url},
         "server": {"host": wish.host, "port": port},
@@ -115,38 +113,3 @@ def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, n
         finally:
             store.close()
     write_private(folder.admin_token_file, secret.encode())
-
-
-def _port_of(url: str) -> int | None:
-    try:
-        return urlsplit(url).port
-    except ValueError as error:
-        raise ConfigError(f"--url {url}: {error}.") from error
-
-
-def _address_to_show(host: str) -> str:
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared, not bound
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
-
-
-def _free_port(host: str) -> int:
-    """Return the first free port from 8080 on."""
-    for port in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
-        if port_is_free(host, port):
-            return port
-    raise ConfigError(
-        f"No port between {DEFAULT_PORT} and {DEFAULT_PORT + PORTS_TRIED - 1} is free on {host}. Give one: --port N"
-    )
-
-
-def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, port))
-        except OSError:
-            return False
-    return True

@@ -138,7 +138,7 @@ async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
     """Give a user a new random password, which is returned; sessions end, and clients attach anew.  Raises NotFound."""
     user = await ctx.store.aread(lambda db: interventions.user_or_missing(db, user_id))
     password = secrets.token_urlsafe(12)
-    hashed = await Accounts(ctx).hash(passwd_hash(password, user.email_addr))
+    hashed = await Accounts(ctx).passwords.hash(passwd_hash(password, user.email_addr))
     authenticator = secrets.token_hex(16)
 
     def change(tx: Transaction) -> None:

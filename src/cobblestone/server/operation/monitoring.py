@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.people import Scope
 from cobblestone.ops.metrics import CONTENT_TYPE, Figures
 from cobblestone.server.core.context import ServerContext
@@ -18,80 +16,22 @@ from cobblestone.server.files.disk_space import database_bytes, free_bytes
 from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.figures import StateReader
 from cobblestone.service.health import DaemonHealth
-from cobblestone.store.engine.database import Transaction
+from cobblestone.service.http.readiness import Readiness
 from cobblestone.store.operation.figures import Endings, ProjectFigures
 from cobblestone.store.people import tokens
 
-DATABASE_SECONDS = 5.0
-"""A database that does not answer within this time is not ready."""
 
-
-class Monitoring:
+class Monitoring(Readiness):
     """Answers those who watch."""
 
     def __init__(self, ctx: ServerContext) -> None:
+        super().__init__(ctx)
         self._ctx = ctx
         self._state = StateReader(ctx)
-        self._probe_lock = asyncio.Lock()
-        self._probe: tuple[float, str] = (float("-inf"), "")
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        return [
-            Route("/healthz", self.health),
-            Route("/readyz", self.ready),
-            Route("/metrics", self.metrics),
-        ]
-
-    async def health(self, request: Request) -> Response:
-        """Whether the process answers at all.  Who gets nothing or an error should start it again."""
-        return PlainTextResponse("ok\n")
-
-    async def ready(self, request: Request) -> Response:
-        """Whether requests should be sent here: 200, or 503 with what is missing."""
-        now = self._ctx.clock()
-        states = self._ctx.health.states(now)
-        database = await self._database()
-        draining = self._ctx.health.draining
-        stopped = [
-            name for name, state in states.items() if state in (DaemonHealth.STOPPED, DaemonHealth.STUCK)
-        ]
-        good = not database and not stopped and not draining
-        body = {
-            "ready": good,
-            "draining": draining,
-            "database": database or "ok",
-            "daemons": {
-                name: {"state": state.value, "last_beat": self._ctx.health.daemons[name].last_beat}
-                for name, state in states.items()
-            },
-            "warnings": sorted(self._ctx.health.warnings),
-        }
-        return Response(
-            msgspec.json.encode(body),
-            200 if good else 503,
-            media_type="application/json",
-            headers={"Cache-Control": "no-store"},
-        )
-
-    async def _database(self) -> str:
-        """Return what is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
-        async with self._probe_lock:
-            now = self._ctx.clock()
-            if now - self._probe[0] >= 1:
-                self._probe = (now, await self._try_database())
-            return self._probe[1]
-
-    async def _try_database(self) -> str:
-        try:
-            async with asyncio.timeout(DATABASE_SECONDS):
-                await self._ctx.store.aread(lambda db: db.value("SELECT 1"))
-                await self._ctx.store.awrite(_nothing)
-        except TimeoutError:
-            return f"no answer within {DATABASE_SECONDS:g} s"
-        except CobblestoneError as error:
-            return str(error)
-        return ""
+        return [*super().routes(), Route("/metrics", self.metrics)]
 
     async def metrics(self, request: Request) -> Response:
         """Figures for Prometheus: to this machine, or with a token that may read."""
@@ -117,10 +57,6 @@ def _is_loopback(request: Request) -> bool:
         return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
     except ValueError:
         return False
-
-
-def _nothing(tx: Transaction) -> None:
-    """Write nothing, but go the way of all writes."""
 
 
 def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) -> Figures:

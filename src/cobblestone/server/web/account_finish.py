@@ -10,11 +10,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.people import ConsentKind, User
-from cobblestone.server.accounts.service import TooManyAttempts, refuse_after
-from cobblestone.server.web.fields import name_problem, too_many
 from cobblestone.server.web.site import Site, Visit
-from cobblestone.service.http.rate_limits import limit_key
+from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import name_problem, too_many
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents, users

@@ -10,17 +10,17 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.accounts.service import TooManyAttempts
-from cobblestone.server.web.fields import (
+from cobblestone.server.web.site import Site, Visit
+from cobblestone.service.http.rate_limits import TooManyAttempts
+from cobblestone.service.languages import N_, NAMES
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import (
     address_problem,
     name_problem,
     password_problem,
     too_many,
     wrong_password,
 )
-from cobblestone.server.web.site import Site, Visit
-from cobblestone.service.languages import N_, NAMES
-from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents, tokens

@@ -12,13 +12,14 @@ from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.accounts.service import Accounts, Choices, TooManyAttempts
+from cobblestone.server.accounts.service import Accounts, Choices
 from cobblestone.server.core.notice_feed import notice_page
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.feeds import newest_message
-from cobblestone.server.web.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.server.web.site import Site, Visit, own_page
+from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.credit_history import CreditOwner

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.accounts.service import TooManyAttempts
-from cobblestone.server.web.fields import address_problem, too_many
 from cobblestone.server.web.site import Site, Visit
+from cobblestone.service.http.rate_limits import TooManyAttempts
+from cobblestone.service.pages.fields import address_problem, too_many
 
 
 class MailLinkPages:

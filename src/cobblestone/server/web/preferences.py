@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.apps import App
 from cobblestone.domain.people import User
 from cobblestone.server.web.account_settings import done_text
-from cobblestone.server.web.fields import number_problem, parse_number, plain_number
 from cobblestone.server.web.site import Site, Visit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import number_problem, parse_number, plain_number
 from cobblestone.service.pages.site import not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction

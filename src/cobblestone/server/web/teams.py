@@ -11,9 +11,9 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import TeamId, UserId
 from cobblestone.domain.people import Team, User
-from cobblestone.server.web.fields import name_problem
 from cobblestone.server.web.site import Site, Visit
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import name_problem
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.credit_history import CreditOwner

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from starlette.types import Scope
 
 from cobblestone.ops.settings import LimitsSection
+from cobblestone.wire.account import WebRpcError, WebRpcFailure
 
 HOUR = 3600.0
 MAX_KEYS = 20_000
@@ -117,3 +118,19 @@ def limit_key(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
     return address
+
+
+class TooManyAttempts(WebRpcFailure):
+    """Somebody tried too often."""
+
+    def __init__(self, wait_minutes: int) -> None:
+        super().__init__(
+            WebRpcError.GENERIC, f"There were too many attempts. Try again in {wait_minutes} minutes."
+        )
+        self.wait_minutes = wait_minutes
+
+
+def refuse_after(wait: float) -> None:
+    """Raise WebRpcFailure when one has to wait (seconds)."""
+    if wait > 0:
+        raise TooManyAttempts(minutes(wait))

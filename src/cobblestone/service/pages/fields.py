@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cobblestone.server.accounts.service import TooManyAttempts
+from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.languages import ngettext
 from cobblestone.service.pages import wording

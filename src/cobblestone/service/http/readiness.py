@@ -1,0 +1,85 @@
+"""For machines that watch a service: ``/healthz`` and ``/readyz``."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.service.context import ServiceContext
+from cobblestone.service.health import DaemonHealth
+from cobblestone.store.engine.database import Transaction
+
+DATABASE_SECONDS = 5.0
+"""A database that does not answer within this time is not ready."""
+
+
+class Readiness:
+    """Says whether the process answers, and whether it should be asked."""
+
+    def __init__(self, ctx: ServiceContext) -> None:
+        self._service = ctx
+        self._probe_lock = asyncio.Lock()
+        self._probe: tuple[float, str] = (float("-inf"), "")
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/healthz", self.health), Route("/readyz", self.ready)]
+
+    async def health(self, request: Request) -> Response:
+        """Whether the process answers at all.  Who gets nothing or an error should start it again."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether requests should be sent here: 200, or 503 with what is missing."""
+        now = self._service.clock()
+        states = self._service.health.states(now)
+        database = await self._database()
+        draining = self._service.health.draining
+        stopped = [
+            name for name, state in states.items() if state in (DaemonHealth.STOPPED, DaemonHealth.STUCK)
+        ]
+        good = not database and not stopped and not draining
+        body = {
+            "ready": good,
+            "draining": draining,
+            "database": database or "ok",
+            "daemons": {
+                name: {"state": state.value, "last_beat": self._service.health.daemons[name].last_beat}
+                for name, state in states.items()
+            },
+            "warnings": sorted(self._service.health.warnings),
+        }
+        return Response(
+            msgspec.json.encode(body),
+            200 if good else 503,
+            media_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def _database(self) -> str:
+        """Return what is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
+        async with self._probe_lock:
+            now = self._service.clock()
+            if now - self._probe[0] >= 1:
+                self._probe = (now, await self._try_database())
+            return self._probe[1]
+
+    async def _try_database(self) -> str:
+        try:
+            async with asyncio.timeout(DATABASE_SECONDS):
+                await self._service.store.aread(lambda db: db.value("SELECT 1"))
+                await self._service.store.awrite(_nothing)
+        except TimeoutError:
+            return f"no answer within {DATABASE_SECONDS:g} s"
+        except CobblestoneError as error:
+            return str(error)
+        return ""
+
+
+def _nothing(tx: Transaction) -> None:
+    """Write nothing, but go the way of all writes."""
