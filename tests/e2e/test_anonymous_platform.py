@@ -50,7 +50,7 @@ def test_a_client_with_its_own_program_computes_and_is_credited_by_the_rules_for
     alice.start()
     batch = project.submit("square", "3", "12")
     project.wait_for_batch(batch, alice)
-    assert sorted(result.text() for result in batch.results(timeout=10)) == ["144\n", "9\n"]
+    assert sorted(result.text() for result in batch.results(timeout=60)) == ["144\n", "9\n"]
     app_id, estimate = project.query("SELECT app_id, rsc_fpops_est FROM workunit")[0]
     assert {row[0] for row in project.query("SELECT app_version_id FROM result")} == {app_id * 1_000_000 + 2}
     assert not list(folder.glob("square*.py*")), "files of the project's version were sent"

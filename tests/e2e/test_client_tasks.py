@@ -189,7 +189,7 @@ async def test_children_that_left_the_session_and_ignore_every_signal_end_with_t
     )
     ended = await world.run(spec)
     assert ended.ending is Ending.FINISHED
-    await world.until_true(lambda: not world.living(), seconds=5)
+    await world.until_true(lambda: not world.living(), seconds=60)
 
 
 async def test_a_process_that_lingers_after_its_finish_file_counts_as_a_success(world: World) -> None:
@@ -229,7 +229,7 @@ async def test_quit_waits_for_the_next_checkpoint_when_there_is_time(world: Worl
     world.events.clear()
     await world.runner.start(spec, 0)
     world.runner.quit(spec.name, patience=0.5)  # this time none comes
-    assert (await world.until(Ended, seconds=5)).ending is Ending.STOPPED
+    assert (await world.until(Ended, seconds=60)).ending is Ending.STOPPED
 
 
 async def test_exit_without_finish_file_is_a_restart_and_a_temporary_exit_a_pause(world: World) -> None:

@@ -60,7 +60,7 @@ def test_a_lost_reply_is_made_good(live: Callable[..., LiveProject]):
     batch = project.submit("copy", "hello")
     project.wait_for_batch(batch, client)
     assert project.proxy.faults[0].hits == 2
-    (result,) = batch.results(timeout=10)
+    (result,) = batch.results(timeout=60)
     assert result.text() == "hello"
     assert project.value("SELECT COUNT(*) FROM result") == 1
 
@@ -75,7 +75,7 @@ def test_an_interrupted_upload_is_resumed(live: Callable[..., LiveProject]):
     client = project.volunteer("alice")
     project.wait_for_batch(batch, client)
     assert fault.hits == 1
-    (result,) = batch.results(timeout=10)
+    (result,) = batch.results(timeout=60)
     assert result.bytes() == b"0123456789" * 300_000
 
 

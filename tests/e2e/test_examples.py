@@ -68,5 +68,5 @@ def test_an_example_runs_by_the_commands_of_its_page(
     batch = project.project.batch(1)
     project.wait_for_batch(batch, *clients, seconds=200)
     assert (batch.status().n_success, batch.status().n_error) == (3, 0)
-    text = " ".join(result.text() for result in batch.results(timeout=10))
+    text = " ".join(result.text() for result in batch.results(timeout=60))
     assert [phrase for phrase in expected if not re.search(rf"\b{phrase}\b", text)] == []

@@ -71,15 +71,15 @@ def counting(live: Callable[..., LiveProject]) -> Callable[[int], tuple[LiveProj
 def test_the_client_shows_the_true_fraction_done_and_suspend_really_stops_the_process(counting):
     project, client = counting(3000)
     first = the_task(client)
-    client.wait_for(lambda: the_task(client).fraction_done > first.fraction_done, seconds=10, what="progress")
+    client.wait_for(lambda: the_task(client).fraction_done > first.fraction_done, seconds=60, what="progress")
     assert first.fraction_done < 0.5, "the truth, not the client's guess from the estimate"
     (process,) = children(client)
     client.command("--task", project.url, first.name, "suspend")
-    client.wait_for(lambda: process.status() == psutil.STATUS_STOPPED, seconds=10, what="the stop")
+    client.wait_for(lambda: process.status() == psutil.STATUS_STOPPED, seconds=60, what="the stop")
     stopped_at = the_task(client).fraction_done
     client.command("--task", project.url, first.name, "resume")
-    client.wait_for(lambda: process.status() != psutil.STATUS_STOPPED, seconds=10, what="the continuation")
-    client.wait_for(lambda: the_task(client).fraction_done > stopped_at, seconds=15, what="progress again")
+    client.wait_for(lambda: process.status() != psutil.STATUS_STOPPED, seconds=60, what="the continuation")
+    client.wait_for(lambda: the_task(client).fraction_done > stopped_at, seconds=60, what="progress again")
     assert children(client) == [process], "it is the same process"
 
 
@@ -87,7 +87,7 @@ def test_an_abort_leaves_no_process_and_is_reported_as_the_users(counting):
     project, client = counting(3000)
     processes = children(client)
     client.command("--task", project.url, the_task(client).name, "abort")
-    client.wait_for(lambda: not any(each.is_running() for each in processes), seconds=20, what="the end")
+    client.wait_for(lambda: not any(each.is_running() for each in processes), seconds=60, what="the end")
     project.wait_for_report(client)
     assert project.query("SELECT exit_status, outcome FROM result WHERE received_time IS NOT NULL") == [
         (203, 3)
@@ -96,7 +96,7 @@ def test_an_abort_leaves_no_process_and_is_reported_as_the_users(counting):
 
 def test_a_checkpointed_job_survives_a_restart_of_the_client(counting):
     project, client = counting(200)
-    client.wait_for(lambda: the_task(client).checkpoint_cpu_time > 1, seconds=30, what="a checkpoint")
+    client.wait_for(lambda: the_task(client).checkpoint_cpu_time > 1, seconds=60, what="a checkpoint")
     client.stop()
     client.start()
     project.wait_for_report(client)
@@ -110,10 +110,10 @@ def test_a_checkpointed_job_survives_a_restart_of_the_client(counting):
 
 def test_a_killed_client_leaves_no_orphan_and_its_job_goes_on_later(counting):
     project, client = counting(150)
-    client.wait_for(lambda: the_task(client).checkpoint_cpu_time > 0, seconds=30, what="a checkpoint")
+    client.wait_for(lambda: the_task(client).checkpoint_cpu_time > 0, seconds=60, what="a checkpoint")
     processes = children(client)
     client.kill()
-    client.wait_for(lambda: not any(each.is_running() for each in processes), seconds=20, what="their end")
+    client.wait_for(lambda: not any(each.is_running() for each in processes), seconds=60, what="their end")
     client.start()
     project.wait_for_report(client)
     assert project.value("SELECT outcome FROM result") == 1
@@ -141,7 +141,7 @@ def test_trickles_go_up_and_down_while_a_job_runs(live: Callable[..., LiveProjec
     name = project.value("SELECT name FROM result")
     project.cli("trickle", "send", name, "<stop/>", "--project", str(project.folder))
     project.wait_for_batch(batch, client)
-    (result,) = batch.results(timeout=10)
+    (result,) = batch.results(timeout=60)
     assert "<stop/>" in result.text()
 
 

@@ -32,7 +32,7 @@ def test_a_project_attached_while_the_client_starts_is_contacted_once(tmp_path: 
 
         client.conditions.start = interrupted
         async with running(client):
-            await until(lambda: visits != [] and client.jobs.runner is not None, seconds=20, what="a contact")
+            await until(lambda: visits != [] and client.jobs.runner is not None, seconds=60, what="a contact")
             await asyncio.sleep(0.5)
         server.close()
         return visits

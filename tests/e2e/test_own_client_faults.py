@@ -42,7 +42,7 @@ def computing(client: Client) -> list[str]:
 @asynccontextmanager
 async def attached(client: Client, project: LiveProject, key: str) -> AsyncIterator[Client]:
     async with running(client):
-        await until(lambda: client.jobs.runner is not None, seconds=30, what="start")
+        await until(lambda: client.jobs.runner is not None, seconds=60, what="start")
         client.contacts.attach(project.url, key)
         yield client
 
@@ -64,15 +64,15 @@ def test_a_clock_that_is_set_by_a_day_ends_no_task_and_invents_no_work(
             (job,) = jobs_of(client)
             pid, content = job.task.pid, client.contacts.get(project.url)
             clock.offset += jump
-            await until(lambda: "The clock moved by" in said(client), seconds=20, what="the notice")
+            await until(lambda: "The clock moved by" in said(client), seconds=60, what="the notice")
             contacted = content.project.last_rpc_time
             client.control.update(project.url)
             await until(
                 lambda: content.project.last_rpc_time != contacted,
-                seconds=30,
+                seconds=60,
                 what="a contact after the jump",
             )
-            await until(lambda: computing(client) == [job.name], seconds=30, what="the task to run")
+            await until(lambda: computing(client) == [job.name], seconds=60, what="the task to run")
             assert job.task.pid == pid
             assert job.task.elapsed_time < 300
             assert content.project.credit.cpu_time < 300
@@ -95,7 +95,7 @@ def test_a_full_disk_is_said_nothing_new_is_begun_and_work_goes_on_when_there_is
     async def play() -> None:
         client = make_client(tmp_path / "own")
         async with running(client):
-            await until(lambda: client.jobs.runner is not None, seconds=30, what="start")
+            await until(lambda: client.jobs.runner is not None, seconds=60, what="start")
             database = client.state._database  # SQLite can be told that the disk is full
             database.execute(f"PRAGMA max_page_count = {database.execute('PRAGMA page_count').fetchone()[0]}")
             client.contacts.attach(project.url, key)
@@ -142,7 +142,7 @@ def test_after_a_week_without_the_server_a_finished_job_is_reported_once(
                 lambda: all(
                     f.status.value for f in client.contacts.get(project.url).files.values() if f.download
                 ),
-                seconds=30,
+                seconds=60,
                 what="the downloads",
             )
             proxy.away, proxy.visits = True, 0

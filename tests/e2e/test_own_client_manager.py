@@ -52,7 +52,7 @@ def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
         ]
         client.boinccmd("--acct_mgr", "sync")
         client.wait_for(
-            lambda: client.ask("projects")[0]["suspended"], seconds=30, what="the order to suspend"
+            lambda: client.ask("projects")[0]["suspended"], seconds=60, what="the order to suspend"
         )
         told = manager.requests[-1]
         assert "<njobs_success>2</njobs_success>" in told

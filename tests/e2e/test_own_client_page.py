@@ -104,11 +104,11 @@ def test_without_a_token_the_page_shows_nothing_and_with_the_reading_token_it_ch
 ):
     secret = json.loads((busy.folder / "control.json").read_text())
     bare = address(busy).partition("#")[0]
-    with urllib.request.urlopen(bare, timeout=10) as reply:
+    with urllib.request.urlopen(bare, timeout=30) as reply:
         assert "script-src 'self'" in reply.headers["Content-Security-Policy"]
         assert secret["reading_token"] not in reply.read().decode()
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(f"{bare}ws", timeout=10)
+        urllib.request.urlopen(f"{bare}ws", timeout=30)
     page.goto(bare)
     page.get_by_label("Token").wait_for()
     expect(page.locator("main")).to_be_hidden()

@@ -27,7 +27,7 @@ def test_two_volunteers_compute_check_each_other_and_earn_the_same_credit(live: 
     batch = project.submit("square", "3", "4", "5")
     alice, bob = project.volunteer("alice"), project.volunteer("bob")
     project.wait_for_batch(batch, alice, bob)
-    assert sorted(result.text() for result in batch.results(timeout=10)) == ["16\n", "25\n", "9\n"]
+    assert sorted(result.text() for result in batch.results(timeout=60)) == ["16\n", "25\n", "9\n"]
     assert project.value("SELECT COUNT(*) FROM result WHERE validate_state = 1") == 6
     ledger = project.value("SELECT SUM(granted) FROM credit_entry")
 

@@ -63,7 +63,7 @@ def test_large_inputs_travel_packed(live: Callable[..., LiveProject]):
     batch = project.submit("copy", text)
     client = project.volunteer("alice")
     project.wait_for_batch(batch, client)
-    (result,) = batch.results(timeout=10)
+    (result,) = batch.results(timeout=60)
     assert result.text() == text
     gzipped = project.value("SELECT gzipped_nbytes FROM file WHERE nbytes = ?", len(text))
     assert gzipped is not None

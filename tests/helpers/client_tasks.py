@@ -94,7 +94,7 @@ class World:
         )
 
     async def until(
-        self, kind: type[E], enough: Callable[[E], bool] = lambda _: True, seconds: float = 30.0
+        self, kind: type[E], enough: Callable[[E], bool] = lambda _: True, seconds: float = 60.0
     ) -> E:
         """The first event of a kind, waiting for it; fails after a while and shows what came instead."""
         try:
@@ -113,7 +113,7 @@ class World:
         await self.runner.start(spec, slot)
         return await self.until(Ended, lambda event: event.name == spec.name)
 
-    async def until_true(self, look: Callable[[], object], seconds: float = 20.0) -> None:
+    async def until_true(self, look: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for what no event tells."""
         async with asyncio.timeout(seconds):
             while not look():  # noqa: ASYNC110  # of another process

@@ -38,7 +38,7 @@ INIT_DATA = """<app_init_data>
 """
 
 
-def until(look: Callable[[], T], *, seconds: float = 20.0) -> T:
+def until(look: Callable[[], T], *, seconds: float = 60.0) -> T:
     """Look again and again until something is there; fail after a while."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

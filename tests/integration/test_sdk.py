@@ -68,7 +68,7 @@ def test_jobs_go_out_and_results_come_back(project: Project, volunteers: Volunte
     batch = project.submit("period", ["low.json", Path("high.json"), {"a": 1}, b"[2]"], name="mixed")
     assert (batch.status().njobs, batch.status().fraction_done) == (4, 0)
     volunteers.work()
-    results = list(batch.results(timeout=20))
+    results = list(batch.results(timeout=60))
     assert [result.json() for result in results] == [
         {"got": "low"},
         {"got": "high"},
@@ -96,7 +96,7 @@ def test_results_come_while_others_are_computed(project: Project, busy_volunteer
 def test_a_batch_is_saved_and_retired(project: Project, volunteers: Volunteers, tmp_path: Path):
     batch = project.submit("period", [Job(inputs=[b"1"], name="a"), Job(inputs=[b"2"], name="..")])
     volunteers.work()
-    paths = batch.save(tmp_path / "answers", timeout=20)
+    paths = batch.save(tmp_path / "answers", timeout=60)
     assert {path.relative_to(tmp_path / "answers").as_posix() for path in paths} == {
         "a/output",
         "job_2/output",
@@ -115,9 +115,9 @@ def test_inputs_of_one_name_from_different_folders_keep_their_own_answers(
     batch = project.submit("period", inputs)
     volunteers.work()
     answers = tmp_path / "answers"
-    paths = batch.save(answers, timeout=20)
+    paths = batch.save(answers, timeout=60)
     assert sorted(path.read_text() for path in paths) == ['{"got":0}', '{"got":1}', '{"got":2}']
-    assert sorted(batch.save(answers, timeout=20)) == sorted(paths), (
+    assert sorted(batch.save(answers, timeout=60)) == sorted(paths), (
         "written again, they find the same places"
     )
     with (answers / "jobs.csv").open(newline="") as file:
@@ -141,7 +141,7 @@ def test_a_list_says_which_answer_belongs_to_which_input_and_where_it_comes_from
     ]
     batch = project.submit("period", jobs)
     volunteers.work()
-    results = {result.name: result for result in batch.results(timeout=20)}
+    results = {result.name: result for result in batch.results(timeout=60)}
     good, bad = results["vega"], results["bad"]
     assert (good.inputs, dict(good.args), good.host) == (("stars/vega.json",), {"k": "a b; 3"}, 1)
     assert good.result == f"period_{batch.id}_0_0"
@@ -153,7 +153,7 @@ def test_a_list_says_which_answer_belongs_to_which_input_and_where_it_comes_from
         f"period_{batch.id}_1_0",
     )
     for _ in range(2):  # written again, nothing is listed twice
-        batch.save(tmp_path / "answers", timeout=20)
+        batch.save(tmp_path / "answers", timeout=60)
     with (tmp_path / "answers" / "jobs.csv").open(newline="") as file:
         listed = {row["name"]: row for row in csv.DictReader(file)}
         assert len(listed) == 2
@@ -169,7 +169,7 @@ def test_answers_are_not_written_into_a_file(project: Project, volunteers: Volun
     volunteers.work()
     (tmp_path / "file").write_text("mine")
     with pytest.raises(JobError, match="cannot be used as a folder"):
-        batch.save(tmp_path / "file", timeout=20)
+        batch.save(tmp_path / "file", timeout=60)
 
 
 @pytest.mark.parametrize("single", ["one.json", Path("one.json"), b"1", {"k": 1}, Job(inputs=[b"1"])])
@@ -189,7 +189,7 @@ def test_a_failed_job_tells_why(project: Project, volunteers: Volunteers):
     batch = project.submit("period", [Job(inputs=[b"1"], name="bad"), Job(inputs=[b"2"], name="good")])
     while volunteers.work():
         pass
-    results = {result.name: result for result in batch.results(timeout=20)}
+    results = {result.name: result for result in batch.results(timeout=60)}
     bad = results["bad"]
     assert (bad.succeeded, bad.exit_status, len(bad.outputs)) == (False, 1, 0)
     assert "too many computers" in bad.error
@@ -212,7 +212,7 @@ def test_a_cancelled_batch_ends(project: Project, world: World):
     batch = project.submit("period", [1, 2])
     assert batch.cancel().state == "cancelled"
     world.settle()
-    assert [result.error for result in batch.results(timeout=20)] == ["The job was cancelled."] * 2
+    assert [result.error for result in batch.results(timeout=60)] == ["The job was cancelled."] * 2
 
 
 def test_more_jobs_than_a_request_takes_become_one_batch(project: Project, world: World):
