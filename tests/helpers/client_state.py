@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -71,10 +72,10 @@ def version(app: str, plan_class: str = "", **more: object) -> AppVersionBlock:
 class World:
     """A client with one project, driven by hand: nothing is started."""
 
-    def __init__(self, folder: Path) -> None:
-        self.client: Client = make_client(folder, ncpus=8)
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self.client: Client = make_client(folder, clock, ncpus=8)
         self.client.conditions.read_files()
-        self.content: ProjectContent = attach_with_jobs(
+        self.content: ProjectContent = self.client.state.contents.get(URL) or attach_with_jobs(
             self.client,
             version("wide", "mt", avg_ncpus=8.0, cmdline="--threads 8"),
             version("gpu", "cuda", avg_ncpus=1.0, coproc_type="NVIDIA", coproc_count=1.0),
@@ -115,11 +116,13 @@ class World:
         )
 
 
-def play(folder: Path, check: Callable[[World], Awaitable[None] | None]) -> None:
+def play(
+    folder: Path, check: Callable[[World], Awaitable[None] | None], clock: Callable[[], float] = time.time
+) -> None:
     """Have something checked in a world, inside of an event loop."""
 
     async def inside() -> None:
-        world = World(folder / "own")
+        world = World(folder / "own", clock)
         try:
             checking = check(world)
             if checking is not None:

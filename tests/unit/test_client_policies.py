@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.client import availability, backoff, rec, work_fetch
+from cobblestone.policy.client import backoff, rec, work_fetch
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.reasons import sentence
@@ -302,30 +302,6 @@ def test_accepted_jobs_join_the_workload() -> None:
     assert workload.admits(job)
     workload.add(job)
     assert not workload.admits(job)
-
-
-# -- host times -----------------------------------------------------------------------------------------------------
-
-
-def test_time_off_lowers_on_frac_only() -> None:
-    start = availability.HostTimes(on_frac=1.0, active_frac=0.5)
-    after = availability.update_host_times(start, 86400.0)
-    assert after.on_frac == pytest.approx(math.exp(-0.1))
-    assert after.active_frac == 0.5
-
-
-def test_a_fraction_tends_to_what_happens() -> None:
-    times = availability.HostTimes(active_frac=1.0)
-    idle = availability.HostActivity(active=False)
-    for _ in range(1000):
-        times = availability.update_host_times(times, 100.0, activity=idle)
-    assert times.active_frac == pytest.approx(math.exp(-100_000 / (10 * 86400.0)))
-    assert times.on_frac == pytest.approx(1.0)
-
-
-def test_a_jump_of_the_clock_changes_nothing() -> None:
-    times = availability.HostTimes(on_frac=0.7)
-    assert availability.update_host_times(times, 15 * 86400.0) == times
 
 
 # -- today's family -------------------------------------------------------------------------------------------------

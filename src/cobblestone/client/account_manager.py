@@ -164,7 +164,7 @@ def _request(client: Client, account: ManagerAccount) -> ManagerRequest:
         host=facts.host,
         coprocs=facts.coprocs,
         opaque=account.opaque,
-        time_stats=client.conditions.time_stats(),
+        time_stats=facts.time_stats,
         net_stats=client.state.notes.net_stats,
         with_results=bool(account.send_tasks),
         contents=tuple(client.state.contents.values()) if account.send_tasks else (),

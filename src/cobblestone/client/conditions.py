@@ -54,7 +54,7 @@ from cobblestone.policy.client.transfers import TransferLimits
 from cobblestone.wire.client_preferences import write_preferences
 from cobblestone.wire.client_records import ProjectContent, ProjectRecord
 from cobblestone.wire.gui_rpc_answers import ModeStatus
-from cobblestone.wire.host_report import CoprocRequest, HostInfo, TimeStats
+from cobblestone.wire.host_report import CoprocRequest, HostInfo
 from cobblestone.wire.preferences import parse_global_preferences
 
 if TYPE_CHECKING:
@@ -218,10 +218,6 @@ class Conditions:
             several_clients=config.allow_multiple_clients,
         )
 
-    def time_stats(self) -> TimeStats:
-        """How often this computer could compute."""
-        return replace(self._state.notes.time_stats, now=self._clock(), client_start_time=self._started)
-
     def venue(self) -> str:
         """Return the place whose preferences hold."""
         return next((c.project.host.venue for c in self._state.contents.values() if c.project.host.venue), "")
@@ -259,6 +255,7 @@ class Conditions:
             exclusive_gpu_app=seen.exclusive_gpu_app,
             metered=seen.metered,
             mobile=seen.mobile,
+            connected=seen.connected,
             transferred_bytes=moved,
         )
 
@@ -376,7 +373,7 @@ class Conditions:
 
     def permission(self) -> Permission:
         """Return what is allowed now."""
-        return to_core(self._allowance)
+        return changed(to_core(self._allowance), connected=self._situation.connected)
 
     def sentences(self) -> list[str]:
         """Why so much, or so little, is allowed now."""

@@ -13,6 +13,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,15 @@ from cobblestone.client.conditions import Conditions
 from cobblestone.client.connections import Connections
 from cobblestone.client.contacts import Contacts
 from cobblestone.client.control import Control, Errand
-from cobblestone.client.decisions import Decisions, job_id
+from cobblestone.client.decisions import Decisions
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.jobs import Jobs
 from cobblestone.client.journal import Journal
-from cobblestone.client.scheduler_reply import changed_descriptions, describe_job
+from cobblestone.client.measurements import Measurements
+from cobblestone.client.scheduler_reply import changed_descriptions
 from cobblestone.client.scheduler_request import HostFacts
+from cobblestone.client.start_events import events_at_start
 from cobblestone.client.state import State
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.client.timeline import Timeline
@@ -41,15 +44,11 @@ from cobblestone.policy.client.core.events import (
     Event,
     HostOff,
     HostOn,
-    JobFailed,
-    JobFinished,
     JobProgressed,
     JobsDescribed,
-    JobsFound,
     PermissionChanged,
     PreferencesChanged,
     ProjectAttached,
-    TaskStopped,
     TimePassed,
 )
 from cobblestone.policy.client.core.instructions import (
@@ -63,9 +62,7 @@ from cobblestone.policy.client.core.instructions import (
     SuspendTask,
 )
 from cobblestone.policy.client.core.reasons import sentence
-from cobblestone.policy.client.core.state import Phase
 from cobblestone.policy.client.forecast import expected_left
-from cobblestone.wire.client_records import JobState
 from cobblestone.wire.proxy import read_proxy
 
 if TYPE_CHECKING:
@@ -113,6 +110,7 @@ class Client:
             finished=self._transferred,
             say=lambda project, text: self.journal.say(text, project, flag="file_xfer"),
             folder_of=self.folders.project,
+            measured=self._measured,
         )
         self.conditions = Conditions(self.folders, self.state, self.journal, clock)
         self.jobs = Jobs(
@@ -136,6 +134,7 @@ class Client:
             seed=self.rng.randrange(2**32) if seed is None else seed,
         )
         self.started = clock()
+        self.measurements = Measurements(self.state, self.started)
         self.stopping = asyncio.Event()
         self._pending: deque[Event] = deque()
         self._draining = False
@@ -204,33 +203,8 @@ class Client:
         self.transfers.poll()
 
     def _tell_core_of_everything(self) -> None:
-        """Go on after a restart: processes are gone; all else is as the core remembers it, or is told anew."""
-        now = self.clock()
-        core = self.decisions.core
-        events: list[Event] = [HostOn(now)]
-        known = {job.id for job in (*core.state.jobs, *core.state.finished)}
-        events += [
-            PreferencesChanged(now, self.conditions.scheduling()),
-            DevicesChanged(now, self.conditions.devices()),
-        ]
-        for content in self.state.contents.values():
-            events.append(ProjectAttached(now, self.conditions.describe_project(content)))
-            jobs = [job for job in content.jobs.values() if job_id(job.project, job.name) not in known]
-            if jobs:
-                events.append(JobsFound(now, tuple(describe_job(content, job) for job in jobs)))
-            for job in jobs:
-                identity = job_id(job.project, job.name)
-                if job.completed_time:
-                    kind = JobFinished if job.state in (JobState.UPLOADING, JobState.UPLOADED) else JobFailed
-                    events.append(
-                        kind(now, identity, job.final_elapsed_time, job.state is JobState.UPLOADING)
-                    )
-        events += [
-            TaskStopped(now, job.id)
-            for job in core.state.jobs
-            if job.phase in (Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING)
-        ]
-        self._pending.extendleft(reversed(events))  # before what people have asked for meanwhile
+        """Go on after a restart, before what people have asked for meanwhile."""
+        self._pending.extendleft(reversed(events_at_start(self)))
 
     async def _stop(self, watcher: asyncio.Task[None]) -> None:
         notify("STOPPING=1")
@@ -252,6 +226,7 @@ class Client:
         watcher.cancel()
         self.accounting.save()
         self.timeline.save()
+        self.measurements.save(self.decisions.core.state, self.clock(), at_once=True)
         self._pending.append(HostOff(self.clock()))
         self.drain()
         self.decisions.store()
@@ -371,8 +346,10 @@ class Client:
                 if gap < 0:
                     self.conditions.clock_set_back(SECOND - gap)
                     self.transfers.clock_set_back(SECOND - gap)
+                    self.measurements.clock_set_back(SECOND - gap)
                 last_look = min(last_look, now - TICK)
             self._last_tick = now
+            self.measurements.passed(self.decisions.core.state, now)
             computing = self.jobs.computing()
             self.accounting.passed(computing, self._speeds(), now)
             self.timeline.passed([(job.project, job.name) for _, job in computing], now)
@@ -392,6 +369,7 @@ class Client:
         self.jobs.readings()
         self.accounting.save()
         self.timeline.save()
+        self.measurements.save(self.decisions.core.state, now)
         await self.conditions.look(self._runner())
         self.apply_conditions()
         self.contacts.look(now)
@@ -470,11 +448,15 @@ class Client:
 
     def facts(self) -> HostFacts:
         """Return what projects and jobs are told of this computer."""
-        return self.conditions.facts()
+        times = self.measurements.time_stats(self.decisions.core.state, self.clock())
+        return replace(self.conditions.facts(), time_stats=times)
 
     def _task_event(self, event: Any) -> None:
         self.jobs.told(event)
         self.drain()
+
+    def _measured(self, nbytes: float, upload: bool, started: float) -> None:
+        self.measurements.moved(nbytes, upload=upload, started=started, now=self.clock())
 
     def _transferred(self, file: Any) -> None:
         self.jobs.transferred(file)

@@ -126,7 +126,7 @@ class Operations:
             host=facts.host,
             coprocs=facts.coprocs,
             net=self._state.notes.net_stats,
-            times=self._client.conditions.time_stats(),
+            times=facts.time_stats,
             contents=map(with_versions_in_force, self._contents()),
             identity=self._identity,
             preferences=facts.preferences,

@@ -11,7 +11,7 @@ from cobblestone.client.state import State
 from cobblestone.policy.client.core.instructions import ContactProject
 from cobblestone.policy.client.core.values import CPU, WorkRequest
 from cobblestone.wire.client_records import FileStatus, JobRecord, JobState, ProjectContent
-from cobblestone.wire.host_report import CoprocRequest, DiskUsage, HostInfo
+from cobblestone.wire.host_report import CoprocRequest, DiskUsage, HostInfo, TimeStats
 from cobblestone.wire.job_description import AppVersionBlock
 from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_request import (
@@ -40,6 +40,7 @@ class HostFacts:
     preferences: str  #: the ``<global_preferences>`` in force
     stored_preferences: str = ""  #: those that a project or account manager gave
     used_by_all: float = 0.0
+    time_stats: TimeStats = TimeStats()
     sandboxed: bool = False
     several_clients: bool = False  #: there may be more than one client on this computer
 
@@ -79,7 +80,7 @@ def make_request(
         if facts.stored_preferences
         else None,
         cross_project_id=project.user.cross_project_id,
-        time_stats=state.notes.time_stats,
+        time_stats=facts.time_stats,
         net_stats=state.notes.net_stats,
         host_info=facts.host,
         disk_usage=DiskUsage(

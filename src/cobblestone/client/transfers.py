@@ -59,6 +59,7 @@ class Transfers:
         finished: Callable[[FileRecord], None],
         say: Callable[[str, str], None],
         folder_of: Callable[[str], Path],
+        measured: Callable[[float, bool, float], None],
     ) -> None:
         self._state = state
         self._clock = clock
@@ -66,6 +67,7 @@ class Transfers:
         self._finished = finished
         self._say = say
         self._folder_of = folder_of
+        self._measured = measured  # bytes, whether up, and since when
         self._wanted: dict[tuple[str, str], FileRecord] = {}
         self._running: dict[tuple[str, str], tuple[asyncio.Task[None], Waiting]] = {}
         self.projects = Backoffs(PROJECT_FAILURES)
@@ -234,6 +236,8 @@ class Transfers:
         self._state.add_transferred(
             int(now // 86400), progress.moved if up else 0.0, 0.0 if up else float(progress.moved)
         )
+        if outcome.ok:
+            self._measured(progress.moved, up, progress.started)
         if not outcome.server_down:
             self.servers.succeeded(server)
         if outcome.ok:

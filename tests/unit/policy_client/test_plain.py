@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core.events import (
     EVENTS,
     DevicesChanged,
@@ -68,7 +69,8 @@ def test_every_event_survives_json_with_its_least_fields(name: str) -> None:
     examples: dict[str, Any] = {  # Any: one value of each type that an event may need
         "float": 1.5, "str": "x", "bool": True, "tuple[Reading, ...]": (Reading("j", 1.0),),
         "tuple[JobDescription, ...]": (JOB,), "SchedulingPreferences": SchedulingPreferences(),
-        "Permission": Permission(), "HostDevices": HostDevices(), "ProjectDescription": ProjectDescription(id="p"),
+        "Permission": Permission(), "HostTimes": HostTimes(), "HostDevices": HostDevices(),
+        "ProjectDescription": ProjectDescription(id="p"),
     }  # fmt: skip
     kind = EVENTS[name]
     event = kind(*(examples[str(f.type)] for f in fields(kind) if f.default is MISSING))

@@ -39,6 +39,7 @@ class Readings:
     exclusive_gpu_app: str = ""
     metered: bool | None = None
     mobile: bool | None = None
+    connected: bool | None = None  #: there is a way to other computers
 
 
 class HostWatch:
@@ -83,6 +84,7 @@ class HostWatch:
             exclusive_gpu_app=self._running(exclusive_gpu, names),
             metered=metered,
             mobile=mobile,
+            connected=self._connected(),
         )
 
     # -- power and heat
@@ -188,6 +190,13 @@ class HostWatch:
         kind = values.get("PrimaryConnectionType")
         return metered, kind in _MOBILE if isinstance(kind, str) and kind else mobile
 
+    def _connected(self) -> bool | None:
+        """Whether there is a default route; None where the system has no tables of routes."""
+        routes, routes_6 = (_line(self._root / "proc/net" / name, 20_000) for name in ("route", "ipv6_route"))
+        if not (routes or routes_6):
+            return None
+        return bool(_default_interface(routes)) or _has_default_6(routes_6)
+
     def _bus(self, service: str, path: str, interface: str) -> dict[str, object]:
         """All properties of an object on the system bus."""
         program = shutil.which("busctl", path=self._environment.get("PATH", "/usr/bin:/bin"))
@@ -237,6 +246,11 @@ def _default_interface(routes: str) -> str:
         if len(fields) > 2 and fields[1] == "00000000":
             return fields[0]
     return ""
+
+
+def _has_default_6(routes: str) -> bool:
+    rows = (line.split() for line in routes.splitlines())
+    return any(len(row) > 9 and set(row[0]) == {"0"} and row[1] == "00" and row[9] != "lo" for row in rows)
 
 
 def _whole(value: object) -> int:

@@ -78,6 +78,7 @@ class Situation:
     exclusive_gpu_app: str = ""
     metered: bool | None = None
     mobile: bool | None = None  #: the connection is a mobile one
+    connected: bool | None = None  #: there is one
     transferred_bytes: float = 0.0  #: in the current period
     period_ends: float | None = None
     os_pauses: bool = False

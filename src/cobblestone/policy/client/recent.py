@@ -219,7 +219,7 @@ class Recent:
         if self.availability is not None:
             return self.availability
         state = self.state
-        return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.gpu_active.at(state.now))
+        return max(0.01, state.on.at(state.now) * state.gpu_active.at(state.now))
 
     def correction(self, project: int) -> float:
         """Return the project's duration correction factor, as it is told: 1 if it does not want one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cobblestone.domain.values import value
+from cobblestone.policy.client.availability import HostTimes
 from cobblestone.policy.client.core.values import (
     HostDevices,
     JobDescription,
@@ -48,6 +49,15 @@ class HostOff(Event):
     """The computer stops or falls asleep now; may be left out (`HostOn` alone tells it)."""
 
     decisive: ClassVar[bool] = False
+
+
+@value()
+class AvailabilityKnown(Event):
+    """Another client has measured on this computer how much of the time it computes."""
+
+    decisive: ClassVar[bool] = False
+
+    times: HostTimes
 
 
 @value()
@@ -219,7 +229,7 @@ class JobSuspended(Event):
 EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        TimePassed, HostOn, HostOff, PreferencesChanged, PermissionChanged, DevicesChanged,
+        TimePassed, HostOn, HostOff, AvailabilityKnown, PreferencesChanged, PermissionChanged, DevicesChanged,
         ProjectAttached, ProjectDetached, ContactAsked, ReplyReceived, ContactFailed,
         JobsFound, JobsDescribed, JobReady, DownloadStalled, JobProgressed, JobCheckpointed, JobFinished, JobFailed,
         JobDeferred, TaskStopped, JobUploaded, JobSuspended,

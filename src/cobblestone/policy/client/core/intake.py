@@ -51,8 +51,16 @@ class Intake:
         if seconds > 0.0:
             self.policy.off(seconds)
             s.on.gap(seconds, event.now)
-            for each in (s.active, s.gpu_active):
-                each.since += seconds  # they are parts of the time on
+            for each, _ in s.parts_of_time_on():
+                each.since += seconds
+
+    def availability_known(self, event: ev.AvailabilityKnown) -> None:
+        """Go on from what another client has measured."""
+        s, times = self.state, event.times
+        known = (times.active_frac, times.gpu_active_frac, times.connected_frac, times.cpu_and_network_frac)
+        estimates = (each for each, _ in s.parts_of_time_on())
+        for estimate, fraction in zip((s.on, *estimates), (times.on_frac, *known), strict=True):
+            estimate.fraction, estimate.since = 1.0 if fraction is None else fraction, s.now
 
     def host_off(self, event: ev.HostOff) -> None:
         """Remember when."""
@@ -69,16 +77,11 @@ class Intake:
     def permission_changed(self, event: ev.PermissionChanged) -> None:
         """Take it over, and learn how often computing is allowed."""
         s = self.state
-        before = s.permission
-        for estimate, was, is_now in (
-            (s.active, before.cpu, event.permission.cpu),
-            (s.gpu_active, before.gpu, event.permission.gpu),
-        ):
-            if was and not is_now:
-                estimate.gap(s.now - estimate.since, s.now)
-            elif is_now and not was:
-                estimate.fraction, estimate.since = estimate.at(s.now), s.now
+        before = s.parts_of_time_on()
         s.permission = event.permission
+        for (estimate, held), (_, holds) in zip(before, s.parts_of_time_on(), strict=True):
+            if held != holds:
+                estimate.turn(s.now, held=held)
         self._all_changed()
 
     def devices_changed(self, event: ev.DevicesChanged) -> None:
@@ -348,7 +351,7 @@ def set_clock_back(s: ClientState, seconds: float) -> None:
     """Set the clock back: move everything that counts from the old time with it (deadlines stay as they are)."""
     for name in ("last_schedule", "last_enforce", "next_fetch", "look_again", "last_contact", "alarm"):
         setattr(s, name, getattr(s, name) + seconds)
-    for estimate in (s.on, s.active, s.gpu_active):
+    for estimate in (s.on, *(each for each, _ in s.parts_of_time_on())):
         estimate.since += seconds
     for project in s.projects:
         project.not_before += seconds
@@ -369,6 +372,7 @@ Handler = Callable[[Intake, Any], None]  # Any: the event of that kind
 HANDLERS: dict[type[ev.Event], Handler] = {
     ev.HostOn: Intake.host_on,
     ev.HostOff: Intake.host_off,
+    ev.AvailabilityKnown: Intake.availability_known,
     ev.TimePassed: Intake.time_passed,
     ev.PreferencesChanged: Intake.preferences_changed,
     ev.PermissionChanged: Intake.permission_changed,

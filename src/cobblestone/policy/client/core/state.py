@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
-from cobblestone.policy.client.availability_estimate import AvailabilityEstimate
+from cobblestone.policy.client.availability import AvailabilityEstimate, HostTimes
 from cobblestone.policy.client.core.plain import from_plain, to_plain
 from cobblestone.policy.client.core.reasons import Why
 from cobblestone.policy.client.core.values import (
@@ -231,6 +231,8 @@ class ClientState:
         default_factory=AvailabilityEstimate
     )  #: while on, computing was allowed
     gpu_active: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
+    connected: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
+    cpu_and_network: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     projects: list[Project] = field(default_factory=list[Project])
     jobs: list[Job] = field(default_factory=list[Job])  #: unfinished, in arrival order
     finished: list[Job] = field(default_factory=list[Job])  #: not reported yet, in arrival order
@@ -263,6 +265,30 @@ class ClientState:
     def slice(self) -> float:
         """Seconds for which a task runs before another may take its place."""
         return self.preferences.slice_seconds
+
+    def parts_of_time_on(self) -> tuple[tuple[AvailabilityEstimate, bool], ...]:
+        """Return the estimates of what holds while the host is on, and whether it does now."""
+        allowed = self.permission
+        connected = allowed.connected is not False and not allowed.network
+        return (
+            (self.active, not allowed.cpu),
+            (self.gpu_active, not (allowed.cpu or allowed.gpu)),
+            (self.connected, connected),
+            (self.cpu_and_network, connected and not allowed.cpu),
+        )
+
+    def host_times(self, now: float) -> HostTimes:
+        """Return how much of the time the host computes, as projects are told."""
+        active, gpu_active, connected, both = (
+            each.at(now, holds=holds) for each, holds in self.parts_of_time_on()
+        )
+        return HostTimes(
+            on_frac=self.on.at(now),
+            active_frac=active,
+            gpu_active_frac=gpu_active,
+            connected_frac=None if self.permission.connected is None else connected,
+            cpu_and_network_frac=both,
+        )
 
     def position(self, project: str) -> int:
         """Return a project's position.  Raises :class:`IllegalTransition` if it is not attached."""

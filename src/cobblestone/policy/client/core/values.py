@@ -131,6 +131,7 @@ class Permission:
     cpu: str = ""
     gpu: str = ""
     network: str = ""
+    connected: bool | None = None  #: the computer has a network; None = the system does not tell
     ncpus: int | None = None  #: CPUs that may be used; None = all
     throttle: float = 1.0  #: part of the time for which tasks run
     ram_bytes: float | None = None  #: for all tasks together; None = no limit
