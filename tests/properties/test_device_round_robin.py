@@ -10,11 +10,10 @@ import pytest
 
 from cobblestone.policy.client.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
-from cobblestone.policy.client.device_picks import QueuedJob, QueueProject
+from cobblestone.policy.client.device_picks import STEP, QueuedJob, QueueProject
 from cobblestone.policy.client.device_round_robin import (
     LONG_STEP,
     MAX_STEPS,
-    STEP,
     Outlook,
     limited_caps,
     simulate_devices,
@@ -263,3 +262,51 @@ def test_a_mended_choice_is_the_one_that_would_be_made_anew(part: int) -> None:
     r = random.Random(part)
     for _ in range(200):
         agree(draw(r))
+
+
+def long_queue(r: random.Random) -> Case:
+    """Draw a host on which most jobs just follow each other, with projects that have had their shares, or more, or nothing."""
+    count = r.choice((1, 2, 3, 7))
+    gpus = (GpuType(name="NVIDIA", count=1, relative_speed=r.uniform(2, 50)),) if r.random() < 0.2 else ()
+    devices = Devices(ncpus=r.choice((2, 8, 32)), cpu_flops=r.uniform(1e9, 5e9), gpus=gpus)
+    shares = [r.choice((0.0, 100.0, r.uniform(1, 300))) for _ in range(count)]
+    had = r.choice((0.0, 1.0, r.uniform(0, 3)))
+    level = devices.peak * 200.0 / 1e9 / (sum(shares) or 1.0)
+    most = r.choice((0, 0, 3))
+    jobs = [
+        Job(
+            project=r.randrange(count),
+            remaining=r.uniform(1, 20_000 if r.random() < 0.02 else 4_000),
+            cutoff=r.uniform(0, 4e5),
+        )
+        for _ in range(300)
+    ]
+    for job in jobs if gpus else ():
+        if r.random() < 0.1:
+            job.gpu, job.gpus, job.cpus = "NVIDIA", r.choice((0.5, 1.0)), 0.5
+    return Case(
+        jobs,
+        [
+            QueueProject(
+                share=share,
+                rec=had * level * share * r.uniform(0.9, 1.1),
+                limits=ProjectLimits(max_concurrent=most),
+                group=int(r.random() < 0.1),
+            )
+            for share in shares
+        ],
+        devices,
+        now=r.uniform(0, 1e5),
+        buffer_total=r.uniform(1, 3e5),
+        cpu_available=r.uniform(0.05, 1),
+        gpu_available=r.uniform(0.05, 1),
+        half_life=r.choice((1e5, 864_000.0)),
+        ram_bytes=1e12,
+    )
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_jobs_that_follow_each_other_are_those_that_would_be_chosen_anew(part: int) -> None:
+    r = random.Random(100 + part)
+    for _ in range(10):
+        agree(long_queue(r))

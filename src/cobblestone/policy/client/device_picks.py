@@ -7,6 +7,10 @@ A step changes little, and choosing dozens of jobs anew in each of thousands of 
 jobs of a project run in the order of its queue, so what runs are the beginnings of the queues, and each project's picks come at
 rising *ranks*.  Hence a choice is the right one if no job of it ranks after one that is not in it, and a few exchanges mend it.
 Only where apps are limited, and for GPUs, of which there are few, all is chosen anew.
+
+Nor does every step need a look.  As long as each job that ends is followed by the next of its project, the credit of all projects
+tends to a level of each, at one pace; ranks times the sum of all credit are linear in what has not faded yet.  So it can be told
+when the first two ranks will cross (`steady_fade`), and until then jobs just end and follow each other.
 """
 
 from __future__ import annotations
@@ -14,12 +18,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Protocol
 
 from cobblestone.policy.client.concurrency import LimitedJob, ProjectLimits, Together
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.rec import PICK_CHARGE, Devices, priority_terms
+
+#: Seconds after which at the latest the choice is looked at again.
+STEP = 3600.0
+#: Of a steady time, what is not relied on: crossings are sums of rounded numbers.
+_MARGIN = 1e-9
+_MAX_CROSSINGS = 50
+#: Steps after which it is tried again to let jobs just follow each other where they did not.
+_LONGEST_PAUSE = 63
+
+
+#: Recent credit (a day) to which work of one FLOP/s leads in the end.
+LEVEL_PER_FLOP = 200.0 / 1e9
 
 
 class QueuedJob(LimitedJob, Protocol):
@@ -87,6 +103,49 @@ class Rundown:
         progress[0] += seconds * speeds[0]
         progress[1] += seconds * speeds[1]
 
+    def relay(
+        self, seconds: float, owners: Sequence[int], running: list[list[int]], pending: list[list[int]]
+    ) -> list[tuple[float, int]]:
+        """Let CPU jobs end for so many seconds and the first after them, each followed by the next that is pending of its owner.
+
+        Stops before the end of a GPU job, where a last one that is pending would follow, and where the first after them would
+        take longer than a step.  Returns after how many seconds which job ended; time has passed until the last of them.
+        """
+        ends, end_of, left = self._ends[0], self._end_of, self._left
+        begin, speed = self._progress[0], self._speeds[0]
+        last, limit = begin + seconds * speed, begin + self._until_gpu_end() * speed
+        longest = STEP * speed
+        found: list[tuple[float, int]] = []
+        end = begin
+        while ends and (end < last or not found):
+            next_end, job = ends[0]
+            if end_of[job] != next_end:
+                heappop(ends)
+                continue
+            queue = pending[owners[job]]
+            if next_end >= limit or len(queue) < 2 or next_end > max(last, end + longest):
+                break
+            end = next_end
+            follower = queue.pop()
+            started = running[owners[job]]
+            started.remove(job)
+            started.append(follower)
+            end_of[job] = None
+            end_of[follower] = later = end + left[follower]
+            heapreplace(ends, (later, follower))
+            found.append(((end - begin) / speed, job))
+        self._progress[0] = end
+        self._progress[1] += (end - begin) / speed * self._speeds[1]
+        return found
+
+    def _until_gpu_end(self) -> float:
+        for ends in self._ends[1:]:
+            while ends and self._end_of[ends[0][1]] != ends[0][0]:
+                heappop(ends)
+            if ends:
+                return (ends[0][0] - self._progress[1]) / self._speeds[1]
+        return math.inf
+
     def finish(self, job: int) -> None:
         """Take a job away that has come to its end."""
         end = self._end_of[job]
@@ -120,6 +179,7 @@ class Picks:
         #: per project, the rank of a job is weight * (part of all REC + charge) + offset
         self._weights, self._offsets = [each[0] for each in terms], [each[1] for each in terms]
         self._cpus = [job.cpus for job in jobs]
+        self._owners = [job.project for job in jobs]
         self._equally_wide = len({job.cpus for job in jobs if not job.gpu}) == 1
         self.counts = {g.name: len(g.usable) for g in devices.gpus} | {CPU: devices.ncpus}
         self.used = dict.fromkeys(self.counts, 0.0)  #: instances in use, by device type
@@ -132,6 +192,7 @@ class Picks:
         self._chosen = _Chosen(peaks=[0.0] * len(projects), counts=[0] * len(projects))
         self._queue_up()
         self._choose_again = bool(self._queues)
+        self._levels: list[float] = []  #: credit to which the projects tend; empty: to be worked out
         self._order_matters = any(len(queues) > 1 for queues in self._queues.values())
         self._running: list[list[int]] = [[] for _ in projects]  #: CPU jobs, in queue order
         self._charges = [0.0] * len(projects)  #: CPUs that they use
@@ -140,7 +201,11 @@ class Picks:
         self._lasts = [-math.inf] * len(projects)
         for p in range(len(projects)):
             self._charge(p, 0.0)
-        self.contested = len({job.project for job in jobs}) > 1  #: it matters what the projects have had
+        self.contested = len(set(self._owners)) > 1  #: it matters what the projects have had
+        #: so many equally wide jobs wait that it pays to look for how long they just follow each other
+        self._crowded = self._equally_wide and sum(self._waiting) > 4 * (devices.ncpus + len(projects))
+        #: steps to go before looking again whether jobs just follow each other, and how many there were after the last vain look
+        self._idle_looks = self._pause = 0
         self._changed = True  #: something has begun or ended, and nothing has taken its place
 
     def _queue_up(self) -> None:
@@ -191,9 +256,69 @@ class Picks:
     def recs_after(self, recs: Sequence[float], seconds: float, half_life: float) -> list[float]:
         """Return the projects' recent credit after so many seconds of what runs now."""
         fade = 0.5 ** (seconds / half_life)
-        gain = (1.0 - fade) * 200.0 / 1e9
-        flops, rows = self._devices.cpu_flops, zip(recs, self._chosen.peaks, self._charges, strict=True)
-        return [rec * fade + gain * (peak + flops * charge) for rec, peak, charge in rows]
+        gone = 1.0 - fade
+        return [rec * fade + gone * level for rec, level in zip(recs, self._tendency(), strict=True)]
+
+    def _tendency(self) -> list[float]:
+        """Return what the projects' recent credit tends to if it runs on."""
+        if not self._levels:
+            flops = self._devices.cpu_flops
+            rows = zip(self._chosen.peaks, self._charges, strict=True)
+            self._levels = [LEVEL_PER_FLOP * (peak + flops * charge) for peak, charge in rows]
+        return self._levels
+
+    def relay(self, recs: Sequence[float], half_life: float) -> list[tuple[float, int]]:
+        """Let jobs end and follow each other up to the end after which that may be wrong; returns when (in seconds) which ended.
+
+        To be called when all is settled, which is to be done anew then.
+        """
+        if self._choose_again or not self._crowded:
+            return []
+        if self._idle_looks:
+            self._idle_looks -= 1
+            return []
+        seconds = math.inf
+        if self.contested:
+            fade = self._steady_fade(recs)
+            seconds = -half_life * math.log2(fade) * (1.0 - _MARGIN) if fade > 0.0 else math.inf
+        found = self._rundown.relay(seconds, self._owners, self._running, self._pending)
+        for _, position in found:
+            self._waiting[self._group_of[self._owners[position]]] -= 1
+        self._pause = 0 if len(found) > 1 else min(2 * self._pause + 1, _LONGEST_PAUSE)
+        self._idle_looks = self._pause
+        return found
+
+    def _steady_fade(self, recs: Sequence[float]) -> float:
+        """Return what will be left of today's recent credit when the choice first has to change: 1 is now, 0 never."""
+        fade = 0.0
+        if sum(recs) <= 0.0:
+            return 1.0
+        levels = self._tendency()
+        for group in self._groups:
+            fade = self._next_crossing(group, recs, levels, fade)
+        return fade
+
+    def _next_crossing(
+        self, group: Sequence[int], recs: Sequence[float], levels: Sequence[float], fade: float
+    ) -> float:
+        """Return ``fade``, or a greater one at which a job of a group that waits first gets before one that runs.
+
+        The two whose ranks are worst at a ``fade`` cross before it; so the search goes from crossing to crossing towards now.
+        """
+        weights, offsets, first, last = self._weights, self._offsets, self._firsts, self._lasts
+        sum_now, sum_later = sum(recs), sum(levels)
+        for _ in range(_MAX_CROSSINGS):
+            coming = [rec * fade + level * (1.0 - fade) for rec, level in zip(recs, levels, strict=True)]
+            p, soonest, q, latest = self._outermost(group, coming, 1.0 / (sum(coming) or 1.0))
+            if soonest >= latest:
+                return fade
+            ahead = first[p] * weights[p] + offsets[p] - last[q] * weights[q] - offsets[q]
+            at_end = levels[p] * weights[p] - levels[q] * weights[q] + ahead * sum_later
+            now = recs[p] * weights[p] - recs[q] * weights[q] + ahead * sum_now
+            if now <= 0.0 or not fade < (crossing := at_end / (at_end - now)) < 1.0:
+                break
+            fade = crossing
+        return 1.0
 
     def finish(self, position: int) -> None:
         """Take a job away that has come to its end."""
@@ -223,6 +348,7 @@ class Picks:
     def _charge(self, p: int, cpus: float) -> None:
         """Charge a project for more or fewer CPUs than before."""
         self._changed = True
+        self._levels = []
         running, limit = self._running[p], self._limits[p].max_concurrent
         if cpus:
             self._used[self._group_of[p]] += cpus
@@ -237,27 +363,34 @@ class Picks:
         group, used = self._groups[number], self._used[number]
         if used < room and not self._waiting[number]:
             return used
-        weights, offsets, first, last = self._weights, self._offsets, self._firsts, self._lasts
-        firsts = [(recs[p] * scale + first[p]) * weights[p] + offsets[p] for p in group]
-        lasts = [(recs[p] * scale + last[p]) * weights[p] + offsets[p] for p in group]
         while True:
-            first_rank, last_rank = min(firsts), max(lasts)
-            if used < room and first_rank < math.inf:
-                i = firsts.index(first_rank)
-                p = group[i]
+            p, soonest, q, latest = self._outermost(group, recs, scale)
+            if used < room and soonest < math.inf:
                 self._start(p)
-            elif last_rank > -math.inf:
-                i = len(lasts) - 1 - lasts[::-1].index(last_rank)
-                p = group[i]
-                least = used - self._cpus[self._running[p][-1]]
-                if least < room and (first_rank, firsts.index(first_rank)) >= (last_rank, i):
+            elif latest > -math.inf:
+                least = used - self._cpus[self._running[q][-1]]
+                if least < room and (soonest, p) >= (latest, q):
                     return used
-                self._stop(p)
+                self._stop(q)
             else:
                 return used
             used = self._used[number]
-            firsts[i] = (recs[p] * scale + first[p]) * weights[p] + offsets[p]
-            lasts[i] = (recs[p] * scale + last[p]) * weights[p] + offsets[p]
+
+    def _outermost(
+        self, group: Sequence[int], recs: Sequence[float], scale: float
+    ) -> tuple[int, float, int, float]:
+        """Return whose waiting job of a group has the first rank, that rank, whose running one has the last, and that rank."""
+        weights, offsets, first, last = self._weights, self._offsets, self._firsts, self._lasts
+        p, soonest, q, latest = group[0], math.inf, group[0], -math.inf
+        for i in group:
+            standing, weight, offset = recs[i] * scale, weights[i], offsets[i]
+            rank = (standing + first[i]) * weight + offset
+            if rank < soonest:
+                p, soonest = i, rank
+            rank = (standing + last[i]) * weight + offset
+            if rank >= latest:
+                q, latest = i, rank
+        return p, soonest, q, latest
 
     def _make_room(self) -> None:
         """Look anew at the CPU jobs beside those that were chosen one by one."""
@@ -295,6 +428,7 @@ class Picks:
         for gpu in self._devices.gpus:
             self.used[gpu.name] = together.instances_full(gpu.name, self._least[gpu.name])
         self._chosen = chosen
+        self._levels = []
         for position in before.difference(chosen.jobs):
             self._rundown.stop(position)
         for position in chosen.jobs:

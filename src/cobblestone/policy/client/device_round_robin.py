@@ -8,14 +8,13 @@ the next end of a job.  Source: BOINC's ``rr_sim``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.policy.client.device_picks import Picks, QueuedJob, QueueProject, Rundown
+from cobblestone.policy.client.device_picks import STEP, Picks, QueuedJob, QueueProject, Rundown
 from cobblestone.policy.client.rec import Devices
 
 LONG_STEP = 36000.0
-STEP = 3600.0
 MAX_STEPS = 20_000
 
 
@@ -74,22 +73,25 @@ def simulate_devices(
         if not number:
             for kind, found in outlook.devices.items():
                 found.idle_now = max(0.0, counts[kind] - picks.used[kind])
-        end = rundown.next_end()
-        if end is None:
+        ended, ending = picks.relay(recs, half_life), None
+        if ended:
+            step = ended[-1][0]
+        elif (end := rundown.next_end()) is not None:
+            step, ending = _next_step(*end)
+            rundown.pass_time(step)
+            ended = [(step, ending)] if ending is not None else []
+        else:
             break
-        step, ending = _next_step(*end)
-        _book(outlook, picks.used, time, step, buffer_total)
-        if caps:
-            _book_limited(outlook, caps, picks.used_by, time, step, buffer_total)
-        rundown.pass_time(step)
-        time += step
+        _book(outlook, picks, caps, time, step, buffer_total)
         if picks.contested and step:
             recs = picks.recs_after(recs, step, half_life)
         if ending is not None:
             picks.finish(ending)
-            job = jobs[ending]
-            if now + time > job.cutoff and job.working_set <= ram_bytes:
-                _book_late(outlook, job, ending, gpu_speed if job.gpu else cpu_speed)
+        for after, position in ended:
+            job = jobs[position]
+            if now + (time + after) > job.cutoff and job.working_set <= ram_bytes:
+                _book_late(outlook, job, position, gpu_speed if job.gpu else cpu_speed)
+        time += step
     for found in outlook.devices.values():
         if time < buffer_total:
             found.shortfall += (buffer_total - time) * found.instances
@@ -151,14 +153,23 @@ def _next_step(delay: float, ending: int) -> tuple[float, int | None]:
     return delay, ending
 
 
-def _book(outlook: Outlook, used: Mapping[str, float], time: float, step: float, buffer_total: float) -> None:
+def _book(
+    outlook: Outlook,
+    picks: Picks,
+    caps: dict[tuple[int, str], float],
+    time: float,
+    step: float,
+    buffer_total: float,
+) -> None:
     for kind, found in outlook.devices.items():
-        idle = found.instances - used[kind]
+        idle = found.instances - picks.used[kind]
         if idle > 0.0:
             if time < buffer_total:
                 found.shortfall += idle * (min(time + step, buffer_total) - time)
         else:
             found.saturated = time + step
+    if caps:
+        _book_limited(outlook, caps, picks.used_by, time, step, buffer_total)
 
 
 def _book_late(outlook: Outlook, job: QueuedJob, position: int, speed: float) -> None:

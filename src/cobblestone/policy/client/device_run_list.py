@@ -9,27 +9,34 @@ of today; ours are three rules that its users ask for:
 * **patience ends**: a job that has been preferred for a whole slice and was kept out by others' slices, be it that it needs many
   CPUs and they never came free together, goes before them;
 * **nearly done**: a job with less than five minutes left is not halted, unless another cannot wait so long.
+
+Of thousands of jobs that wait for their project's turn only those are looked at that may get it: the order of preference is
+made as far as it is asked for, which is until no processor is left.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heapreplace
+from heapq import merge
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 from cobblestone.policy.client.concurrency import Together
 from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.device_picks import QueuedJob, QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook
-from cobblestone.policy.client.rec import Devices, picked_bump, priority
+from cobblestone.policy.client.rec import Devices, picked_bump, priority_terms
 
 #: Time slices to spare below which a job does not wait for the end of another's: run lists are made once a slice.
 CANNOT_WAIT = 1.5
 #: Seconds of estimated computing that make a running job nearly done.
 NEARLY_DONE = 300.0
-_NO_CPU = why("wait.cpus")
+NO_CPU = why("wait.cpus")
+_NO_DEVICE = why("wait.turn")
 
 
 class DeviceJob(QueuedJob, Protocol):
@@ -60,7 +67,8 @@ class RunList(Generic[JobT]):
 
     jobs: list[JobT] = field(default_factory=list[JobT])
     instances: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])  #: by id()
-    waiting: dict[int, Why] = field(default_factory=dict[int, Why])  #: by id()
+    waiting: dict[int, Why] = field(default_factory=dict[int, Why])
+    """Why others wait, by id(); those that are in neither wait for a processor."""
 
 
 def make_device_run_list(
@@ -84,37 +92,74 @@ def make_device_run_list(
     host is expected to compute.
     """
     late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
-    order = _preference(jobs, projects, devices, late)
     limits = [p.limits for p in projects]
-    preferred = _fit(order, Together(limits, devices, ram_bytes=ram_bytes), devices).instances
-    _count_waits(order, preferred, now)
-    rank = {id(job): i for i, job in enumerate(order)}
-
-    def key(job: JobT) -> tuple[bool, bool, bool, bool, bool, float, int]:
-        if id(job) in plain:
-            return (True, True, True, True, True, -job.cpus, rank[id(job)])
-        endangered = id(job) in late
-        spare = (job.cutoff - now) * available - job.remaining
-        cannot_wait = id(job) in preferred and -job.remaining < spare <= CANNOT_WAIT * slice_seconds
-        urgent = endangered if job.running else cannot_wait
-        patient = job.preferred_since is None or now - job.preferred_since < slice_seconds
-        return (
-            not urgent,
-            not job.gpu,
-            patient,
-            not (job.running and _keeps_place(job, now, slice_seconds)),
-            not endangered,
-            0.0 if endangered else -job.cpus,
-            rank[id(job)],
-        )
-
+    kinds = {CPU, *(g.name for g in devices.gpus)}
+    everybody, jobs = jobs, [job for job in jobs if job.gpu in kinds]
+    crowd = _Crowd.of(jobs)
+    preference = _Preference(jobs, projects, devices, late)
+    together = Together(limits, devices, ram_bytes=ram_bytes)
+    preferred = _fit(preference, together, devices, crowd).instances
+    _count_waits(jobs, preferred, now)
+    precedence = _Precedence(now, slice_seconds, available, late, set(preferred))
+    always = [job for job in jobs if job.always_runs]
+    first = precedence.of_all([job for job in jobs if not job.always_runs])
+    rank = preference.ranks([*always, *(job for _, job in first)])
+    always.sort(key=lambda job: rank[id(job)])
+    first.sort(key=lambda each: (each[0], 0.0 if id(each[1]) in late else -each[1].cpus, rank[id(each[1])]))
     # hundreds of jobs just wait for their project's turn
-    plain = {
-        id(job) for job in order if not (job.running or job.gpu or id(job) in late or id(job) in preferred)
-    }
-    candidates = [job for job in order if job.always_runs]
-    candidates += sorted([job for job in order if not job.always_runs], key=key)
-    return _fit(candidates, Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked), devices)
+    others: Iterable[JobT] = (job for job in preference if id(job) not in rank)
+    if not crowd.equally_wide:
+        others = sorted(others, key=lambda job: -job.cpus)
+    together = Together(limits, devices, ram_bytes=ram_bytes, blocked=blocked)
+    found = _fit(chain(always, [job for _, job in first], others), together, devices, crowd)
+    found.waiting.update((id(job), _NO_DEVICE) for job in everybody if job.gpu not in kinds)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Precedence:
+    """Which jobs go before others, whose turn ever it is: by id() those in deadline trouble and those that are preferred."""
+
+    now: float
+    slice_seconds: float
+    available: float
+    late: set[int]
+    preferred: set[int]
+
+    def of_all(self, jobs: Sequence[JobT]) -> list[tuple[tuple[bool, ...], JobT]]:
+        """Return the jobs that go before others for any reason, each with what decides among them (false is first)."""
+        notable = self.late | self.preferred
+        found = [(self._of(job), job) for job in jobs if job.running or job.gpu or id(job) in notable]
+        return [each for each in found if not all(each[0])]
+
+    def _of(self, job: DeviceJob) -> tuple[bool, ...]:
+        endangered = id(job) in self.late
+        spare = (job.cutoff - self.now) * self.available - job.remaining
+        cannot_wait = id(job) in self.preferred and -job.remaining < spare <= CANNOT_WAIT * self.slice_seconds
+        urgent = endangered if job.running else cannot_wait
+        patient = job.preferred_since is None or self.now - job.preferred_since < self.slice_seconds
+        keeps = job.running and _keeps_place(job, self.now, self.slice_seconds)
+        return not urgent, not job.gpu, patient, not keeps, not endangered
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """What is to be known of all jobs before any of them is looked at."""
+
+    narrowest: float  #: CPUs without which none of the CPU jobs runs, at most one
+    equally_wide: bool  #: all CPU jobs need as many
+    beside: int  #: jobs that may run though no CPU is free: those on GPUs, and those that always run
+
+    @classmethod
+    def of(cls, jobs: Sequence[DeviceJob]) -> _Crowd:
+        widths: set[float] = set()
+        beside = 0
+        for job in jobs:
+            if job.gpu or job.always_runs:
+                beside += 1
+            else:
+                widths.add(job.cpus)
+        return cls(min([1.0, *(width or 1.0 for width in widths)]), len(widths) < 2, beside)
 
 
 def _keeps_place(job: DeviceJob, now: float, slice_seconds: float) -> bool:
@@ -125,58 +170,98 @@ def _keeps_place(job: DeviceJob, now: float, slice_seconds: float) -> bool:
     return job.checkpointed_at is None or job.checkpointed_at < end
 
 
-def _count_waits(order: Sequence[DeviceJob], preferred: Mapping[int, object], now: float) -> None:
-    for job in order:
+def _count_waits(jobs: Sequence[DeviceJob], preferred: Mapping[int, object], now: float) -> None:
+    for job in jobs:
         if job.running or id(job) not in preferred:
             job.preferred_since = None
         elif job.preferred_since is None:
             job.preferred_since = now
 
 
-def _preference(
-    jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, late: set[int]
-) -> list[JobT]:
-    """Order the jobs: endangered ones by deadline, then by project priority, each pick lowering its
-    project's.
+_Rank = tuple[int, int, float, int, int]
+
+
+class _Preference(Generic[JobT]):
+    """The jobs in order of preference: endangered ones by deadline, then by project priority, each pick lowering its project's.
+
+    Picks of a project do not touch the priorities of others.  So each project's jobs have ranks of their own, and the order is
+    made by merging them, as far as it is asked for.
     """
-    endangered = [job for job in jobs if id(job) in late]
-    chosen = sorted(endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining))
-    recs = [p.rec for p in projects]
-    rec_sum = sum(recs) or 1.0
-    share_sum = sum(p.share for p in projects)
-    total_peak = devices.peak
 
-    def turn(p: int) -> tuple[int, float, int]:
-        return -projects[p].group, -priority(recs[p], projects[p].share, share_sum, rec_sum), p
+    def __init__(
+        self, jobs: Sequence[JobT], projects: Sequence[QueueProject], devices: Devices, late: set[int]
+    ) -> None:
+        endangered = [job for job in jobs if id(job) in late]
+        self._late = sorted(
+            endangered, key=lambda job: (job.report_deadline, job.start_order == 0, job.remaining)
+        )
+        self._queues = _queues([job for job in jobs if id(job) not in late] if late else jobs)
+        self._projects, self._devices = projects, devices
+        self._kinds = [*(g.name for g in devices.gpus), CPU]
+        recs = [p.rec for p in projects]
+        self._rec_sum = sum(recs) or 1.0
+        share_sum = sum(p.share for p in projects)
+        self._terms = [priority_terms(p.share, share_sum) for p in projects]
+        self._total_peak = devices.peak
+        #: by device type and project, the recent credit before the first pick
+        self._recs: dict[tuple[str, int], float] = {}
+        for kind in self._kinds:
+            for p, queue in self._queues.get(kind, {}).items():
+                self._recs[kind, p] = recs[p]
+                if kind != CPU:
+                    for job in queue:
+                        recs[p] += self._bump(job)
 
-    for kind in (*(g.name for g in devices.gpus), ""):
-        queues: dict[int, list[JobT]] = {}
-        for job in jobs:
-            if job.gpu == kind and id(job) not in late:
-                queues.setdefault(job.project, []).append(job)
-        for queue in queues.values():
-            queue.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
-            queue.reverse()
-        turns = [turn(p) for p in queues]
-        heapify(turns)
-        while turns:
-            best = turns[0][2]
-            if len(turns) == 1 and not kind:
-                chosen += reversed(queues[best])  # nobody is left to take turns with
-                break
-            job = queues[best].pop()
-            chosen.append(job)
-            peak = devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
-            recs[best] += picked_bump(peak, total_peak=total_peak, rec_sum=rec_sum)
-            if queues[best]:
-                heapreplace(turns, turn(best))
-            else:
-                heappop(turns)
-    return chosen
+    def __iter__(self) -> Iterator[JobT]:
+        """Go through the jobs."""
+        yield from self._late
+        for number, kind in enumerate(self._kinds, 1):
+            turns = [self._turns(number, kind, p) for p in self._queues.get(kind, {})]
+            for turn in merge(*turns):
+                yield self._queues[kind][turn[3]][turn[4]]
+
+    def ranks(self, jobs: Sequence[JobT]) -> dict[int, _Rank]:
+        """Return the ranks of jobs, by id()."""
+        wanted = set(map(id, jobs))
+        found: dict[int, _Rank] = {
+            id(job): (0, 0, 0.0, 0, i) for i, job in enumerate(self._late) if id(job) in wanted
+        }
+        left = Counter([(job.gpu, job.project) for job in jobs if id(job) not in found])
+        for kind, p in left:
+            turns = self._turns(1 + self._kinds.index(kind), kind, p)
+            for job, rank in zip(self._queues[kind][p], turns, strict=False):
+                if id(job) in wanted:
+                    found[id(job)] = rank
+                    left[kind, p] -= 1
+                    if not left[kind, p]:
+                        break
+        return found
+
+    def _turns(self, number: int, kind: str, p: int) -> Iterator[_Rank]:
+        """Return the ranks of a project's jobs for the device type of that number."""
+        weight, offset = self._terms[p]
+        rec, rec_sum, group = self._recs[kind, p], self._rec_sum, -self._projects[p].group
+        for k, job in enumerate(self._queues[kind][p]):
+            yield number, group, rec / rec_sum * weight + offset, p, k
+            rec += self._bump(job)
+
+    def _bump(self, job: JobT) -> float:
+        peak = self._devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
+        return picked_bump(peak, total_peak=self._total_peak, rec_sum=self._rec_sum)
 
 
-def _fit(candidates: Sequence[JobT], together: Together, devices: Devices) -> RunList[JobT]:
-    """Take the candidates that fit beside those before them.
+def _queues(jobs: Sequence[JobT]) -> dict[str, dict[int, list[JobT]]]:
+    """Return the jobs by device type and project: first those that run, then those that have run, then the others."""
+    begun = [job for job in jobs if job.running or job.start_order]
+    begun.sort(key=lambda job: (not job.running, job.start_order == 0, job.start_order))
+    found: dict[str, dict[int, list[JobT]]] = {}
+    for job in chain(begun, [job for job in jobs if not (job.running or job.start_order)]):
+        found.setdefault(job.gpu, {}).setdefault(job.project, []).append(job)
+    return found
+
+
+def _fit(candidates: Iterable[JobT], together: Together, devices: Devices, crowd: _Crowd) -> RunList[JobT]:
+    """Take the candidates that fit beside those before them; the rest is not looked at when no processor is left.
 
     The parts of CPUs that GPU jobs use are rounded down: they may come on top of all CPUs, up to one.
     """
@@ -184,13 +269,14 @@ def _fit(candidates: Sequence[JobT], together: Together, devices: Devices) -> Ru
     waiting = found.waiting
     cpus = gpu_cpus = 0.0
     too_wide: list[JobT] = []
+    beside = crowd.beside
     for job in candidates:
         on_gpu, always = bool(job.gpu), job.always_runs
         # a job that says that it needs no CPU, and has no GPU, is charged for one
         use = 0.0 if always else job.cpus or (0.0 if on_gpu else 1.0)
         total = cpus + use + (gpu_cpus if on_gpu else math.floor(gpu_cpus + 1e-9))
         if not always and total > devices.ncpus + (1.0 if on_gpu else 1e-9):
-            waiting[id(job)] = _NO_CPU
+            waiting[id(job)] = NO_CPU
             if use > 1.0 and not on_gpu:
                 too_wide.append(job)
         elif _take(found, together, job):
@@ -198,6 +284,9 @@ def _fit(candidates: Sequence[JobT], together: Together, devices: Devices) -> Ru
                 gpu_cpus += use
             else:
                 cpus += use
+        beside -= on_gpu or always
+        if not beside and cpus + crowd.narrowest + math.floor(gpu_cpus + 1e-9) > devices.ncpus + 1e-9:
+            break
     for job in too_wide:
         # rather share the CPUs than leave one idle
         if cpus + gpu_cpus <= devices.ncpus - 1.0 + 1e-9 and _take(found, together, job):

@@ -32,11 +32,18 @@ class MemoryWatch:
 
     def measure(self) -> None:
         """Take over what the running tasks were seen to need."""
+        outgrown: set[tuple[int, str, str]] = set()
         for job in self.state.running:
             if job.measured > 0.0:
                 key = version_key(self.state, job)
-                self._largest[key] = max(job.largest, self._largest.get(key, 0.0))
+                if job.largest > self._largest.get(key, 0.0):
+                    self._largest[key] = job.largest
+                    outgrown.add((job.project, job.app_name, job.version))
                 self.expect(job)
+        if outgrown:
+            self.expect_all(
+                [job for job in self.state.jobs if (job.project, job.app_name, job.version) in outgrown]
+            )
 
     def expect(self, job: Job) -> None:
         """Set the working set that a job is expected to need."""

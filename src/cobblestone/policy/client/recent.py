@@ -18,7 +18,7 @@ from cobblestone.policy.client.core.state import NEVER, ClientState, FetchPlan, 
 from cobblestone.policy.client.core.values import WorkRequest
 from cobblestone.policy.client.device_picks import QueueProject
 from cobblestone.policy.client.device_round_robin import Outlook, simulate_devices
-from cobblestone.policy.client.device_run_list import RunList, make_device_run_list
+from cobblestone.policy.client.device_run_list import NO_CPU, RunList, make_device_run_list
 from cobblestone.policy.client.device_work_fetch import (
     MIN_BUFFER,
     DeviceFetchProject,
@@ -38,7 +38,6 @@ YOUNG_UPLOAD = 300.0
 GIVEN_UP_A_DAY = 10
 DAY = 86400.0
 TINY = 1e-6
-_WAITS = why("wait.turn")
 
 
 @dataclass(slots=True)
@@ -84,6 +83,7 @@ class Recent:
         self.state = state
         self.memory = RecentMemory() if memory is None else from_plain(RecentMemory, memory)
         self.refit()
+        self.watch.expect_all(state.jobs)
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 
@@ -320,14 +320,14 @@ class Recent:
         outlook = self.look_ahead()
         state = self.state
         quitting: dict[str, list[int]] = {}
-        for job in state.jobs:
+        for job in state.jobs if self.devices.gpus else ():
             if job.phase is Phase.QUITTING and job.gpu:
                 quitting.setdefault(job.gpu, []).extend(job.instances)
         runnable = [job for job in state.jobs if job.runnable]
         if state.ncpus == 0:
             runnable = [job for job in runnable if job.always_runs]
         runnable = self.watch.without_swap_hogs(runnable)
-        self.watch.expect_all(runnable)
+        self.watch.expect_all([job for job in runnable if job.start_order])
         late = {i for i, job in enumerate(runnable) if job.edf}
         self.run_list = make_device_run_list(
             runnable,
@@ -340,10 +340,9 @@ class Recent:
             available=self.available(),
             blocked=quitting,
         )
-        instances, waiting = self.run_list.instances, self.run_list.waiting
         for job in runnable:
-            if id(job) not in instances:
-                job.why = (waiting.get(id(job), _WAITS),)
+            if id(job) not in self.run_list.instances:
+                job.why = (self.run_list.waiting.get(id(job), NO_CPU),)
         return self.run_list.jobs
 
     def reason(self, job: Job) -> Why:
@@ -411,17 +410,19 @@ class Recent:
         now = state.now
         p = state.projects[i]
         d = p.description
+        held = [job for job in state.jobs if job.project == i]
         queued: dict[str, float] = {}
         seconds: dict[str, float] = {}
-        flops = 0.0
+        needs: dict[tuple[float, str, float], list[float]] = {}
         for job in p.queue:
-            if job.always_runs:
-                continue
-            use = job.gpus if job.gpu else job.cpus
-            queued[job.gpu] = queued.get(job.gpu, 0.0) + use
-            seconds[job.gpu] = seconds.get(job.gpu, 0.0) + use * job.remaining
-            flops += job.remaining * self.devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
-        mine = [job for job in state.jobs if job.project == i]
+            if not job.always_runs:
+                needs.setdefault((job.cpus, job.gpu, job.gpus), []).append(job.remaining)
+        flops = 0.0
+        for (cpus, gpu, gpus), remaining in needs.items():
+            use, total = gpus if gpu else cpus, sum(remaining)
+            queued[gpu] = queued.get(gpu, 0.0) + use * len(remaining)
+            seconds[gpu] = seconds.get(gpu, 0.0) + use * total
+            flops += total * self.devices.job_peak(cpus=cpus, gpu=gpu, gpus=gpus)
         supplies = frozenset(d.supplies) - frozenset(d.forbidden)
         return DeviceFetchProject(
             share=p.share,
@@ -434,17 +435,17 @@ class Recent:
             non_cpu_intensive=d.non_cpu_intensive,
             first_contact=p.first_contact,
             backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
-            deferred=frozenset(job.gpu for job in mine if job.deferred_until > now),
+            deferred=frozenset([job.gpu for job in held if job.deferred_until > now]),
             runnable=len(p.queue),
-            held=len(mine),
-            waiting=sum(not job.running for job in mine),
+            held=len(held),
+            waiting=sum([not job.running for job in held]),
             uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
             uploads_young=now - p.upload_since < YOUNG_UPLOAD,
             dcf=self.correction(i),
             queued_flops=flops,
             queued_instances=queued,
             queued_seconds=seconds,
-            blocked=any(job.stalled or job.suspended for job in mine),
+            blocked=any(job.stalled or job.suspended for job in held),
             limits=self.limits[i],
         )
 
