@@ -79,6 +79,7 @@ class Control:
         content.project.master_url_fetch_pending |= content.project.nrpc_failures > 0
         self._client.journal.say("Update requested by the user", content.project.master_url)
         self._client.contacts.ask(content)
+        self._client.feeds.refresh(content.project.master_url)
         for file, _, _ in list(self._client.transfers.listed()):
             if file.project == content.project.master_url:
                 self._client.transfers.retry(file.project, file.name)

@@ -25,6 +25,7 @@ from cobblestone.client.connections import Connections
 from cobblestone.client.contacts import Contacts
 from cobblestone.client.control import Control, Errand
 from cobblestone.client.decisions import Decisions
+from cobblestone.client.feeds import Feeds
 from cobblestone.client.folders import DataFolder
 from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.jobs import Jobs
@@ -126,6 +127,7 @@ class Client:
         self.control = Control(self)
         self.starvation = Starvation()
         self.manager_errand = Errand(0)
+        self.feeds = Feeds(self.state, self.journal, clock=clock, rng=self.rng)
         self.accounting = Accounting(self.state)
         self.timeline = Timeline(self.state)
         self.decisions = Decisions(
@@ -347,6 +349,7 @@ class Client:
                     self.conditions.clock_set_back(SECOND - gap)
                     self.transfers.clock_set_back(SECOND - gap)
                     self.measurements.clock_set_back(SECOND - gap)
+                    self.feeds.clock_set_back(SECOND - gap)
                 last_look = min(last_look, now - TICK)
             self._last_tick = now
             self.measurements.passed(self.decisions.core.state, now)
@@ -375,6 +378,8 @@ class Client:
         self.contacts.look(now)
         look_after_manager(self, now)
         await self.connections.close_old()
+        if not self.conditions.permission().network:
+            self.background(self.feeds.poll(self.http))
         self._end_when_idle()
         if self._ticks % DISK_EVERY == 1 and self.conditions.benchmarks_due():
             self.control.run_benchmarks()

@@ -80,7 +80,7 @@ class Operations:
             "acct_mgr_info": self.acct_mgr_info,
             "acct_mgr_rpc": self.acct_mgr_rpc,
             "acct_mgr_rpc_poll": self.acct_mgr_rpc_poll,
-            "get_notices_public": self.get_notices,
+            "get_notices_public": self.get_notices_public,
             "lookup_account_poll": self.account_poll,
             "create_account_poll": self.account_poll,
             "project_suspend": partial(flags, suspended_via_gui=True),
@@ -192,8 +192,11 @@ class Operations:
         return f"<seqno>{self._client.journal.last}</seqno>\n"
 
     def get_notices(self, call: Call) -> str:
-        after = call.arguments.integer("seqno")
-        return answers.notices([n for n in reversed(self._client.journal.notices) if n.seqno > after])
+        return answers.notices(self._client.journal.notices.since(call.arguments.integer("seqno")))
+
+    def get_notices_public(self, call: Call) -> str:
+        found = self._client.journal.notices.since(call.arguments.integer("seqno"))
+        return answers.notices([notice for notice in found if not notice.is_private])
 
     def get_statistics(self, _: Call) -> str:
         since = self._client.clock() - self._client.conditions.config.save_stats_days * DAY

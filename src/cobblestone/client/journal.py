@@ -7,13 +7,13 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
+from cobblestone.client.notices import Notices
 from cobblestone.client.state import MAX_MESSAGES, State
-from cobblestone.wire.gui_rpc_answers import LoggedMessage, NoticeEntry
+from cobblestone.wire.gui_rpc_answers import LoggedMessage
 
 INFORMATION = 1
 FOR_USER = 2
 INTERNAL = 3
-MAX_NOTICES = 500
 MAX_KEPT = 100_000
 
 
@@ -31,8 +31,7 @@ class Journal:
                 LoggedMessage(seqno=seqno, time=time, project=project, priority=priority, body=body)
             )
         self.flags: frozenset[str] | None = None  #: kinds of lines that are written; None: all
-        self.notices: deque[NoticeEntry] = deque(maxlen=MAX_NOTICES)
-        self._notice_number = 0
+        self.notices = Notices(clock)
 
     @property
     def last(self) -> int:
@@ -54,7 +53,7 @@ class Journal:
         if flag and self.flags is not None and flag not in self.flags:
             return
         now = self._clock()
-        name = self._project_name(project)
+        name = self.project_name(project)
         message = LoggedMessage(
             seqno=self.last + 1, time=now, project=name, priority=priority, body=text[:10_000]
         )
@@ -69,41 +68,13 @@ class Journal:
         for listener in self.listeners:
             listener(message)
         if priority == FOR_USER:
-            self.notify(title="Notice from the client", text=text, category="client", project=project)
+            self.notices.add(title="Notice from the client", text=text, category="client", project_name=name)
 
     def alert(self, text: str, project: str = "") -> None:
         """Say something that the user must know."""
         self.say(text, project, FOR_USER)
 
-    def notify(
-        self, *, title: str, text: str, category: str, project: str = "", link: str = "", created: float = 0.0
-    ) -> None:
-        """Add a notice, unless the same is there already but for its digits."""
-        name = self._project_name(project)
-        bare = _without_digits(title + text)
-        if any(
-            _without_digits(n.title + n.description) == bare and n.project_name == name for n in self.notices
-        ):
-            return
-        now = self._clock()
-        self._notice_number += 1
-        self.notices.append(
-            NoticeEntry(
-                seqno=self._notice_number,
-                title=title,
-                description=text,
-                create_time=created or now,
-                arrival_time=now,
-                project_name=name,
-                category=category,
-                link=link,
-            )
-        )
-
-    def _project_name(self, project: str) -> str:
+    def project_name(self, project: str) -> str:
+        """Return how a project is called."""
         content = self._state.contents.get(project)
         return (content.project.project_name or project) if content else project
-
-
-def _without_digits(text: str) -> str:
-    return "".join(c for c in text if not c.isdigit())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from cobblestone.client.app_versions import version_in_force
 from cobblestone.client.decisions import job_id
-from cobblestone.client.journal import FOR_USER, INFORMATION, Journal
+from cobblestone.client.journal import Journal
 from cobblestone.client.state import State
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.app_overrides import limits_of
@@ -108,12 +108,13 @@ def _known(content: ProjectContent, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _say(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -> None:
+    name = journal.project_name(project.master_url)
+    if not any(message.priority is MessagePriority.NOTICE for message in reply.messages):
+        journal.notices.drop_of_scheduler(name)
     for message in reply.messages:
+        journal.say(message.text, project.master_url)
         if message.priority is MessagePriority.NOTICE:
-            journal.say(message.text, project.master_url, FOR_USER)
-            journal.notify(title="", text=message.text, category="scheduler", project=project.master_url)
-        else:
-            journal.say(message.text, project.master_url, INFORMATION)
+            journal.notices.add(title="", text=message.text, category="scheduler", project_name=name)
     if reply.project_is_down and not reply.messages:
         journal.say("The project is down for maintenance", project.master_url)
 

@@ -107,6 +107,7 @@ class ManagerAccount:
     failures: int = 0
     bad_password: bool = False
     no_project_notices: bool = False
+    feeds: tuple[str, ...] = ()  #: addresses of its own feeds
     send_tasks: str = ""  #: ``active``, ``all`` or empty
 
 

@@ -13,6 +13,7 @@ from cobblestone.wire.client_records import EstimatedCredit, ProjectContent, Pro
 from cobblestone.wire.host_report import CoprocRequest, HostInfo, NetStats, TimeStats
 from cobblestone.wire.host_writer import write_host_info
 from cobblestone.wire.lenience import Lenience
+from cobblestone.wire.reply_reader import read_feeds
 from cobblestone.wire.request_writer import write_net_stats, write_time_stats
 from cobblestone.wire.tag_tree import Node, read_tree
 from cobblestone.wire.xml_reader import FieldReader, decode
@@ -192,6 +193,7 @@ def parse_manager_reply(body: bytes) -> ManagerReply:
         no_project_notices=_flag(root, "no_project_notices"),
         global_preferences=_element(preferences, notes),
         host_venue=top.text("host_venue", 64),
+        feeds=tuple(feed.url for feed in read_feeds(root, notes)),
         opaque=decode(opaque.raw, "opaque", notes).strip()[:MAX_OPAQUE] if opaque else "",
         accounts=tuple(_account(node, notes) for node in list(root.all("account"))[:MAX_ACCOUNTS]),
     )

@@ -99,7 +99,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
         delete_files=tuple(_file_name(node.text) for node in root.all("delete_file_info")),
         no_cpu_apps=_flag(root, "no_cpu_apps") if root.has("no_cpu_apps") else None,
         no_rsc_apps=tuple(_scalar(node, notes) for node in root.all("no_rsc_apps"))[:MAX_URLS],
-        rss_feeds=_feeds(root, notes),
+        rss_feeds=read_feeds(root, notes),
         gui_urls=_gui_urls(root, notes),
         project_files=_file_refs(root.find("project_files"), notes),
         desired_disk_usage=top.number("desired_disk_usage"),
@@ -210,7 +210,8 @@ def _trickle_down(node: Node, notes: list[Lenience]) -> TrickleDown:
     )
 
 
-def _feeds(root: Node, notes: list[Lenience]) -> tuple[RssFeed, ...]:
+def read_feeds(root: Node, notes: list[Lenience]) -> tuple[RssFeed, ...]:
+    """Read ``<rss_feeds>``."""
     found = root.find("rss_feeds")
     readers = [node.reader(notes) for node in found.all("rss_feed")] if found else []
     return tuple(
