@@ -162,6 +162,11 @@ class Client:
             f"Starting cobblestone's client, version {VERSION_TEXT} of the family, for {platforms()[0]}"
         )
         self.journal.say(f"Data directory: {self.folders.root}")
+        if self.decisions.forgotten:
+            self.journal.say(
+                "What another version of this program had learnt of projects and run times cannot be read and is learnt anew; "
+                f"all projects and tasks go on ({self.decisions.forgotten})"
+            )
         await self._prepare()
         notify("READY=1")
         watcher = asyncio.create_task(self._runner().run())

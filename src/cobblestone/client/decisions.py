@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.client.state import State
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.core.events import Event
 from cobblestone.policy.client.core.instructions import Instruction
 from cobblestone.policy.client.core.machine import ClientCore
@@ -40,21 +41,35 @@ class Decisions:
     """Tells the core what happens, and remembers it."""
 
     def __init__(self, state: State, *, policy: str, seed: int) -> None:
+        """Go on with the stored core, or begin anew where there is none that this program can read.
+
+        Raises:
+            ConfigError: there is no such policy.
+        """
         self._state = state
         self._seed = seed
-        stored = state.note("core", dict[str, Any])
-        if stored is None:
+        self.forgotten = ""  #: why what was stored is of no use
+        self.restored = False
+        if (stored := state.note("core", dict[str, Any])) is not None:
+            try:
+                self._restore(stored, policy)
+                self.restored = True
+            except (CobblestoneError, LookupError, TypeError, ValueError) as error:
+                # Another version's, as after an upgrade or its undoing: the daemon tells a new core all projects and jobs.
+                self.forgotten = str(error)
+        if not self.restored:
+            self._seed = seed
             self.core = ClientCore.start(policy, rng=random.Random(seed))
             state.clear_events()
             state.keep("seed", seed)
-        else:
-            self._seed = int(stored["seed"])
-            chosen = policy if policy != stored["core"]["policy"] else ""
-            self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=chosen)
-            for _, body in state.events_since(int(stored["event"])):
-                self.core.handle(*read_events(body))
-        self.restored = stored is not None
         self._untold = 0
+
+    def _restore(self, stored: dict[str, Any], policy: str) -> None:
+        self._seed = int(stored["seed"])
+        chosen = policy if policy != stored["core"]["policy"] else ""
+        self.core = ClientCore.restore(stored["core"], rng=random.Random(self._seed), policy=chosen)
+        for _, body in self._state.events_since(int(stored["event"])):
+            self.core.handle(*read_events(body))
 
     def tell(self, *events: Event) -> list[Instruction]:
         """Tell the core what has happened; what is to be done."""

@@ -1,0 +1,75 @@
+"""What the core has learnt is stored by one version of the program and may be read by another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.client_state import URL, World, play
+
+from cobblestone.client.decisions import Decisions
+from cobblestone.domain.errors import ConfigError
+
+
+def of_another_version(stored: dict[str, Any]) -> None:
+    stored["core"]["version"] = -1
+
+
+def with_what_is_unknown_here(stored: dict[str, Any]) -> None:
+    stored["core"]["state"]["phase_of_the_moon"] = 0.5
+
+
+def without_its_seed(stored: dict[str, Any]) -> None:
+    del stored["seed"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [of_another_version, with_what_is_unknown_here, without_its_seed],
+    ids=lambda each: each.__name__,
+)
+def test_a_client_whose_stored_core_cannot_be_read_goes_on_with_all_its_jobs(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], None]
+) -> None:
+    def store(world: World) -> None:
+        client = world.client
+        for name, workunit in world.content.workunits.items():
+            client.state.put("workunit", URL, name, workunit)
+        for name, app in world.content.apps.items():
+            client.state.put("app", URL, name, app)
+        for job in world.content.jobs.values():
+            client.state.put_job(job)
+        for number, version in enumerate(world.content.versions):
+            client.state.put("version", URL, str(number), version)
+        client.decisions.store()
+        client.state.flush()
+        stored = client.state.note("core", dict[str, Any])
+        assert stored is not None
+        damage(stored)
+        client.state.keep("core", stored)
+        client.state.flush()
+
+    def go_on(world: World) -> None:
+        decisions = world.client.decisions
+        assert decisions.forgotten
+        assert not decisions.restored
+        assert world.content.jobs
+        assert {job.id for job in decisions.core.state.jobs} == {
+            f"{URL}|{name}" for name in world.content.jobs
+        }
+        decisions.store()
+        world.client.state.flush()
+        assert Decisions(world.client.state, policy="recent", seed=2).restored
+
+    play(tmp_path, store)
+    play(tmp_path, go_on)
+
+
+def test_a_policy_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    def check(world: World) -> None:
+        with pytest.raises(ConfigError, match="tarot"):
+            Decisions(world.client.state, policy="tarot", seed=1)
+
+    play(tmp_path, check)
