@@ -19,7 +19,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench docs coverage static format setup lock clean
+.PHONY: help demo check test bench docs coverage static format setup lock launchers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ format: ## put the code into shape
 
 setup: ## install everything, run nothing
 	@tools/setup.sh test
+
+launchers: ## compile the native launcher for all platforms, and note its hashes; fetches a cross compiler (101 MB)
+	@tools/setup.sh check
+	$(BIN)/python -m tools.launchers
 
 lock: ## pin the requirements again (LOCK_ARGS=--upgrade takes newer ones)
 	@tools/setup.sh check

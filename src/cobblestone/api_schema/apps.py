@@ -149,6 +149,10 @@ class NewVersion(Body, frozen=True, kw_only=True):
     also_for: Annotated[list[Platform], msgspec.Meta(max_length=20)] = msgspec.field(
         default_factory=list[str]
     )
+    #: files of one platform alone, beside those of all
+    platform_files: dict[Platform, Annotated[list[VersionFileBody], msgspec.Meta(max_length=100)]] = (
+        msgspec.field(default_factory=dict[str, list[VersionFileBody]])
+    )
     plan_class: Annotated[str, msgspec.Meta(max_length=60)] = ""
     version_num: Annotated[int, msgspec.Meta(ge=0, le=10**6)] = 0  #: 0: the next one
     command_line: CommandLine = ""

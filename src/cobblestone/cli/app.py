@@ -40,9 +40,18 @@ def create(
 ) -> None:
     """Make an app of a program, with its first version."""
     wanted = o.spec(name, program, form, checks, limits, credit)
+    _prepare_wasm(common.out, program)
     with common.connect() as connected:
         created = connected.create_app(wanted)
     show_created(common.out, created, bool(wanted.command))
+
+
+def _prepare_wasm(out: Output, program: o.ProgramOptions) -> None:
+    """Fetch and compile what a WebAssembly app needs, which takes minutes the first time."""
+    if program.wasm is not None:
+        from cobblestone.sdk.wasm_package import prepare
+
+        prepare(program.wasm, program.platforms or [], say=out.say)
 
 
 def show_created(out: Output, app: App, has_command: bool) -> None:
@@ -84,10 +93,11 @@ def update(
     rollout: o.RolloutOption = None,
     common: Common,
 ) -> None:
-    """Change an app. With --files or --command it gets a new version; name all files that the new version needs."""
+    """Change an app. With --files, --wasm or --command it gets a new version; name all files that the new version needs."""
     from cobblestone.api_schema.apps import AppChanges
 
     out = common.out
+    _prepare_wasm(out, program)
     with common.connect() as connected:
         changes = o.changes(
             program,
@@ -98,13 +108,14 @@ def update(
             functions=connected.functions(name, checks.function_files or []),
         )
         lines: list[str] = []
-        if program.files or program.command or program.outputs or program.stdout is not None:
+        if program.files or program.command or program.wasm or program.outputs or program.stdout is not None:
             added = connected.update_app(
                 name,
                 program.files or [],
                 command=program.command,
                 outputs=program.outputs,
                 stdout=program.stdout,
+                wasm=program.wasm,
                 installed=program.installed or [],
                 platforms=program.platforms or [],
                 plan_class=program.plan_class,
@@ -161,6 +172,13 @@ def show(
     """Describe an app."""
     with common.connect() as connected:
         app = connected.app(name)
+    common.out.show(app, lines=app_lines(app), essential=[app.name])
+
+
+def app_lines(app: App) -> list[str]:
+    """Return the description of an app for people."""
+    from cobblestone.sdk.wasm_package import runs_modules
+
     limits, rules = app.limits, app.rules
     lines = [
         f"{app.name}: {app.title} ({'deprecated' if app.deprecated else _sendable(app)})",
@@ -177,11 +195,15 @@ def show(
             f" {limits.delay_bound / 3600:g} h until a report is due"
         ),
     ]
+    if app.versions and all(runs_modules(each) for each in app.versions):
+        lines.append(
+            "  results      the same bit by bit on every system (WebAssembly): no need for like computers (--homogeneous)"
+        )
     for each in app.versions:
         state = "signed" if each.signed else "unsigned"
         names = ", ".join(file.open_name for file in each.files)
         lines.append(f"  version      {each.number} {each.platform} {each.plan_class} {state}: {names}")
-    common.out.show(app, lines=lines, essential=[app.name])
+    return lines
 
 
 @commands.command("deprecate")

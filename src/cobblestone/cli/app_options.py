@@ -48,6 +48,16 @@ class ProgramOptions:
         ),
     ] = None
     files: FilesOption = None
+    wasm: Annotated[
+        Path | None,
+        typer.Option(
+            "--wasm",
+            metavar="FILE.wasm",
+            help="A WebAssembly module that the command runs, the same on Windows, macOS and Linux; the command's first word is"
+            " its name.",
+            show_default=False,
+        ),
+    ] = None
     installed: Annotated[
         list[str] | None,
         typer.Option(
@@ -409,9 +419,9 @@ def spec(
 
     members = given(program, form, checks)
     if program.command is None:
-        if program.files or program.stdout:
+        if program.files or program.stdout or program.wasm:
             raise typer.BadParameter(
-                "--files and --stdout belong to --command. For a native program: cobblestone app version add NAME --files …"
+                "--files, --wasm and --stdout belong to --command. For a native program: cobblestone app version add NAME"
             )
     elif form.inputs:
         raise typer.BadParameter(

@@ -33,6 +33,7 @@ class AppSpec:
         name: 1 to 60 letters, digits, _ and -.
         command: Words with placeholders: ``"python3 period.py {input} {output}"``.
         files: What the command needs; sent along.
+        wasm: A WebAssembly module that the command runs, on Windows, macOS and Linux alike: its path.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
@@ -60,6 +61,7 @@ class AppSpec:
     name: str
     command: str | Sequence[str] = ""
     files: Iterable[str | Path] = ()
+    wasm: str | Path | None = None
     installed: Collection[str] = ()
     title: str = ""
     platforms: Sequence[str] = ()

@@ -17,6 +17,7 @@ from cobblestone.api_schema.apps import (
     DeadlineProposal,
     InputSlotBody,
     NewApp,
+    NewVersion,
     OutputBody,
     RulesBody,
     Version,
@@ -35,6 +36,7 @@ from cobblestone.sdk.app_package import (
 )
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import ConflictError
+from cobblestone.sdk.wasm_package import WasmCommand, runs_modules, wasm_version
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
@@ -83,7 +85,7 @@ class AppMethods:
             ConflictError: the name is taken.
         """
         spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
-        package = _command(spec) if spec.command else None
+        package = _command(spec) if spec.command or spec.wasm else None
         if package is not None:
             package.check()
         self._refuse_taken(spec.name)
@@ -106,7 +108,7 @@ class AppMethods:
             about,
             command=list(package.words),
             stdout=package.stdout,
-            version=command_version(self.connection, package),
+            version=_version(self.connection, package),
         )
         return self.connection.post("/apps", body, App)
 
@@ -118,6 +120,7 @@ class AppMethods:
         command: str | Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         stdout: str | None = None,
+        wasm: str | Path | None = None,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
         plan_class: str = "",
@@ -137,6 +140,10 @@ class AppMethods:
             raise JobError(
                 f"{name} is a native program. Add versions with: cobblestone app version add {name}"
             )
+        if wasm is None and any(runs_modules(each) for each in app.versions):
+            raise JobError(
+                f"{name} runs a WebAssembly module. Give that of the new version as well: --wasm FILE"
+            )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
         package = _command(
@@ -147,12 +154,13 @@ class AppMethods:
                 outputs=names,
                 optional_outputs=optional,
                 stdout=app.stdout if stdout is None else stdout,
+                wasm=wasm,
                 installed=installed,
                 platforms=platforms,
                 plan_class=plan_class,
             )
         )
-        version = command_version(self.connection, package)
+        version = _version(self.connection, package)
         largest = max(spec.max_nbytes for spec in app.outputs)
         changes = AppChanges(
             command=list(package.words),
@@ -217,7 +225,24 @@ class AppMethods:
             )
 
 
+def _version(connection: Connection, package: Command) -> NewVersion:
+    if isinstance(package, WasmCommand):
+        return wasm_version(connection, package)
+    return command_version(connection, package)
+
+
 def _command(spec: AppSpec) -> Command:
+    if spec.wasm is not None:
+        return WasmCommand(
+            module=Path(spec.wasm),
+            words=split_command(spec.command) if isinstance(spec.command, str) else list(spec.command),
+            files=[Path(file) for file in spec.files],
+            outputs=spec.outputs,
+            optional_outputs=spec.optional_outputs,
+            stdout=spec.stdout,
+            platforms=spec.platforms,
+            plan_class=spec.plan_class,
+        )
     return Command(
         words=split_command(spec.command) if isinstance(spec.command, str) else list(spec.command),
         files=[Path(file) for file in spec.files],

@@ -15,7 +15,9 @@ from cobblestone.domain.job_form import DEFAULT_INPUT, InputSlot, find_placehold
 from cobblestone.launcher import job_command_line
 from cobblestone.sdk.connection import Connection
 
-NATIVE = f"{platform.machine()}-pc-linux-gnu"
+NATIVE = {"aarch64": "aarch64-unknown-linux-gnu"}.get(
+    platform.machine(), f"{platform.machine()}-pc-linux-gnu"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

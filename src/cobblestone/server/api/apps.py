@@ -54,12 +54,22 @@ class _VersionAdder:
         platforms = list(dict.fromkeys([body.platform, *body.also_for]))
         if len(platforms) > 1 and ANY_PLATFORM in platforms:
             raise JobError(f"also_for: a version for every platform ({ANY_PLATFORM}) has no further ones.")
+        if strange := sorted(set(body.platform_files) - set(platforms)):
+            raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
         number = body.version_num or max(
             apps.next_version_num(tx, app.id, platform=each, plan_class=body.plan_class) for each in platforms
         )
         if form.command and not body.rollout:
             self._replace_others(tx, app, platforms)
-        bodies = [msgspec.structs.replace(body, platform=each, version_num=number) for each in platforms]
+        bodies = [
+            msgspec.structs.replace(
+                body,
+                platform=each,
+                version_num=number,
+                files=[*body.platform_files.get(each, ()), *body.files],
+            )
+            for each in platforms
+        ]
         return [self._add(tx, each, app, form) for each in bodies]
 
     def _replace_others(self, tx: Transaction, app: App, platforms: Sequence[str]) -> None:

@@ -1,0 +1,665 @@
+/* What is to be run, the client's orders, and the end.  See launcher.h; the same job as ../cobblestone_runtime.py does for commands.
+ *
+ * The slot holds the signed description `cobblestone_wasm.txt`, one entry a line, values percent-encoded:
+ *
+ *   library NAME          open name of the WebAssembly runtime's library
+ *   module NAME           open name of the module
+ *   word WORD             one for each word of the command, the module's own name first; with placeholders
+ *   file NAME SHA256      a file of the app, which the module shall see
+ *   stdout NAME           output that receives what the module prints
+ *   optional NAME         an output that may be missing
+ *   set NAME=VALUE        a variable of the module's environment
+ *
+ * The job's options come from the project's server and nobody has signed them: they fill in the description and name files.
+ *
+ *   --input NAME=OPEN_NAME   --output NAME=OPEN_NAME   --arg NAME=VALUE
+ *
+ * Exit status: that of the module; 134 for one that failed (a trap); 194 aborted; 196 disk bound; 197 more instructions than the
+ * job's bound; 206 the job cannot be run as described; 208 an output is missing.
+ */
+#include "launcher.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DESCRIPTION "cobblestone_wasm.txt"
+#define STATE ROOM ".state"
+#define PROGRESS ROOM "/cobblestone_progress"
+#define CHECKPOINT ROOM "/cobblestone_checkpoint"
+#define MAKES_CHECKPOINTS ROOM "/cobblestone_checkpoints"
+#define TIME_TO_CHECKPOINT ROOM "/cobblestone_time_to_checkpoint"
+
+enum {
+    MOST_TEXT = 1 << 20, MOST_ENTRIES = 2000, LONGEST_NAME = 200, CHANNEL_BYTES = 1024, STDERR_TAIL = 60000,
+    POLL_MS = 100, LOCK_RETRY_SECONDS = 60,
+    CONTROL = 0, HEARTBEAT = 4, STATUS = 5, TRICKLE_DOWN = 7,
+    TRAP_STATUS = 134, ABORTED = 194, DISK_BOUND = 196, TIME_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208,
+};
+static const double STATUS_SECONDS = 0.5, WATCH_SECONDS = 2, LOCK_WAIT_SECONDS = 35, QUIT_GRACE_SECONDS = 8;
+
+struct pair { char *name, *value; };
+struct list { struct pair items[MOST_ENTRIES]; size_t count; };
+
+static struct list words, files, optional_outputs, variables; /* of the description */
+static struct list inputs, outputs, arguments;                 /* of the job */
+static char *library_name, *module_name, *stdout_name;
+
+static struct {
+    double client_pid, cpu_time, checkpoint_period, memory_bound, disk_bound, fpops_est, fpops_bound;
+    char workunit[300], object[300];
+} job;
+
+static struct run run;
+static volatile uint8_t *segment;
+static double cpu_before, checkpoint_cpu, next_status, next_watch, next_disk, last_checkpoint;
+static double checkpoint_fuel;
+static bool quitting;
+static char checkpoint_mark[100];
+
+/* ---- texts */
+
+void say(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    fputs("cobblestone: ", stderr);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    fflush(stderr);
+    va_end(values);
+}
+
+void *reserve(size_t size) {
+    void *memory = calloc(size ? size : 1, 1);
+    if (memory) return memory;
+    say("this computer has no memory left for %.0f MB", (double)size / 1e6);
+    leave(BAD_DESCRIPTION);
+}
+
+char *text_of(const char *format, ...) {
+    va_list values, again;
+    va_start(values, format);
+    va_copy(again, values);
+    int size = vsnprintf(NULL, 0, format, values);
+    char *text = reserve((size_t)size + 1);
+    vsnprintf(text, (size_t)size + 1, format, again);
+    va_end(values);
+    va_end(again);
+    return text;
+}
+
+char *read_whole(const char *path, size_t most, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    size_t room = 65536;
+    char *data = reserve(room + 1);
+    for (*size = 0;;) {
+        *size += fread(data + *size, 1, room - *size, file);
+        if (*size < room) break;
+        if (room >= most || !(data = realloc(data, (room *= 2) + 1))) {
+            say("%s is larger than %.0f MB", path, (double)most / 1e6);
+            leave(BAD_DESCRIPTION);
+        }
+    }
+    fclose(file);
+    data[*size] = 0;
+    return data;
+}
+
+static _Noreturn void refuse(const char *problem) {
+    say("%s", problem);
+    leave(BAD_DESCRIPTION);
+}
+
+static int digit(char letter) {
+    return letter >= '0' && letter <= '9' ? letter - '0'
+         : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10
+         : letter >= 'A' && letter <= 'F' ? letter - 'A' + 10 : -1;
+}
+
+/* Decodes %XX in place. */
+static char *decode(char *text) {
+    char *to = text;
+    for (char *from = text; *from; from++) {
+        if (*from == '%' && digit(from[1]) >= 0 && digit(from[2]) >= 0) {
+            *to++ = (char)(16 * digit(from[1]) + digit(from[2]));
+            from += 2;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+    return text;
+}
+
+static void add(struct list *list, char *name, char *value) {
+    if (list->count == MOST_ENTRIES) refuse("the description or the job has too many entries");
+    list->items[list->count++] = (struct pair){name, value};
+}
+
+static char *find(const struct list *list, const char *name, size_t size) {
+    for (size_t i = 0; i < list->count; i++)
+        if (strlen(list->items[i].name) == size && !memcmp(list->items[i].name, name, size)) return list->items[i].value;
+    return NULL;
+}
+
+/* Names of files have no folders: nothing outside the slot can be meant. */
+static const char *checked_name(const char *name) {
+    if (!*name || *name == '.' || strlen(name) > LONGEST_NAME || strpbrk(name, "/\\:*?\"<>|"))
+        refuse(text_of("%s is not the name of a file in the slot", name));
+    return name;
+}
+
+/* ---- what is to be run */
+
+static void read_entry(char *line) {
+    char *key = line, *value = strchr(line, ' ');
+    if (!value) refuse(text_of(DESCRIPTION ": a line without a value: %.60s", line));
+    *value++ = 0;
+    char *second = strchr(value, !strcmp(key, "set") ? '=' : ' ');
+    if (second) *second++ = 0;
+    decode(value);
+    if (second) decode(second);
+    if (!strcmp(key, "library")) library_name = (char *)checked_name(value);
+    else if (!strcmp(key, "module")) module_name = (char *)checked_name(value);
+    else if (!strcmp(key, "stdout")) stdout_name = value;
+    else if (!strcmp(key, "word")) add(&words, value, value);
+    else if (!strcmp(key, "file") && second) add(&files, (char *)checked_name(value), second);
+    else if (!strcmp(key, "optional")) add(&optional_outputs, value, value);
+    else if (!strcmp(key, "set") && second) add(&variables, value, second);
+    else refuse(text_of(DESCRIPTION ": unknown or incomplete entry %.60s", key));
+}
+
+static void read_description(void) {
+    size_t size = 0;
+    char *text = read_whole(DESCRIPTION, MOST_TEXT, &size);
+    if (!text) refuse(DESCRIPTION " is missing in the slot");
+    for (char *line = text, *next; line && *line; line = next) {
+        if ((next = strchr(line, '\n'))) *next++ = 0;
+        if (*line) read_entry(line);
+    }
+    if (!library_name || !module_name || !words.count) refuse(DESCRIPTION " lacks library, module or word");
+}
+
+static void read_options(int count, char **given) {
+    static const struct { const char *option; struct list *list; } kinds[] = {
+        {"--input", &inputs}, {"--output", &outputs}, {"--arg", &arguments}};
+    for (int i = 1; i < count; i += 2) {
+        struct list *list = NULL;
+        for (int k = 0; k < 3; k++)
+            if (!strcmp(given[i], kinds[k].option)) list = kinds[k].list;
+        if (!list) refuse(text_of("unknown option %.60s; known are --input, --output, --arg", given[i]));
+        char *name = i + 1 < count ? text_of("%s", given[i + 1]) : "", *value = strchr(name, '=');
+        if (!value || value == name) refuse(text_of("%s needs NAME=VALUE", given[i]));
+        *value++ = 0;
+        decode(value);
+        if (find(list, name, strlen(name))) refuse(text_of("%s %.60s is given twice", given[i], name));
+        if (list != &arguments) checked_name(value);
+        add(list, name, value);
+    }
+}
+
+/* Puts the job's values for the placeholders of one word. */
+static char *expand(const char *word) {
+    char *result = text_of("%s", "");
+    while (*word) {
+        const char *end = word + 1, *name, *value = NULL;
+        if ((*word == '{' || *word == '}') && word[1] == *word) {
+            value = *word == '{' ? "{" : "}";
+            end = word + 2;
+        } else if (*word == '{') {
+            if (!(end = strchr(word, '}'))) refuse(text_of("the command has %s with a brace that stands alone", word));
+            size_t size = (size_t)(end++ - ++word);
+            name = memchr(word, ':', size);
+            size_t kind = name ? (size_t)(name - word) : size, rest = name ? size - kind - 1 : 0;
+            const struct list *list = kind == 5 && !memcmp(word, "input", 5)    ? &inputs
+                                      : kind == 6 && !memcmp(word, "output", 6) ? &outputs
+                                      : kind == 3 && !memcmp(word, "arg", 3)    ? &arguments : NULL;
+            if (list) value = name ? find(list, name + 1, rest) : list->count ? list->items[0].value : NULL;
+            else if (size == 5 && !memcmp(word, "ncpus", 5)) value = "1";
+            else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", job.checkpoint_period);
+            if (!value) refuse(text_of("the command uses {%.*s}, which this job does not have", (int)size, word));
+        } else {
+            end = word + strcspn(word, "{}") + (*word == '}');
+            value = text_of("%.*s", (int)(end - word), word);
+        }
+        result = text_of("%s%s", result, value);
+        word = end;
+    }
+    return result;
+}
+
+static void expand_words(void) {
+    run.words = reserve((words.count + inputs.count * words.count + 1) * sizeof *run.words);
+    for (size_t i = 0; i < words.count; i++) {
+        if (strcmp(words.items[i].name, "{inputs}")) {
+            run.words[run.nwords++] = expand(words.items[i].name);
+            continue;
+        }
+        for (size_t k = 0; k < inputs.count; k++) run.words[run.nwords++] = inputs.items[k].value;
+    }
+}
+
+static void take_environment(void) {
+    run.names = reserve(variables.count * sizeof *run.names);
+    run.values = reserve(variables.count * sizeof *run.values);
+    for (size_t i = 0; i < variables.count; i++) {
+        run.names[i] = variables.items[i].name;
+        run.values[i] = variables.items[i].value;
+    }
+    run.nvalues = variables.count;
+}
+
+/* ---- the client's description of the job, which also holds the volunteer's key: nothing of it is passed on */
+
+static const char *element(const char *text, const char *name, char *value, size_t size) {
+    char *open = text_of("<%s>", name);
+    const char *start = strstr(text, open), *end = start ? strchr(start += strlen(open), '<') : NULL;
+    snprintf(value, size, "%.*s", end ? (int)(end - start) : 0, end ? start : "");
+    free(open);
+    return value;
+}
+
+static double number(const char *text, const char *name) {
+    char value[100];
+    double found = strtod(element(text, name, value, sizeof value), NULL);
+    return found >= 0 && found < 1e300 ? found : 0;
+}
+
+static void read_init_data(void) {
+    size_t size = 0;
+    char *text = read_whole("init_data.xml", 16 * MOST_TEXT, &size);
+    if (!text) refuse("there is no init_data.xml here: this program is started by the BOINC client");
+    job.client_pid = number(text, "client_pid");
+    job.cpu_time = number(text, "wu_cpu_time");
+    job.checkpoint_period = number(text, "checkpoint_period");
+    job.memory_bound = number(text, "rsc_memory_bound");
+    job.disk_bound = number(text, "rsc_disk_bound");
+    job.fpops_est = number(text, "rsc_fpops_est");
+    job.fpops_bound = number(text, "rsc_fpops_bound");
+    if (job.checkpoint_period <= 0) job.checkpoint_period = 300;
+    element(text, "wu_name", job.workunit, sizeof job.workunit);
+    element(text, "comm_obj_name", job.object, sizeof job.object);
+    free(text);
+}
+
+/* ---- the slot */
+
+/* Where a file really is: a link of the client's is a file with one line. */
+static const char *real_path(const char *name) {
+    char head[4200] = "", path[4100] = "";
+    FILE *file = fopen(name, "rb");
+    if (!file) refuse(text_of("the app's file %s is missing in the slot", name));
+    head[fread(head, 1, sizeof head - 1, file)] = 0;
+    fclose(file);
+    if (strncmp(head, "<soft_link>", 11)) return name;
+    return text_of("%s", element(head, "soft_link", path, sizeof path));
+}
+
+static void check_file(const char *path, const char *expected) {
+    uint8_t digest[32], block[65536];
+    char text[65] = "";
+    struct sha256 hash;
+    FILE *file = fopen(path, "rb");
+    if (!file) refuse(text_of("the app's file %s is missing in the slot", path));
+    sha256_begin(&hash);
+    for (size_t size; (size = fread(block, 1, sizeof block, file));) sha256_add(&hash, block, size);
+    fclose(file);
+    sha256_end(&hash, digest);
+    for (int i = 0; i < 32; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    if (strcmp(text, expected)) refuse(text_of("the app's file %s differs from the one that the project signed", path));
+}
+
+/* Moves a file into the room; after a restart the client may have put a fresh copy beside the one that the module works with. */
+static void bring_in(const char *name) {
+    const char *inside = text_of(ROOM "/%s", name);
+    if (is_plain_file(inside)) remove_file(name);
+    else if (!move_file(name, inside)) refuse(text_of("the file %s is missing in the slot, or cannot be moved", name));
+}
+
+static void furnish(void) {
+    if (!make_folder(ROOM)) refuse("the folder " ROOM " cannot be made in the slot");
+    for (size_t i = 0; i < files.count; i++) {
+        if (is_plain_file(files.items[i].name)) check_file(files.items[i].name, files.items[i].value);
+        bring_in(files.items[i].name);
+    }
+    for (size_t i = 0; i < inputs.count; i++) bring_in(inputs.items[i].value);
+    run.library = real_path(library_name);
+    run.module = real_path(module_name);
+    run.cache = text_of("%s.cwasm50", run.module); /* files of a project have another name when their content is another */
+}
+
+static void load_state(void) {
+    size_t size = 0;
+    char *text = read_whole(STATE, 1000, &size);
+    double cpu = 0, fuel = 0;
+    if (text && sscanf(text, "%lf %lf %99[^\n]", &cpu, &fuel, checkpoint_mark) < 2) cpu = fuel = 0;
+    cpu_before = checkpoint_cpu = cpu > job.cpu_time && cpu < 1e10 ? cpu : job.cpu_time;
+    checkpoint_fuel = fuel >= 0 && fuel < 1e18 ? fuel : 0;
+    run.fuel_before = (uint64_t)checkpoint_fuel;
+    if (!*checkpoint_mark) remove_file(PROGRESS); /* the module starts from the beginning */
+    remove_file(TIME_TO_CHECKPOINT);
+}
+
+static void save_state(void) {
+    FILE *file = fopen(STATE ".tmp", "wb");
+    if (!file) return;
+    fprintf(file, "%.17g %.17g %s\n", checkpoint_cpu, checkpoint_fuel, checkpoint_mark);
+    if (!write_safely(file) || !move_file(STATE ".tmp", STATE)) remove_file(STATE ".tmp");
+}
+
+/* ---- messages: eight channels of a flag and a text that ends with a zero; the flag is written last */
+
+static bool receive(int channel, char text[CHANNEL_BYTES]) {
+    volatile uint8_t *from = segment + channel * CHANNEL_BYTES;
+    *text = 0;
+    if (!segment || !*from) return false;
+    atomic_thread_fence(memory_order_acquire);
+    for (int i = 0; i < CHANNEL_BYTES - 1; i++) text[i] = (char)from[i + 1];
+    text[CHANNEL_BYTES - 1] = 0;
+    atomic_thread_fence(memory_order_release);
+    *from = 0;
+    return true;
+}
+
+static void send(int channel, const char *text, bool overwrite) {
+    volatile uint8_t *to = segment + channel * CHANNEL_BYTES;
+    if (!segment || (*to && !overwrite)) return;
+    *to = 0;
+    size_t size = strlen(text) + 1;
+    for (size_t i = 0; i < size && i < CHANNEL_BYTES - 1; i++) to[i + 1] = (uint8_t)text[i];
+    atomic_thread_fence(memory_order_release);
+    *to = 1;
+}
+
+static double cpu_total(void) { return cpu_before + cpu_seconds(); }
+
+static double fuel_total(void) { return (double)run.fuel_before + (double)atomic_load(&run.fuel); }
+
+/* What the module says, else what its instructions are of the estimate: 1 is never reached before the end. */
+static double fraction_done(void) {
+    char text[100] = "";
+    if (read_untrusted(PROGRESS, text, sizeof text - 1) > 0) {
+        double said = strtod(text, NULL);
+        if (said > 0) return said < 1 ? said : 1;
+    }
+    double part = job.fpops_est > 0 ? fuel_total() / job.fpops_est : 0;
+    return part < 0.9 ? part : 1 - 0.09 / part;
+}
+
+/* The count of instructions travels as the integer operations that the family's clients report. */
+static void report(bool final) {
+    char text[CHANNEL_BYTES];
+    snprintf(text, sizeof text,
+             "<current_cpu_time>%e</current_cpu_time>\n<checkpoint_cpu_time>%e</checkpoint_cpu_time>\n"
+             "<fraction_done>%e</fraction_done>\n<intops_cumulative>%.0f</intops_cumulative>\n",
+             cpu_total(), checkpoint_cpu, fraction_done(), fuel_total());
+    send(STATUS, text, final); /* at the end the last one often lies there still; the client reads once more after our exit */
+}
+
+/* ---- while the module runs */
+
+static bool note_checkpoint(void) {
+    char mark[100] = "";
+    if (read_untrusted(CHECKPOINT, mark, sizeof mark - 1) <= 0) return false;
+    mark[strcspn(mark, "\r\n")] = 0;
+    if (!*mark || !strcmp(mark, checkpoint_mark)) return false;
+    strcpy(checkpoint_mark, mark);
+    checkpoint_cpu = cpu_total();
+    checkpoint_fuel = fuel_total();
+    last_checkpoint = monotonic_seconds();
+    save_state();
+    return true;
+}
+
+static void ask_for_checkpoint(double now) {
+    if (quitting || now - last_checkpoint >= job.checkpoint_period) create_empty(TIME_TO_CHECKPOINT);
+}
+
+enum order { GO_ON, QUIT, ABORT, DISK };
+
+static enum order obey_client(void) {
+    char text[CHANNEL_BYTES];
+    receive(HEARTBEAT, text);
+    receive(TRICKLE_DOWN, text);
+    if (!receive(CONTROL, text)) return GO_ON;
+    if (strstr(text, "<abort/>")) return ABORT;
+    if (strstr(text, "<quit/>")) return QUIT;
+    if (strstr(text, "<suspend/>")) {
+        report(false);
+        atomic_store(&run.suspended, true);
+    } else if (strstr(text, "<resume/>")) {
+        atomic_store(&run.suspended, false);
+    } else if (strstr(text, "<reread_app_info/>")) {
+        read_init_data();
+    }
+    return GO_ON;
+}
+
+static bool disk_exceeded(void) {
+    double began = monotonic_seconds(), used = folder_bytes(".", 0), now = monotonic_seconds();
+    next_disk = now + (now - began) * 20 + WATCH_SECONDS; /* a million files are not counted all the time */
+    if (job.disk_bound <= 0 || used <= job.disk_bound) return false;
+    if (isinf(used)) say("the job has nested folders so deeply that its disk use cannot be counted");
+    else say("the job uses %.0f MB of disk, its bound is %.0f MB", used / 1e6, job.disk_bound / 1e6);
+    return true;
+}
+
+static enum order tick(void) {
+    double now = monotonic_seconds();
+    if (asked_to_end()) return QUIT;
+    enum order order = obey_client();
+    if (order != GO_ON) return order;
+    if (now >= next_watch) {
+        next_watch = now + WATCH_SECONDS;
+        if (client_is_gone((long)job.client_pid)) {
+            say("the client has ended; the job stops and continues when the client is back");
+            return QUIT;
+        }
+    }
+    if (now >= next_disk && disk_exceeded()) return DISK;
+    ask_for_checkpoint(now);
+    note_checkpoint();
+    if (now >= next_status) {
+        next_status = now + STATUS_SECONDS;
+        if (!atomic_load(&run.suspended)) report(false);
+    }
+    return GO_ON;
+}
+
+/* ---- the end */
+
+/* Appends the end of the module's error output to ours.  A NUL would cut off what follows it, and ]]> the client's report. */
+static void hand_over_error_output(void) {
+    static char tail[STDERR_TAIL];
+    FILE *file = fopen(STDERR_FILE, "rb");
+    if (!file) return;
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    fseek(file, size > STDERR_TAIL ? size - STDERR_TAIL : 0, SEEK_SET);
+    size_t count = fread(tail, 1, sizeof tail, file);
+    fclose(file);
+    if (size > STDERR_TAIL) say("error output of the module, the last %d of %ld bytes:", STDERR_TAIL, size);
+    for (size_t i = 0; i < count; i++) {
+        if (!tail[i]) continue;
+        fputc(tail[i], stderr);
+        if (i + 2 < count && tail[i] == ']' && tail[i + 1] == ']' && tail[i + 2] == '>') {
+            fputs("] >", stderr);
+            i += 2;
+        }
+    }
+    if (count && tail[count - 1] != '\n') fputc('\n', stderr);
+    fflush(stderr);
+    remove_file(STDERR_FILE);
+}
+
+static _Noreturn void stop(enum order order) {
+    double deadline = monotonic_seconds() + QUIT_GRACE_SECONDS;
+    quitting = true;
+    atomic_store(&run.suspended, false);
+    while (order == QUIT && is_plain_file(MAKES_CHECKPOINTS) && monotonic_seconds() < deadline && !atomic_load(&run.ended)) {
+        char text[CHANNEL_BYTES];
+        ask_for_checkpoint(0);
+        if (note_checkpoint()) break;
+        if (receive(CONTROL, text) && strstr(text, "<abort/>")) order = ABORT;
+        sleep_ms(POLL_MS / 2);
+    }
+    report(true);
+    hand_over_error_output();
+    leave(order == QUIT ? 0 : order == ABORT ? ABORTED : DISK_BOUND); /* 0 without a finish file: to be continued */
+}
+
+static int hand_over_outputs(void) {
+    int status = 0;
+    if (stdout_name) {
+        const char *name = expand(stdout_name);
+        if (!move_file(STDOUT_FILE, checked_name(name))) refuse("what the module printed cannot be moved to its output");
+    }
+    for (size_t i = 0; i < outputs.count; i++) {
+        const char *name = outputs.items[i].name, *path = outputs.items[i].value, *inside = text_of(ROOM "/%s", path);
+        if (is_plain_file(inside) && move_file(inside, path)) continue;
+        if (is_plain_file(path) && stdout_name && !strcmp(expand(stdout_name), path)) continue;
+        if (find(&optional_outputs, name, strlen(name)) || find(&optional_outputs, path, strlen(path))) continue;
+        say("the module ended with exit status 0 but did not write its output %s (%s)", name, path);
+        status = OUTPUT_MISSING;
+    }
+    return status;
+}
+
+static int ended(void) {
+    note_checkpoint();
+    hand_over_error_output();
+    if (run.end == REFUSED) refuse(run.problem);
+    say("%.0f instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
+    if (run.end == OUT_OF_FUEL) {
+        say("the module ran for more than %.3g instructions, the bound of the job (rsc_fpops_bound)", job.fpops_bound);
+        return TIME_BOUND;
+    }
+    if (run.end == TRAPPED) {
+        say("the module failed: %s", run.problem);
+        if (job.memory_bound > 0 && run.memory > 0.9 * job.memory_bound)
+            say("its memory is near the job's bound of %.0f MB", job.memory_bound / 1e6);
+        return TRAP_STATUS;
+    }
+    if (run.status) {
+        say("the module ended with exit status %d", run.status);
+        return run.status;
+    }
+    return hand_over_outputs();
+}
+
+static void lock_slot(void) {
+    double deadline = monotonic_seconds() + LOCK_WAIT_SECONDS;
+    while (!take_lock("boinc_lockfile")) {
+        if (client_is_gone((long)job.client_pid)) leave(0);
+        if (monotonic_seconds() > deadline) {
+            say("another process works in this slot; trying again in %d s", LOCK_RETRY_SECONDS);
+            FILE *file = fopen("boinc_temporary_exit", "wb");
+            if (file) {
+                fprintf(file, "%d\nanother process works in this slot\n\n", LOCK_RETRY_SECONDS);
+                write_safely(file);
+            }
+            leave(0);
+        }
+        sleep_ms(2 * POLL_MS);
+    }
+}
+
+/* Replicas of a job get the same random bytes: the seed is the workunit's name. */
+static void prepare_run(void) {
+    struct sha256 hash;
+    sha256_begin(&hash);
+    sha256_add(&hash, job.workunit, strlen(job.workunit));
+    sha256_end(&hash, run.seed);
+    run.memory_bound = job.memory_bound;
+    run.fuel_bound = job.fpops_bound > 0 && job.fpops_bound < 4e18 ? (uint64_t)job.fpops_bound : 0;
+    if (run.fuel_bound && run.fuel_before >= run.fuel_bound) run.fuel_before = run.fuel_bound - 1;
+    expand_words();
+    take_environment();
+}
+
+int main(int count, char **given) {
+    open_error_output();
+    watch_parent();
+    read_init_data();
+    lock_slot();
+    hand_over_error_output(); /* of a start that was killed */
+    read_description();
+    read_options(count, given);
+    furnish();
+    load_state();
+    prepare_run();
+    segment = map_segment(job.object);
+    listen_to_signals();
+    last_checkpoint = monotonic_seconds();
+    if (!start_thread(engine_run, &run)) refuse("no thread can be started");
+    while (!atomic_load(&run.ended)) {
+        enum order order = tick();
+        if (order != GO_ON) stop(order);
+        sleep_ms(POLL_MS);
+    }
+    int status = ended();
+    report(true);
+    if (!status) {
+        FILE *file = fopen("boinc_finish_called.tmp", "wb"); /* last: it says that all is done */
+        if (!file || fputs("0\n", file) < 0 || !write_safely(file) || !move_file("boinc_finish_called.tmp", "boinc_finish_called"))
+            refuse("the finish file cannot be written");
+    }
+    leave(status);
+}
+
+/* ---- SHA-256 (FIPS 180-4) */
+
+static uint32_t rotate(uint32_t value, int count) { return value >> count | value << (32 - count); }
+
+static void add_block(struct sha256 *hash) {
+    static const uint32_t constants[64] = {
+        0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+        0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+        0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+        0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+        0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+        0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+        0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+        0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    uint32_t words_[64], s[8];
+    for (int i = 0; i < 16; i++) {
+        const uint8_t *b = hash->block + 4 * i;
+        words_[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    }
+    for (int i = 16; i < 64; i++) {
+        uint32_t a = words_[i - 15], b = words_[i - 2];
+        words_[i] = words_[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words_[i - 7]
+                  + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+    }
+    memcpy(s, hash->state, sizeof s);
+    for (int i = 0; i < 64; i++) {
+        uint32_t first = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6]))
+                       + constants[i] + words_[i];
+        uint32_t second = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+        memmove(s + 1, s, 7 * sizeof *s);
+        s[4] += first;
+        s[0] = first + second;
+    }
+    for (int i = 0; i < 8; i++) hash->state[i] += s[i];
+}
+
+void sha256_begin(struct sha256 *hash) {
+    *hash = (struct sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void sha256_add(struct sha256 *hash, const void *data, size_t size) {
+    for (const uint8_t *from = data; size--;) {
+        hash->block[hash->count++ % 64] = *from++;
+        if (hash->count % 64 == 0) add_block(hash);
+    }
+}
+
+void sha256_end(struct sha256 *hash, uint8_t digest[32]) {
+    uint64_t bits = hash->count * 8;
+    sha256_add(hash, "\x80", 1);
+    while (hash->count % 64 != 56) sha256_add(hash, "", 1);
+    for (int i = 7; i >= 0; i--) sha256_add(hash, &(uint8_t){(uint8_t)(bits >> 8 * i)}, 1);
+    for (int i = 0; i < 32; i++) digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
+}

@@ -1,0 +1,87 @@
+/* The native launcher: runs a WebAssembly module as a job of the BOINC client, on computers that need not have anything.
+ *
+ *   launcher.c  what is to be run, the client's orders, the end
+ *   engine.c    the module, in wasmtime
+ *   posix.c     Linux and macOS
+ *   windows.c   Windows
+ *
+ * The module sees one folder, `job_files` in the slot, and nothing else: not the slot itself (the client's files there hold the
+ * volunteer's key), no network, no clock and no randomness of the computer.  What lies in that folder is untrusted: it is opened
+ * without following links, and nothing outside it is ever opened by a name that the module chose.
+ */
+#ifndef COBBLESTONE_LAUNCHER_H
+#define COBBLESTONE_LAUNCHER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define ROOM "job_files"                    /* the folder that the module sees */
+#define STDOUT_FILE "stdout.txt"            /* outside: a module could put a link in its place */
+#define STDERR_FILE "command_stderr.txt"
+#define SEGMENT_BYTES 8192
+
+/* ---- launcher.c */
+
+void say(const char *format, ...);
+void *reserve(size_t size);                 /* zeroed memory; ends the launcher without any */
+char *text_of(const char *format, ...);     /* formatted, on the heap */
+char *read_whole(const char *path, size_t most, size_t *size); /* NULL without a file; a zero follows the content */
+
+/* ---- engine.c */
+
+enum end { ENDED_ITSELF, TRAPPED, OUT_OF_FUEL, REFUSED };
+
+/* One run of a module.  The engine's thread writes the last part, and reads the first. */
+struct run {
+    const char *library, *module, *cache;   /* paths; cache: where the compiled form is kept */
+    char **words, **names, **values;        /* arguments; environment */
+    size_t nwords, nvalues;
+    uint8_t seed[32];
+    double memory_bound;                    /* bytes; 0: none */
+    uint64_t fuel_before, fuel_bound;       /* used by earlier starts; limit of the whole job */
+    atomic_bool suspended;
+
+    atomic_bool running, ended;             /* running: compiled, and at work */
+    _Atomic uint64_t fuel;                  /* instructions counted in this start */
+    enum end end;                           /* valid when `ended` */
+    int status;                             /* of ENDED_ITSELF */
+    const char *problem;                    /* of the others */
+    double memory;                          /* bytes that the module's memory grew to */
+};
+
+void engine_run(void *run);                 /* the body of the engine's thread */
+
+struct sha256 { uint32_t state[8]; uint64_t count; uint8_t block[64]; };
+void sha256_begin(struct sha256 *hash);
+void sha256_add(struct sha256 *hash, const void *data, size_t size);
+void sha256_end(struct sha256 *hash, uint8_t digest[32]);
+
+/* ---- posix.c, windows.c */
+
+double monotonic_seconds(void);
+double cpu_seconds(void);                   /* of this process */
+void sleep_ms(unsigned milliseconds);
+volatile uint8_t *map_segment(const char *object_name); /* NULL without one */
+bool take_lock(const char *path);           /* kept until the process ends */
+bool client_is_gone(long pid);
+void watch_parent(void);                    /* remember who started us */
+void listen_to_signals(void);
+bool asked_to_end(void);                    /* by a signal */
+void open_error_output(void);
+bool start_thread(void (*body)(void *), void *argument);
+void *load_library(const char *path, char *problem, size_t size);
+void *library_function(void *library, const char *name);
+bool make_folder(const char *path);         /* true if it is there then */
+bool is_plain_file(const char *path);       /* no link, no folder, no device */
+bool move_file(const char *from, const char *to); /* replaces; never follows a link */
+bool remove_file(const char *path);
+bool create_empty(const char *path);        /* fails if something has this name */
+long read_untrusted(const char *path, char *buffer, size_t size); /* bytes, or -1; never blocks, never follows a link */
+bool write_safely(FILE *file);              /* to the disk; closes it */
+double folder_bytes(const char *path, int depth); /* infinite when folders are nested too deeply to be counted */
+_Noreturn void leave(int status);           /* at once, whatever other threads do */
+
+#endif

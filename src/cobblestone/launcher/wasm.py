@@ -1,0 +1,77 @@
+"""The native launcher, which runs WebAssembly modules: its sources, and the description that is sent along with it.
+
+The sources are in ``native``; the head of ``native/launcher.c`` describes the entries that :func:`wasm_description` writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cobblestone.domain.errors import JobError
+from cobblestone.launcher import cobblestone_runtime
+
+NATIVE_FOLDER = Path(__file__).parent / "native"
+#: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
+SOURCES = ("launcher.c", "engine.c", "posix.c", "windows.c")
+HEADER = "launcher.h"
+#: Version of the WebAssembly runtime whose C API the launcher knows.
+WASMTIME_VERSION = "50.0.1"
+
+DESCRIPTION_FILE = "cobblestone_wasm.txt"
+LIBRARY_NAME = "wasmtime_library"
+#: Modules see this folder of the slot, and nothing else.
+ROOM = "job_files"
+#: Names in the slot that the launcher uses itself.
+WASM_RESERVED_NAMES = frozenset(
+    {
+        ROOM,
+        f"{ROOM}.state",
+        "stdout.txt",
+        "cobblestone_checkpoints",
+        "cobblestone_time_to_checkpoint",
+    }
+)
+#: The same everywhere: what a program could learn of its surroundings, it does not.
+ENVIRONMENT = {
+    cobblestone_runtime.FOLDER_VARIABLE: ".",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def wasm_description(
+    words: Sequence[str],
+    *,
+    module: str,
+    files: Mapping[str, bytes] | None = None,
+    stdout: str = "",
+    optional_outputs: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return the content of the description, to be signed and sent with the app version.
+
+    ``module`` is the open name of the module; ``files`` maps the open name of each of the app's own files to its content.
+    Raises JobError for a placeholder that no job could fill.
+    """
+    try:
+        for word in [*words, stdout]:
+            cobblestone_runtime.check_placeholders(word)
+    except cobblestone_runtime.LauncherError as problem:
+        raise JobError(f"The app's command cannot be used: {problem}.") from None
+    lines = [f"library {LIBRARY_NAME}", f"module {_quoted(module)}"]
+    lines += [f"word {_quoted(word)}" for word in words]
+    lines += [
+        f"file {_quoted(name)} {hashlib.sha256(data).hexdigest()}" for name, data in (files or {}).items()
+    ]
+    lines += [f"stdout {_quoted(stdout)}"] if stdout else []
+    lines += [f"optional {_quoted(name)}" for name in optional_outputs]
+    variables = {**ENVIRONMENT, **(environment or {})}
+    lines += [f"set {_quoted(name)}={_quoted(value)}" for name, value in variables.items()]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="/{}:.,-_")

@@ -1,0 +1,133 @@
+"""Puts a WebAssembly app together: one module for all platforms, and for each its launcher and its runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
+from cobblestone.domain.errors import JobError
+from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
+from cobblestone.launcher import RESERVED_OPEN_NAMES
+from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
+from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.sdk.app_package import Command, read_files, upload_bytes
+from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.wasm_module import check_module
+
+MODULE_SUFFIX = ".wasm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasmCommand(Command):
+    """A scientist's program as a WebAssembly module, with its command line: the first word is the module's name."""
+
+    module: Path
+
+    @property
+    def open_name(self) -> str:
+        """Name of the module in the slot."""
+        return (
+            self.module.name if self.module.suffix == MODULE_SUFFIX else f"{self.module.name}{MODULE_SUFFIX}"
+        )
+
+    def check(self) -> None:
+        """Find mistakes before anything is sent.
+
+        Raises:
+            JobError: the module cannot be run, a placeholder is unknown, a file is missing or named twice …
+        """
+        check_module(read_module(self.module), self.module.name)
+        toolchain.wasm_platforms(self.platforms)
+        if self.words[0].removesuffix(MODULE_SUFFIX) != self.open_name.removesuffix(MODULE_SUFFIX):
+            raise JobError(
+                f"The command begins with {self.words[0]}, but the module is called {self.module.name}. Write:"
+                f' --command "{self.module.stem} {" ".join(self.words[1:])}"'
+            )
+        contents = read_files(self.files)
+        form = JobForm(
+            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
+        )
+        names = [self.open_name, *contents]
+        check_open_names(
+            names, form, self.output_names(), [*RESERVED_OPEN_NAMES, DESCRIPTION_FILE, LIBRARY_NAME]
+        )
+        wasm_description(self.words, module=self.open_name, files=contents, stdout=self.stdout)
+
+
+def read_module(path: Path) -> bytes:
+    """Return a module's bytes.  Raises JobError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise JobError(f"--wasm: {path} cannot be read: {error.strerror}.") from error
+
+
+def prepare(module: Path, platforms: Sequence[str], *, say: toolchain.Say) -> None:
+    """Check the module, then fetch and compile what its app needs on each platform, saying what takes time.
+
+    Raises:
+        JobError: the module or a platform cannot be used.
+        ConfigError: something cannot be fetched or compiled.
+    """
+    check_module(read_module(module), module.name)
+    for platform in toolchain.wasm_platforms(platforms):
+        toolchain.library(platform, say=say)
+        toolchain.launcher(platform, say=say)
+
+
+def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
+    """Upload what a version of a module consists of, for all its platforms; the version for a request.
+
+    What all platforms share is stored, signed and downloaded once: module, description and the scientist's files.
+    """
+    command.check()
+    contents = read_files(command.files)
+    description = wasm_description(
+        command.words,
+        module=command.open_name,
+        files=contents,
+        stdout=command.stdout,
+        optional_outputs=command.optional_outputs,
+    )
+    shared = [
+        VersionFileBody(
+            file=upload_bytes(connection, command.open_name, read_module(command.module)),
+            open_name=command.open_name,
+        ),
+        *(
+            VersionFileBody(file=upload_bytes(connection, name, data), open_name=name, copy_file=True)
+            for name, data in {DESCRIPTION_FILE: description, **contents}.items()
+        ),
+    ]
+    first, *further = platforms = toolchain.wasm_platforms(command.platforms)
+    return NewVersion(
+        platform=first,
+        also_for=further,
+        plan_class=command.plan_class,
+        files=shared,
+        platform_files={platform: _platform_files(connection, platform) for platform in platforms},
+    )
+
+
+def _platform_files(connection: Connection, platform: str) -> list[VersionFileBody]:
+    name, library = toolchain.launcher_name(platform), toolchain.library_name(platform)
+    return [
+        VersionFileBody(
+            file=upload_bytes(connection, name, toolchain.launcher(platform)),
+            open_name=name,
+            executable=True,
+            main_program=True,
+        ),
+        VersionFileBody(
+            file=upload_bytes(connection, library, toolchain.library(platform)),
+            open_name=LIBRARY_NAME,
+            executable=True,
+        ),
+    ]
+
+
+def runs_modules(version: Version) -> bool:
+    """Whether a version runs a WebAssembly module, and so computes the same bits on every system."""
+    return any(file.open_name == DESCRIPTION_FILE for file in version.files)

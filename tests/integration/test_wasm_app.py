@@ -1,0 +1,86 @@
+"""A WebAssembly app: one command, one module, a version for each of six platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.project_world import World
+from tests.helpers.served_world import LoopThread, connect
+from tests.helpers.wasm_slot import COPY, FOREVER, module
+
+from cobblestone.cli.app import app_lines
+from cobblestone.domain.errors import JobError
+from cobblestone.sdk import Project, RequestRefused, wasm_toolchain
+
+COMMAND = "program {input} {output}"
+
+
+@pytest.fixture
+def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """A project, and a module; launchers and libraries are stood in for, since they are not fetched for a test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
+    for platform in wasm_toolchain.TARGETS:
+        Path(wasm_toolchain.launcher_name(platform)).write_text(f"launcher for {platform}")
+    monkeypatch.setattr(wasm_toolchain, "library", lambda platform: f"library for {platform}".encode())
+    Path("program.wasm").write_bytes(COPY)
+    Path("table.txt").write_text("1 2 3\n")
+    with LoopThread(world), connect(world) as project:
+        yield project
+
+
+def test_versions_for_all_platforms_are_made_and_signed_in_one_go_and_share_what_they_can(project: Project):
+    app = project.create_app("copy", COMMAND, ["table.txt"], wasm="program.wasm")
+    assert {version.platform for version in app.versions} == set(wasm_toolchain.TARGETS)
+    assert {version.version_num for version in app.versions} == {100}
+    assert all(version.signed for version in app.versions)
+    files = [[file.file for file in version.files if not file.executable] for version in app.versions]
+    assert all(each == files[0] for each in files)
+    assert [file.open_name for file in app.versions[0].files[2:]] == [
+        "program.wasm",
+        "cobblestone_wasm.txt",
+        "table.txt",
+    ]
+    own = {file.file for version in app.versions for file in version.files if file.executable}
+    assert len(own) == 12
+    for version in app.versions:
+        (main,) = [file for file in version.files if file.main_program]
+        assert main.file.endswith(".exe") == version.platform.startswith("windows")
+        assert version.platform in main.file
+    assert any("bit by bit" in line for line in app_lines(app))
+
+
+def test_a_new_module_is_a_new_version_everywhere_and_cannot_be_forgotten(project: Project):
+    project.create_app("copy", COMMAND, wasm="program.wasm")
+    with pytest.raises(JobError, match="--wasm FILE"):
+        project.update_app("copy", ["table.txt"])
+    Path("program.wasm").write_bytes(FOREVER)
+    assert project.update_app("copy", [], wasm="program.wasm").version_num == 101
+    assert sorted(v.platform for v in project.versions("copy") if v.version_num == 101) == sorted(
+        wasm_toolchain.TARGETS
+    )
+
+
+def test_some_platforms_only(project: Project):
+    app = project.create_app("copy", COMMAND, wasm="program.wasm", platforms=["x86_64-pc-linux-gnu"])
+    assert [version.platform for version in app.versions] == ["x86_64-pc-linux-gnu"]
+
+
+def test_a_module_that_nobody_can_run_makes_no_app(project: Project):
+    Path("program.wasm").write_bytes(module("(nop)")[:-3])
+    with pytest.raises(JobError, match="not a whole WebAssembly module"):
+        project.create_app("copy", COMMAND, wasm="program.wasm")
+    with pytest.raises(JobError, match="cannot be read: No such file"):
+        project.create_app("copy", COMMAND, wasm="gone.wasm")
+    assert project.apps() == []
+
+
+def test_files_of_a_platform_that_the_version_is_not_for_are_refused(project: Project):
+    app = project.create_app("copy", COMMAND, wasm="program.wasm", platforms=["x86_64-pc-linux-gnu"])
+    (version,) = app.versions
+    file = {"file": version.files[0].file, "open_name": "x", "main_program": True}
+    body = {"platform": "windows_x86_64", "files": [file], "platform_files": {"windows_arm64": [file]}}
+    with pytest.raises(RequestRefused, match="windows_arm64 is neither the platform nor in also_for"):
+        project.connection.post("/apps/copy/versions", body, object)

@@ -1,0 +1,389 @@
+"""The native launcher runs WebAssembly modules and obeys the client; the test plays the client, the runtime is the real one."""
+
+from __future__ import annotations
+
+import random
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.launcher_slot import CONTROL, STATUS, until
+from tests.helpers.wasm_slot import COMPILED, COPY, FOREVER, LIBRARY, STEPS, WasmSlot, module, open_wasm_slot
+
+IN_OUT = ("--input", "input=input", "--output", "output=output")
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[WasmSlot]:
+    with open_wasm_slot(tmp_path) as made:
+        yield made
+
+
+def stderr(slot: WasmSlot) -> str:
+    return slot.read("stderr.txt")
+
+
+def test_a_module_reads_its_input_and_writes_its_output(slot: WasmSlot):
+    slot.write("input", "one two\n")
+    assert slot.run_module(COPY, *IN_OUT) == 0
+    assert slot.read("output") == "one two\n"
+    assert slot.read("boinc_finish_called") == "0\n"
+    assert "instructions counted" in stderr(slot)
+
+
+def test_the_compiled_form_is_kept_for_the_next_job_and_made_again_when_it_is_torn(slot: WasmSlot):
+    assert slot.run_module(COPY, *IN_OUT) == 0
+    kept = slot.project / f"program.wasm{COMPILED}"
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: len(whole) // 2])
+    assert slot.run_module(COPY, *IN_OUT) == 0
+    assert len(kept.read_bytes()) == len(whole)
+    before = kept.stat().st_mtime_ns
+    assert slot.run_module(COPY, *IN_OUT) == 0
+    assert kept.stat().st_mtime_ns == before
+    assert not list(slot.project.glob("*.tmp"))
+
+
+def test_the_command_gets_what_the_job_says_percent_decoded(slot: WasmSlot):
+    show = module(
+        "(drop (call $args_get (i32.const 4096) (i32.const 8192))) (call $save @out (i32.const 8192) (i32.const 60))",
+        out="output",
+    )
+    slot.lay_out(show, words=("program", "{{x}}", "{arg:a b}", "{inputs}", "{output:main}"))
+    slot.write("one.txt", "1")
+    slot.start_module("--output", "main=output", "--arg", "a b=%C3%A4 %7B", "--input", "one=one.txt")
+    assert slot.wait() == 0
+    words = (slot.folder / "output").read_bytes().rstrip(b"\0").split(b"\0")
+    assert [word.decode() for word in words] == ["program", "{x}", "ä {", "one.txt", "output"]
+
+
+def test_what_the_module_prints_can_be_an_output(slot: WasmSlot):
+    hello = module(
+        "(call $put (i32.const 1) @text) (call $put (i32.const 2) @other)", text="hello", other="a ]]> b"
+    )
+    assert slot.run_module(hello, stdout="output") == 0
+    assert slot.read("output") == "hello"
+    assert "a ]] > b" in stderr(slot)
+
+
+def test_the_module_sees_its_own_files_only(slot: WasmSlot):
+    peek = module(
+        """(if (call $load @inside (i32.const 8192) (i32.const 10)) (then (call $proc_exit (i32.const 11))))
+        (if (call $load @above (i32.const 8192) (i32.const 10)) (then (call $proc_exit (i32.const 12))))
+        (if (call $load @root (i32.const 8192) (i32.const 10)) (then (call $proc_exit (i32.const 13))))
+        (drop (call $environ_get (i32.const 4096) (i32.const 8192)))
+        (call $save @out (i32.const 8192) (i32.const 100))""",
+        inside="init_data.xml",
+        above="../init_data.xml",
+        root="/etc/passwd",
+        out="output",
+    )
+    assert slot.run_module(peek) == 0
+    seen = (slot.folder / "output").read_bytes().rstrip(b"\0").split(b"\0")
+    assert seen == [b"COBBLESTONE_FOLDER=.", b"PYTHONHASHSEED=0", b"PYTHONDONTWRITEBYTECODE=1"]
+
+
+def test_a_link_in_place_of_an_output_is_not_handed_over(slot: WasmSlot):
+    link = module(
+        "(drop (call $path_symlink @target (i32.const 3) @out))", target="../init_data.xml", out="output"
+    )
+    assert slot.run_module(link) == 208
+    assert not slot.exists("output")
+    assert "did not write its output" in stderr(slot)
+
+
+def test_links_in_place_of_the_files_that_the_launcher_reads_and_writes_do_no_harm(slot: WasmSlot):
+    slot.write("other", "0.7")
+    links = module(
+        """(drop (call $path_symlink @target (i32.const 3) @progress))
+        (drop (call $path_symlink @victim (i32.const 3) @flag))
+        (call $save @pid @pid) (loop $again (br $again))""",
+        target="../other",
+        progress="cobblestone_progress",
+        victim="../victim",
+        flag="cobblestone_time_to_checkpoint",
+        pid="pid",
+    )
+    slot.write_bounds(checkpoint_period=0.1)
+    slot.lay_out(links)
+    slot.start_module()
+    assert slot.status(lambda seen: seen["fraction_done"] > 0)["fraction_done"] < 0.7
+    slot.send(CONTROL, "<quit/>")
+    assert slot.wait() == 0
+    assert not slot.exists("victim")
+
+
+def test_time_and_randomness_are_those_of_the_job(slot: WasmSlot):
+    # A sleep of an hour: one clock subscription, relative.
+    look = module(
+        """(drop (call $random_get (i32.const 8192) (i32.const 40)))
+        (drop (call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 8232)))
+        (i64.store (i32.const 4120) (i64.const 3600000000000))
+        (drop (call $poll_oneoff (i32.const 4096) (i32.const 4200) (i32.const 1) (i32.const 4300)))
+        (drop (call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 8240)))
+        (call $save @out (i32.const 8192) (i32.const 56))""",
+        out="output",
+    )
+    seen: list[bytes] = []
+    for _ in range(2):
+        assert slot.run_module(look) == 0
+        seen.append((slot.folder / "output").read_bytes())
+    assert seen[0] == seen[1]
+    early, late = struct.unpack_from("<QQ", seen[0], 40)
+    assert early // 10**9 == 946684800
+    assert late - early >= 3600 * 10**9
+    text = slot.read("init_data.xml")
+    slot.write("init_data.xml", text.replace("wu_1<", "wu_2<"))
+    assert slot.run_module(look) == 0
+    assert (slot.folder / "output").read_bytes()[:40] != seen[0][:40]
+
+
+def test_a_nan_has_one_form(slot: WasmSlot):
+    nan = module(
+        """(f64.store (i32.const 8192) (f64.div (f64.load (i32.const 8300)) (f64.load (i32.const 8300))))
+        (f64.store (i32.const 8200) (f64.add (f64.reinterpret_i64 (i64.const 0xfff8000000000123)) (f64.const 1)))
+        (call $save @out (i32.const 8192) (i32.const 16))""",
+        out="output",
+    )
+    assert slot.run_module(nan) == 0
+    assert struct.unpack("<QQ", (slot.folder / "output").read_bytes()) == (0x7FF8000000000000,) * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("(call $proc_exit (i32.const 7))", 7, "ended with exit status 7"),
+        ("(unreachable)", 134, "the module failed: wasm trap: wasm `unreachable` instruction executed"),
+        ("(i32.store (i32.const -4) (i32.const 1))", 134, "out of bounds memory access"),
+        ("(drop (i32.div_s (i32.const 1) (i32.load (i32.const 9000))))", 134, "integer divide by zero"),
+        ("(loop $again (br $again))", 197, "more than 5e+07 instructions"),
+        (
+            "(loop $more (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (unreachable))) (br $more))",
+            134,
+            "its memory is near the job's bound of 50 MB",
+        ),
+        ("(nop)", 208, "did not write its output output (output)"),
+    ],
+)
+def test_ends_are_told_in_words(slot: WasmSlot, body: str, status: int, words: str):
+    slot.write_bounds(fpops_bound=5e7, memory_bound=5e7)
+    assert slot.run_module(module(body)) == status
+    assert words in stderr(slot)
+    assert not slot.exists("boinc_finish_called")
+
+
+def test_deep_recursion_ends_the_module_and_not_the_launcher(slot: WasmSlot):
+    code = module("(call $save @out @out)", out="output")
+    deep = module(
+        "(call $put (i32.const 2) @text) (call_indirect (i32.const 0)))"
+        " (table funcref (elem $again)) (func $again (call $again) (nop)",
+        text="deep",
+    )
+    assert slot.run_module(deep) == 134
+    assert "call stack exhausted" in stderr(slot)
+    assert slot.run_module(code) == 0
+
+
+def test_the_disk_bound_is_enforced(slot: WasmSlot):
+    slot.write_bounds(disk_bound=1e6)
+    flood = module(
+        """(local $f i32) (local.set $f (call $open @name (i32.const 9)))
+        (loop $more (call $put (local.get $f) (i32.const 0) (i32.const 65536)) (br $more))""",
+        name="big",
+    )
+    assert slot.run_module(flood) == 196
+    assert "MB of disk, its bound is 1 MB" in stderr(slot)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        ("(slot.project / 'program.wasm').write_bytes(b'no module')", "the module cannot be used"),
+        (
+            "(slot.project / 'program.wasm').unlink()",
+            "the module ../../projects/sky/program.wasm cannot be read",
+        ),
+        ("(slot.project / 'library.so').unlink()", "cannot be loaded on this computer: No such file"),
+        (
+            "slot.write('wasmtime_library', 'text')",
+            "its WebAssembly runtime cannot be loaded on this computer",
+        ),
+        ("slot.write('cobblestone_wasm.txt', 'word x\\nmagic 1\\n')", "unknown or incomplete entry magic"),
+        ("slot.write('cobblestone_wasm.txt', 'word x\\n')", "lacks library, module or word"),
+        ("slot.write('cobblestone_wasm.txt', 'module ../../x\\n')", "is not the name of a file in the slot"),
+        ("(slot.folder / 'cobblestone_wasm.txt').unlink()", "cobblestone_wasm.txt is missing"),
+        ("slot.write('data.txt', 'changed')", "data.txt differs from the one that the project signed"),
+    ],
+)
+def test_what_cannot_be_run_is_said(slot: WasmSlot, spoil: str, words: str):
+    slot.lay_out(COPY, files={"data.txt": b"signed"})
+    exec(spoil, {"slot": slot})  # lines of this table
+    slot.start_module()
+    assert slot.wait() == 206
+    assert words in stderr(slot)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--input", "a=../secret"], "is not the name of a file in the slot"),
+        (["--input", "a=%2Fetc%2Fpasswd"], "is not the name of a file in the slot"),
+        (["--output", "a=init_data.xml/.."], "is not the name of a file in the slot"),
+        (["--command", "a=b"], "unknown option --command"),
+        (["--input", "a"], "needs NAME=VALUE"),
+        (["--input"], "needs NAME=VALUE"),
+        (["--arg", "a=1", "--arg", "a=2"], "given twice"),
+        (["--input", "a=gone", "--output", "output=output"], "the file gone is missing"),
+        (["--arg", "a=1"], "the command uses {input}"),
+    ],
+)
+def test_options_name_files_of_the_slot_only(slot: WasmSlot, options: list[str], words: str):
+    slot.lay_out(COPY, words=("program", "{input}"))
+    slot.start_module(*options)
+    assert slot.wait() == 206
+    assert words in stderr(slot)
+
+
+# ---------------------------------------------------------------------------------- the client's orders
+
+
+def running(slot: WasmSlot, code: bytes = FOREVER, **bounds: float) -> subprocess.Popen[bytes]:
+    """Start a module, and wait until it works."""
+    slot.write_bounds(**bounds)
+    slot.lay_out(code)
+    process = slot.start_module()
+    slot.status(lambda seen: seen["intops_cumulative"] > 0)
+    return process
+
+
+def cpu(process: subprocess.Popen[bytes]) -> int:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def rests(slot: WasmSlot, process: subprocess.Popen[bytes]) -> bool:
+    """Whether the module uses no CPU while the launcher goes through some rounds of its loop."""
+    before = cpu(process)
+    for _ in range(4):  # each takes the launcher one round to read
+        slot.send(CONTROL, "<reread_app_info/>")
+    return cpu(process) <= before + 1
+
+
+def test_the_count_of_instructions_is_progress_and_reported_work(slot: WasmSlot):
+    running(slot, fpops_est=1e15)
+    figures = slot.status(lambda seen: seen["current_cpu_time"] > 0.3)
+    assert figures["intops_cumulative"] > 1e6
+    assert figures["fraction_done"] == pytest.approx(figures["intops_cumulative"] / 1e15, rel=1e-4)
+    assert figures["checkpoint_cpu_time"] == 0
+
+
+def test_progress_of_a_job_beyond_its_estimate_stays_below_1(slot: WasmSlot):
+    running(slot, fpops_est=1e3)
+    assert 0.99 < slot.status(lambda seen: seen["intops_cumulative"] > 1e7)["fraction_done"] < 1
+
+
+def test_what_the_module_says_of_its_progress_counts(slot: WasmSlot):
+    code = module(
+        "(call $save @name @value) (loop $again (br $again))", name="cobblestone_progress", value="0.375"
+    )
+    running(slot, code)
+    assert slot.status(lambda seen: seen["fraction_done"] > 0.3)["fraction_done"] == pytest.approx(0.375)
+
+
+def test_suspend_stops_the_module_and_resume_continues_it(slot: WasmSlot):
+    process = running(slot)
+    slot.send(CONTROL, "<suspend/>")
+    until(lambda: slot.memory[1024 * CONTROL] == 0)
+    slot.receive(STATUS)
+    until(lambda: rests(slot, process))
+    assert slot.receive(STATUS) == ""
+    slot.send(CONTROL, "<resume/>")
+    before = cpu(process)
+    until(lambda: cpu(process) > before + 10)
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_quit_ends_without_a_finish_file_and_abort_with_194(slot: WasmSlot, suspended: bool):
+    for order, status in (("<quit/>", 0), ("<abort/>", 194)):
+        running(slot)
+        if suspended:
+            slot.send(CONTROL, "<suspend/>")
+        slot.send(CONTROL, order)
+        assert slot.wait() == status
+        assert not slot.exists("boinc_finish_called")
+
+
+def test_sigterm_is_a_quit(slot: WasmSlot):
+    running(slot).send_signal(signal.SIGTERM)
+    assert slot.wait() == 0
+    assert not slot.exists("boinc_finish_called")
+
+
+def test_stops_when_the_client_has_died(slot: WasmSlot):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as client:
+        running(slot, client_pid=client.pid)
+        client.kill()
+        client.wait()
+        assert slot.wait() == 0
+    assert "the client has ended" in stderr(slot)
+
+
+def test_a_second_launcher_waits_for_the_first(slot: WasmSlot):
+    first = running(slot)
+    second = slot.start_module()
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(0.5)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(20) == 0
+    slot.send(CONTROL, "<abort/>")
+    assert slot.wait() == 194
+
+
+def test_continues_counting_from_the_cpu_time_that_the_client_knows(slot: WasmSlot):
+    running(slot, cpu_time=5000.0)
+    assert slot.status()["checkpoint_cpu_time"] == 5000.0
+
+
+def test_runs_without_control_when_there_is_no_segment(slot: WasmSlot):
+    (slot.folder / "boinc_mmap_file").unlink()
+    assert slot.run_module(COPY, *IN_OUT) == 0
+
+
+def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_path: Path):
+    (tmp_path / "straight").mkdir()
+    with open_wasm_slot(tmp_path / "straight") as straight:
+        assert straight.run_module(STEPS) == 0
+        expected = (straight.folder / "output").read_bytes()
+    rng = random.Random(14)
+    slot.write_bounds(checkpoint_period=3600)
+    slot.lay_out(STEPS)
+    checkpoints = interrupted = 0
+    while True:
+        process = slot.start_module()
+        try:
+            status = process.wait(rng.uniform(0.02, 0.12))
+            break
+        except subprocess.TimeoutExpired:
+            interrupted += 1
+        if rng.random() < 0.3:
+            process.kill()  # a power cut
+        else:
+            process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        checkpoints += (slot.room / "state").exists()
+        assert interrupted < 500
+    assert status == 0
+    assert interrupted
+    assert checkpoints
+    assert (slot.folder / "output").read_bytes() == expected
+
+
+def test_the_library_of_the_tests_is_the_pinned_one():
+    from cobblestone.sdk.wasm_toolchain import expected_hashes, library, library_name
+
+    assert expected_hashes()[library_name("x86_64-pc-linux-gnu")]
+    assert library("x86_64-pc-linux-gnu") == LIBRARY.read_bytes()
