@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.bench.load import SCHEDULER, Counts, Messages, Plan, Volunteer, converse
+from tests.bench.load import SCHEDULER, UPLOAD, Counts, Messages, Plan, Volunteer, converse
 from tests.bench.project import make_project
 from tests.helpers.postgres_server import PostgresServer
 
@@ -105,24 +105,21 @@ class Job:
                 converse(messages, deque([each]), plan, counts, lambda: True)
                 for each in volunteers[start : start + CONNECTIONS]
             ]
-            requests = [next(talk) for talk in talks]
-            while requests:
-                kind = "scheduler" if SCHEDULER.encode() in requests[0][:100] else "upload"
-                bodies = [each.partition(b"\r\n\r\n")[2] for each in requests]
-                with self._meter.part(kind):
-                    app: Any = self._scheduler if kind == "scheduler" else self._uploads
-                    replies = await asyncio.gather(*(_post(app, body) for body in bodies))
-                if kind == "scheduler":
-                    with self._meter.part("  of which reading"):
-                        for body in bodies:
-                            parse_scheduler_request(body)
-                going: list[Any] = []
-                requests = []
-                for talk, reply in zip(talks, replies, strict=True):
-                    with contextlib.suppress(StopIteration):
-                        requests.append(talk.send(reply))
-                        going.append(talk)
-                talks = going
+            waiting = [(talk, next(talk)) for talk in talks]
+            while waiting:
+                for path, app in ((UPLOAD, self._uploads), (SCHEDULER, self._scheduler)):
+                    now = [each for each in waiting if path.encode() in each[1][:100]]
+                    waiting = [each for each in waiting if each not in now]
+                    bodies = [request.partition(b"\r\n\r\n")[2] for _, request in now]
+                    with self._meter.part("upload" if path == UPLOAD else "scheduler"):
+                        replies = await asyncio.gather(*(_post(app, body) for body in bodies))
+                    if path == SCHEDULER:
+                        with self._meter.part("  of which reading"):
+                            for body in bodies:
+                                parse_scheduler_request(body)
+                    for (talk, _), reply in zip(now, replies, strict=True):
+                        with contextlib.suppress(StopIteration):
+                            waiting.append((talk, talk.send(reply)))
 
 
 def _post(app: Any, body: bytes) -> Awaitable[bytes]:
@@ -148,7 +145,7 @@ def measure(
     """Return what a job costs, by part: the least of several rounds."""
     database = "" if server is None else server.empty_database()
     project = make_project(
-        folder, n_jobs=(rounds + 2) * n_volunteers, hosts_per_user=1, in_batch=False, database=database
+        folder, n_jobs=2 * (rounds + 2) * n_volunteers, hosts_per_user=1, in_batch=False, database=database
     )
     messages = Messages(project.url, code_sign_key=project.code_sign_key, seconds=1.0)
     volunteers = project.volunteers[:n_volunteers]
@@ -158,7 +155,8 @@ def measure(
             name = urlsplit(database).path.removeprefix("/")
             server.execute("VACUUM ANALYZE", database=name)
             rows: Any = server.execute(
-                f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()",
+                f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'",
                 database=name,
             )
             meter.database_processes = [row[0] for row in rows]

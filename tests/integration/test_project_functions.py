@@ -14,7 +14,7 @@ from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision, ValidationReport
-from cobblestone.server.daemons import validator as validator_module
+from cobblestone.server.daemons import verdicts
 from cobblestone.server.daemons.project_work import ValidationTask
 from cobblestone.server.daemons.workers import WorkerFailedError
 from cobblestone.server.operation.alerts import queue_warnings
@@ -271,14 +271,14 @@ def test_one_workunit_that_spoils_the_write_of_a_batch_is_set_aside(
         names = sorted(host.new_results())
         world.now += 100
         host.rpc(reports=[host.finish(name, b"answer") for name in names])
-    judge = validator_module.judge
+    judge = verdicts.judge
 
     def judge_but_one(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
         if view.workunit.name == "demo_1_1":
             raise ZeroDivisionError("a bug")
         return judge(view, report, now=now)
 
-    monkeypatch.setattr(validator_module, "judge", judge_but_one)
+    monkeypatch.setattr(verdicts, "judge", judge_but_one)
     world.settle()
     rows = world.query("SELECT name, assimilate_state, handler_problem FROM workunit ORDER BY id")
     assert rows == [("demo_1_0", 2, ""), ("demo_1_1", 0, "ZeroDivisionError: a bug"), ("demo_1_2", 2, "")]

@@ -101,7 +101,8 @@ def open_project(
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
-        transitioner = Transitioner(ctx)
+        finishes = {Role.VALIDATOR, Role.ASSIMILATOR, Role.FILE_DELETER} <= roles
+        transitioner = Transitioner(ctx, finishes=finishes)
         yield Daemon(
             name=Role.TRANSITIONER,
             step=transitioner.step,

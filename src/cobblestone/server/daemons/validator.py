@@ -13,30 +13,29 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import CobblestoneError, StoreError
-from cobblestone.domain.ids import ResultId, WorkunitId
+from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.reasons import phrase
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
-from cobblestone.policy.validation.agreement import kind_named, missing_output
+from cobblestone.policy.validation.agreement import kind_named
 from cobblestone.policy.validation.archives import ReadLimits
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
-    judge,
     pairs_to_compare,
     results_to_check,
 )
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
 from cobblestone.server.daemons.side_work import SideWork
+from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
 from cobblestone.server.daemons.workers import WorkerFailedError, Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.process_group import Lease
 from cobblestone.store.work import lifecycle
-from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
+from cobblestone.store.work.uploads import outputs_of_results
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +45,6 @@ LONGEST_RETRY_SECONDS = 6 * 3600.0
 READ_SHARE = 0.4
 """Part of a worker's memory that one output may take, for two of them are in it at once."""
 
-Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
 Work = list[tuple[App, WorkunitView, Outputs]]
 
 
@@ -100,13 +98,7 @@ class Validator:
         for app, view, outputs in _load(tx, ids=ids):
             if not view.workunit.need_validate:  # another validator was faster
                 continue
-            try:
-                report = _quick_report(app, view, outputs)
-            except (
-                Exception
-            ):  # a kind that is not there, or fails: the worker will say so of this workunit alone
-                log.exception("comparison_by_checksum_failed", workunit=view.workunit.name)
-                report = None
+            report = quick_report(app, view, outputs)
             if report is None:
                 slow.append(view.workunit.id)
             else:
@@ -206,26 +198,7 @@ class Validator:
         if not reports:
             return
         now = self._ctx.clock()
-        decided = [(view, judge(view, report, now=now)) for view, report in reports]
-        assigned = {
-            found.result_id: found.assigned_credit
-            for _, report in reports
-            for found in report.checked
-            if found.assigned_credit is not None
-        }
-        lifecycle.apply_decisions(tx, decided, now=now)
-        batch = GrantBatch(
-            tx,
-            [view for view, _ in decided],
-            offers=self._ctx.offers,
-            settings=self._ctx.settings.credit,
-            daily_quota=self._ctx.settings.scheduler.daily_result_quota,
-            assigned=assigned,
-            now=now,
-        )
-        for view, decision in decided:
-            batch.decide(view, decision)
-        batch.save()
+        lifecycle.apply_decisions(tx, judge_and_grant(self._ctx, tx, reports, now=now), now=now)
 
     async def _postpone(self, id_: WorkunitId, problem: str) -> None:
         """Look at a workunit again later, a limited number of times."""
@@ -253,32 +226,3 @@ def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Wo
     return [
         (found[view.workunit.app_id], view, {id_: outputs[id_] for id_ in checked}) for view, checked in views
     ]
-
-
-def _quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
-    """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
-    if not outputs:
-        return ValidationReport(checked=())
-    if app.credit_function:
-        return None
-    kind = kind_named(app.comparison.kind, comparison_kinds())
-    if any(output.gzipped for of_result in outputs.values() for output in of_result):
-        return None
-    specs = view.workunit.output_specs
-    checked: list[OutputCheck] = []
-    sums: dict[ResultId, list[tuple[int, int, str]]] = {}
-    for id_, of_result in outputs.items():
-        present = {output.index for output in of_result}
-        missing = [
-            spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
-        ]
-        problem = missing_output(missing[0]) if missing else None
-        checked.append(OutputCheck(result_id=id_, usable=not missing, problem=problem))
-        sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
-    usable = {each.result_id for each in checked if each.usable}
-    comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
-    # Each with itself as well: who does not take even that for granted wants to read the outputs.
-    pairs = [*comparable, *((one, one) for one in usable)]
-    if not all(kind.agree_by_checksum(sums[one], sums[other]) for one, other in pairs):
-        return None  # the worker says where they differ, and looks into packed files
-    return ValidationReport(checked=tuple(checked), matches=frozenset(comparable))

@@ -6,74 +6,35 @@ Each takes a batch: rows shared by many workunits are read once and written once
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
 from cobblestone.domain.states import BatchState
-from cobblestone.domain.work import result_name
 from cobblestone.policy.credit.history import day_of
-from cobblestone.policy.lifecycle import effects as fx
-from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitView
+from cobblestone.policy.lifecycle.application import apply_transition
+from cobblestone.policy.lifecycle.effects import Transition, WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import PARKED_UNTIL
 from cobblestone.policy.lifecycle.states import (
     ASSIMILATE_TRANSITIONS,
     BATCH_TRANSITIONS,
     FILE_DELETE_TRANSITIONS,
-    RESULT_TRANSITIONS,
-    VALIDATE_TRANSITIONS,
     Cause,
 )
-from cobblestone.policy.validation.canonical import ValidationDecision
+from cobblestone.policy.validation.canonical import ValidationDecision, apply_decision
 from cobblestone.store.engine.database import Database, Parameters, Row, Transaction
 from cobblestone.store.engine.process_group import SHARDS, Shards
-from cobblestone.store.work import app_days, files
+from cobblestone.store.work import app_days, files, view_changes
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
-from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, Step, step, take
+from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, step
 
 MAX_PROBLEM = 1000
 """Characters that are kept of what a function said."""
 
-# What each effect changes of one result or workunit, as a step and the statement that takes it; the only parameter is the id.
-_RESULT_STEPS: dict[type[Effect], Step] = {
-    fx.TimeOutResult: step(Cause.DEADLINE_PASSED, RESULT_TRANSITIONS),
-    fx.DropResult: step(Cause.NOT_NEEDED, RESULT_TRANSITIONS),
-    fx.MarkTooLate: step(Cause.CANONICAL_OUTPUT_GONE, VALIDATE_TRANSITIONS),
-    fx.SkipValidation: step(Cause.WORKUNIT_FAILED, VALIDATE_TRANSITIONS),
-    fx.MarkValid: step(Cause.AGREED, VALIDATE_TRANSITIONS),
-    fx.MarkInvalid: step(Cause.DISAGREED, VALIDATE_TRANSITIONS),
-    fx.MarkInconclusive: step(Cause.NO_QUORUM, VALIDATE_TRANSITIONS),
-    fx.MarkUnusable: step(Cause.FOUND_UNUSABLE, RESULT_TRANSITIONS, VALIDATE_TRANSITIONS),
-    fx.PostponeValidation: step(Cause.POSTPONED, VALIDATE_TRANSITIONS),
-    fx.DeleteOutputs: step(Cause.FILES_RELEASED, FILE_DELETE_TRANSITIONS),
-}
-_READY_TO_ASSIMILATE = step(Cause.ANSWER_KNOWN, ASSIMILATE_TRANSITIONS)
-_DELETE_INPUTS = step(Cause.FILES_RELEASED, FILE_DELETE_TRANSITIONS)
 _ASSIMILATED = step(Cause.ASSIMILATED, ASSIMILATE_TRANSITIONS)
 _FILES_DELETED = step(Cause.FILES_DELETED, FILE_DELETE_TRANSITIONS)
 _JOBS_FINISHED = step(Cause.JOBS_FINISHED, BATCH_TRANSITIONS)
-
-_STATEMENTS: dict[type[Effect], tuple[Step, str]] = {
-    **{kind: (taken, taken.update("result")) for kind, taken in _RESULT_STEPS.items()},
-    fx.ReadyToAssimilate: (
-        _READY_TO_ASSIMILATE,
-        _READY_TO_ASSIMILATE.update(
-            "workunit", also="retry_time = 0, handler_failures = 0, handler_problem = ''"
-        ),
-    ),
-    fx.DeleteInputs: (_DELETE_INPUTS, _DELETE_INPUTS.update("workunit")),
-}
-_FLAGS: dict[type[Effect], str] = {  # of workunits
-    fx.RequestValidation: "UPDATE workunit SET need_validate = 1 WHERE id = ?",
-    fx.ClearNeedValidate: "UPDATE workunit SET need_validate = 0 WHERE id = ?",
-    fx.ReleaseCommitment: "UPDATE workunit SET hr_class = 0, app_version_id = NULL WHERE id = ?",
-}
-_WAKES: dict[type[Effect], str] = {
-    fx.RequestValidation: "validator",
-    fx.ReadyToAssimilate: "assimilator",
-    fx.DeleteInputs: "file_deleter",
-    fx.DeleteOutputs: "file_deleter",
-}
 
 
 def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
@@ -117,91 +78,23 @@ def next_transition_time(db: Database) -> float | None:
     return db.value("SELECT min(transition_time) FROM workunit WHERE transition_time IS NOT NULL")
 
 
-def apply_effects(
-    tx: Transaction, changes: Iterable[tuple[WorkunitView, Sequence[Effect]]], *, now: float
-) -> int:
-    """Apply the effects of rules to workunits that were read in this write; return the number of results created.
-
-    Raises:
-        IllegalTransition: at the latest before the commit: an effect does not fit the row as it is.
-    """
-    ids: defaultdict[type[Effect], list[tuple[int]]] = defaultdict(list)  # of rows, by what happens to them
-    new_results: list[tuple[object, ...]] = []
-    for view, effects in changes:
-        workunit = view.workunit
-        for effect in effects:
-            kind = type(effect)
-            match effect:
-                case fx.CreateResult(number=number, priority=priority):
-                    new_results.append(
-                        (
-                            result_name(workunit.name, number),
-                            workunit.id,
-                            workunit.app_id,
-                            priority,
-                            workunit.turn,
-                            now,
-                        )
-                    )
-                case fx.FailWorkunit(error_mask=mask):
-                    tx.execute(
-                        "UPDATE workunit SET error_mask = error_mask | ?, need_validate = 0 WHERE id = ?",
-                        (int(mask), workunit.id),
-                    )
-                case fx.SetCanonical(result_id=result_id):
-                    tx.execute(
-                        "UPDATE workunit SET canonical_result_id = ? WHERE id = ? AND canonical_result_id IS NULL",
-                        (result_id, workunit.id),
-                    )
-                case fx.RaiseTarget(target_nresults=target):
-                    tx.execute("UPDATE workunit SET target_nresults = ? WHERE id = ?", (target, workunit.id))
-                case (
-                    fx.TimeOutResult(result_id=result_id)
-                    | fx.DropResult(result_id=result_id)
-                    | fx.MarkTooLate(result_id=result_id)
-                    | fx.SkipValidation(result_id=result_id)
-                    | fx.MarkValid(result_id=result_id)
-                    | fx.MarkInvalid(result_id=result_id)
-                    | fx.MarkInconclusive(result_id=result_id)
-                    | fx.MarkUnusable(result_id=result_id)
-                    | fx.PostponeValidation(result_id=result_id)
-                    | fx.DeleteOutputs(result_id=result_id)
-                ):
-                    ids[kind].append((result_id,))
-                case (
-                    fx.RequestValidation()
-                    | fx.ClearNeedValidate()
-                    | fx.ReadyToAssimilate()
-                    | fx.DeleteInputs()
-                    | fx.ReleaseCommitment()
-                ):
-                    ids[kind].append((workunit.id,))
-    for kind, rows in ids.items():
-        if kind in _FLAGS:
-            tx.execute_many(_FLAGS[kind], rows)
-        else:
-            taken, statement = _STATEMENTS[kind]
-            take(tx, taken, statement, rows)
-    if new_results:
-        tx.execute_many(
-            "INSERT INTO result (name, workunit_id, app_id, priority, turn, create_time) VALUES (?, ?, ?, ?, ?, ?)",
-            new_results,
-        )
-        tx.wake("candidates")
-    tx.wake(*(_WAKES[kind] for kind in ids if kind in _WAKES))
-    return len(new_results)
-
-
 def apply_transitions(
     tx: Transaction, decided: Sequence[tuple[WorkunitView, Transition]], *, now: float
 ) -> int:
-    """Apply the transitioner's decisions; the number of results created."""
-    created = apply_effects(tx, [(view, transition.effects) for view, transition in decided], now=now)
-    tx.execute_many(
-        "UPDATE workunit SET transition_time = ? WHERE id = ?",
-        [(transition.next_check, view.workunit.id) for view, transition in decided],
+    """Apply the transitioner's decisions on workunits that were read in this write; the number of results created.
+
+    Raises:
+        IllegalTransition: an effect does not fit; nothing is changed.
+    """
+    new_ids = ids_of_new_results()
+    return view_changes.save(
+        tx, [(view, apply_transition(view, each, now, new_ids)) for view, each in decided], now=now
     )
-    return created
+
+
+def ids_of_new_results() -> Iterator[ResultId]:
+    """Yield ids for results until the database gives them theirs."""
+    return map(ResultId, count(-1, -1))
 
 
 def ids_to_validate(db: Database, *, now: float, limit: int, shards: Shards = None) -> list[WorkunitId]:
@@ -219,42 +112,22 @@ def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, l
     return db.query_in(f"{sql} AND id % {SHARDS} IN (??) ORDER BY id LIMIT {limit}", shards, parameters)
 
 
-# What a found canonical result usually changes of its workunit, at once: five statements would take 30 µs more.
-_SET_CANONICAL_FAST = (
-    f"UPDATE workunit SET need_validate = 0, canonical_result_id = ?, {_READY_TO_ASSIMILATE.sets}, retry_time = 0,"
-    " handler_failures = 0, handler_problem = '', transition_time = ?"
-    f" WHERE id = ? AND canonical_result_id IS NULL{_READY_TO_ASSIMILATE.condition}"
-)
-_FAST_PATH_EFFECTS = (fx.ClearNeedValidate, fx.SetCanonical, fx.ReadyToAssimilate)
-
-
-def _is_fast_path(decision: ValidationDecision) -> bool:
-    """Return whether a canonical result was found, and its answer is ready to be handed over."""
-    return decision.newly_canonical and any(
-        isinstance(effect, fx.ReadyToAssimilate) for effect in decision.effects
-    )
-
-
 def apply_decisions(
     tx: Transaction, decided: Sequence[tuple[WorkunitView, ValidationDecision]], *, now: float
 ) -> None:
-    """Apply the validator's decisions (credit is granted separately, in the same transaction)."""
-    changes: list[tuple[WorkunitView, Sequence[Effect]]] = []
-    canonical: list[tuple[object, ...]] = []
-    checks: list[tuple[object, ...]] = []
-    for view, decision in decided:
-        if _is_fast_path(decision):
-            canonical.append((decision.canonical_id, decision.next_check, view.workunit.id))
-            effects = [effect for effect in decision.effects if not isinstance(effect, _FAST_PATH_EFFECTS)]
-            changes.append((view, effects))
-        else:
-            checks.append((decision.next_check, view.workunit.id))
-            changes.append((view, decision.effects))
-    apply_effects(tx, changes, now=now)
-    take(tx, _READY_TO_ASSIMILATE, _SET_CANONICAL_FAST, canonical)
-    tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", checks)
-    if canonical:
-        tx.wake("assimilator")
+    """Apply the validator's decisions on workunits that were read in this write (credit is granted separately, in the same one).
+
+    Raises:
+        IllegalTransition: an effect does not fit; nothing is changed.
+    """
+    view_changes.save(tx, [(view, apply_decision(view, each, now)) for view, each in decided], now=now)
+    note_reasons(tx, decided)
+    if any(decision.next_check is not None for _, decision in decided):
+        tx.wake("transitioner")
+
+
+def note_reasons(tx: Transaction, decided: Iterable[tuple[WorkunitView, ValidationDecision]]) -> None:
+    """Keep why results were found invalid or unusable."""
     for view, decision in decided:
         if not decision.newly_invalid and not decision.unusable:
             continue
@@ -262,8 +135,6 @@ def apply_decisions(
             if result.id in decision.newly_invalid or result.id in decision.unusable:
                 about = [entry for entry in decision.reasons if entry.values.get("result") == result.name]
                 add_reasons(tx, result.id, about)
-    if any(decision.next_check is not None for _, decision in decided):
-        tx.wake("transitioner")
 
 
 def postpone(tx: Transaction, workunit_id: WorkunitId, *, until: float, problem: str) -> None:
@@ -353,16 +224,28 @@ def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, no
         )
         if changed:
             fresh.append(view)
+    places = count_assimilated(tx, fresh, now=now)
+    tx.execute_many(
+        "UPDATE workunit SET completed_seq = ? WHERE id = ?", [(place, id_) for id_, place in places.items()]
+    )
+    if fresh:
+        tx.wake("transitioner")
+
+
+def count_assimilated(tx: Transaction, views: Sequence[WorkunitView], *, now: float) -> dict[WorkunitId, int]:
+    """Count workunits whose answers the project has, in their batches and apps; return their places in the batches' lists."""
     by_batch: defaultdict[BatchId, list[WorkunitView]] = defaultdict(list)
-    for view in fresh:
+    for view in views:
         if view.workunit.batch_id is not None:
             by_batch[view.workunit.batch_id].append(view)
     tx.lock("batch", by_batch)
+    places: dict[WorkunitId, int] = {}
     for batch_id, members in by_batch.items():
-        _count_in_batch(tx, batch_id, members, now=now)
-    _count_by_app(tx, fresh, now=now)
-    if fresh:
-        tx.wake("transitioner", "results")
+        places |= _count_in_batch(tx, batch_id, members, now=now)
+    _count_by_app(tx, views, now=now)
+    if views:
+        tx.wake("results")
+    return places
 
 
 def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float) -> None:
@@ -373,15 +256,14 @@ def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float)
     )
 
 
-def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitView], *, now: float) -> None:
+def _count_in_batch(
+    tx: Transaction, batch_id: BatchId, members: Sequence[WorkunitView], *, now: float
+) -> dict[WorkunitId, int]:
     row = tx.one("SELECT n_success, n_error, njobs FROM batch WHERE id = ?", (batch_id,))
     if row is None:
-        return
+        return {}
     n_success, n_error, njobs = row
-    tx.execute_many(
-        "UPDATE workunit SET completed_seq = ? WHERE id = ?",
-        [(n_success + n_error + place, view.workunit.id) for place, view in enumerate(members, start=1)],
-    )
+    places = {view.workunit.id: place for place, view in enumerate(members, start=n_success + n_error + 1)}
     good = sum(1 for view in members if not view.workunit.error_mask)
     n_success += good
     n_error += len(members) - good
@@ -391,6 +273,7 @@ def _count_in_batch(tx: Transaction, batch_id: BatchId, members: list[WorkunitVi
     )
     if n_success + n_error >= njobs:
         tx.execute(_JOBS_FINISHED.update("batch", also="complete_time = ?"), (now, batch_id))
+    return places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,8 +169,19 @@ def pack(data: bytes) -> bytes:
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
+def on_disk(db: Database, result_ids: Sequence[ResultId]) -> set[ResultId]:
+    """Return those of the results that have outputs in files."""
+    rows = db.query_in("SELECT result_id FROM upload WHERE result_id IN (??) AND data IS NULL", result_ids)
+    return {ResultId(row[0]) for row in rows}
+
+
 def delete_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> list[str]:
     """Forget the outputs of results; the names of those that are files on disk."""
     rows = tx.query_in("SELECT name FROM upload WHERE result_id IN (??) AND data IS NULL", result_ids)
-    tx.execute_many("DELETE FROM upload WHERE result_id = ?", [(result_id,) for result_id in result_ids])
+    forget_outputs(tx, result_ids)
     return [row[0] for row in rows]
+
+
+def forget_outputs(tx: Transaction, result_ids: Sequence[ResultId]) -> None:
+    """Forget the outputs of results; files on disk, if there are some, stay."""
+    tx.execute_many("DELETE FROM upload WHERE result_id = ?", [(result_id,) for result_id in result_ids])

@@ -1,0 +1,98 @@
+"""From outputs to decisions and credit: what the validator shares with whoever decides by checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.ids import ResultId
+from cobblestone.policy.lifecycle.effects import WorkunitView
+from cobblestone.policy.validation.agreement import kind_named, missing_output
+from cobblestone.policy.validation.canonical import (
+    OutputCheck,
+    ValidationDecision,
+    ValidationReport,
+    judge,
+    pairs_to_compare,
+)
+from cobblestone.server.core.comparisons import comparison_kinds
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.grant_batch import GrantBatch
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work.uploads import StoredOutput
+
+log = structlog.get_logger(__name__)
+
+Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
+
+
+def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
+    """Compare by checksum where all agree, without a worker; None: somebody must look closer."""
+    if not outputs:
+        return ValidationReport(checked=())
+    if app.credit_function:
+        return None
+    try:
+        return _compared_by_checksum(app, view, outputs)
+    except Exception:  # a kind that is not there, or fails: the worker will say so of this workunit alone
+        log.exception("comparison_by_checksum_failed", workunit=view.workunit.name)
+        return None
+
+
+def _compared_by_checksum(app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport | None:
+    kind = kind_named(app.comparison.kind, comparison_kinds())
+    if any(output.gzipped for of_result in outputs.values() for output in of_result):
+        return None
+    specs = view.workunit.output_specs
+    checked: list[OutputCheck] = []
+    sums: dict[ResultId, list[tuple[int, int, str]]] = {}
+    for id_, of_result in outputs.items():
+        present = {output.index for output in of_result}
+        missing = [
+            spec.open_name for index, spec in enumerate(specs) if index not in present and not spec.optional
+        ]
+        problem = missing_output(missing[0]) if missing else None
+        checked.append(OutputCheck(result_id=id_, usable=not missing, problem=problem))
+        sums[id_] = [(output.index, output.nbytes, output.md5) for output in of_result]
+    usable = {each.result_id for each in checked if each.usable}
+    comparable = [pair for pair in pairs_to_compare(view, tuple(outputs)) if usable.issuperset(pair)]
+    # Each with itself as well: who does not take even that for granted wants to read the outputs.
+    pairs = [*comparable, *((one, one) for one in usable)]
+    if not all(kind.agree_by_checksum(sums[one], sums[other]) for one, other in pairs):
+        return None  # the worker says where they differ, and looks into packed files
+    return ValidationReport(checked=tuple(checked), matches=frozenset(comparable))
+
+
+def judge_and_grant(
+    ctx: ServerContext,
+    tx: Transaction,
+    reports: Sequence[tuple[WorkunitView, ValidationReport]],
+    *,
+    now: float,
+) -> list[tuple[WorkunitView, ValidationDecision]]:
+    """Decide on workunits that were read in this write, and grant the credit that is due.
+
+    The decisions are still to be applied.
+    """
+    decided = [(view, judge(view, report, now=now)) for view, report in reports]
+    assigned = {
+        found.result_id: found.assigned_credit
+        for _, report in reports
+        for found in report.checked
+        if found.assigned_credit is not None
+    }
+    batch = GrantBatch(
+        tx,
+        [view for view, _ in decided],
+        offers=ctx.offers,
+        settings=ctx.settings.credit,
+        daily_quota=ctx.settings.scheduler.daily_result_quota,
+        assigned=assigned,
+        now=now,
+    )
+    for view, decision in decided:
+        batch.decide(view, decision)
+    batch.save()
+    return decided
