@@ -17,7 +17,7 @@ from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 PACKAGE = Path(__file__).parents[1] / "src" / "cobblestone"
-SERVICES = [PACKAGE / "server", PACKAGE / "service"]
+SERVICES = [PACKAGE / "server", PACKAGE / "service", PACKAGE / "statistics"]
 LOCALES = PACKAGE / "service" / "locales"
 POLICIES = [PACKAGE / "policy" / name for name in ("credit", "dispatch", "validation")]
 STORE = PACKAGE / "store"

@@ -24,7 +24,7 @@ EXTRAS = {
     "client": ["socksio", "websockets"],
 }
 #: Packages that may need an extra as soon as they are imported.
-OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor"}
+OPTIONAL_PACKAGES = {"simulator", "credit_lab", "sweep", "monitor", "statistics"}
 #: Modules that their package imports only when they are asked for.
 OPTIONAL_MODULES = {
     f"cobblestone.store.{name}"

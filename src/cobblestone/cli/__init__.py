@@ -40,6 +40,7 @@ NOUNS = (
     "news",
     "credit",
     "scales",
+    "statistics",
     "trickle",
     "archive",
     "backup",

@@ -12,13 +12,9 @@ from cobblestone.store.engine.database import Store
 
 
 @dataclass(slots=True, kw_only=True)
-class ServiceContext:
-    """An open service: its database, secret and clock, and the state of this process.
+class ProcessContext:
+    """A service that runs: its secret and clock, and the state of this process."""
 
-    A service derives its own context from this one and adds what only its parts know.
-    """
-
-    store: Store
     secret: bytes  #: cookies and signatures of this service are made from it
     master_url: str  #: its own address, as people and programs type it; ends in a slash
     clock: Clock = system_clock
@@ -30,3 +26,13 @@ class ServiceContext:
     def url(self, path: str) -> str:
         """Return an address below the service's own."""
         return self.master_url + path.lstrip("/")
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceContext(ProcessContext):
+    """A service with a database of rows.
+
+    A service derives its own context from this one, or from the one above, and adds what only its parts know.
+    """
+
+    store: Store

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
 from cobblestone.ops.settings import ServerSection
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.http.connections import close_silent_connections, connection_class
 from cobblestone.service.http.drain import DrainingServer
 from cobblestone.service.supervision import keep_running
 
-C = TypeVar("C", bound=ServiceContext)
+C = TypeVar("C", bound=ProcessContext)
 
 
 def run_service(
@@ -55,7 +55,7 @@ def run_service(
 
 
 async def serve_http(
-    ctx: ServiceContext,
+    ctx: ProcessContext,
     app: ASGIApp,
     listener: socket.socket,
     settings: ServerSection,

@@ -12,7 +12,7 @@ from functools import partial
 import structlog
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.health import STEP_LIMIT_SECONDS
 from cobblestone.store.engine.process_group import ProcessGroup
 
@@ -41,7 +41,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def run_daemons(ctx: ServiceContext, daemons: Iterable[Daemon]) -> AsyncGenerator[None, None]:
+async def run_daemons(ctx: ProcessContext, daemons: Iterable[Daemon]) -> AsyncGenerator[None, None]:
     """Run daemons while the block runs."""
     ctx.signals.bind(asyncio.get_running_loop())
     tasks = [
@@ -66,7 +66,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
 
-async def run_daemon(ctx: ServiceContext, daemon: Daemon) -> None:
+async def run_daemon(ctx: ProcessContext, daemon: Daemon) -> None:
     """Take steps until nothing is left to do, then wait for the daemon's signal or the next sweep.
 
     An error is logged and the loop goes on: one bad row must not stop a service.

@@ -36,7 +36,8 @@ MAX_TEXT = 255
 MAX_DESCRIPTION = 20_000
 LARGEST_CREDIT = 1e30
 LARGEST_ID = 2**53
-LATEST = 4e9  #: Unix seconds: no time lies later
+MOST_CPUS = 1_000_000
+LATEST = 4_000_000_000  #: Unix seconds: no time lies later
 
 _FIELD = re.compile(r"<(\w{1,40})>([^<]*)</\1>")
 _CDATA = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|$)", re.DOTALL)
@@ -49,7 +50,7 @@ class RecordRefused(RemoteProtocolError):
     """A record cannot be taken."""
 
 
-class _Fields:
+class Fields:
     """The elements of a record, by name; of several with one name the first."""
 
     __slots__ = ("_texts", "empty")
@@ -64,10 +65,7 @@ class _Fields:
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
         """Return a text on one line, with what stands for other characters resolved."""
-        text = self._texts.get(name, "")
-        if "&" in text:
-            text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
-        return printable(one_line(text)).strip()[:most]
+        return resolved(self._texts.get(name, ""), most)
 
     def number(self, name: str, most: float, *, least: float = 0.0) -> float:
         """Return a number, 0 if it is missing.  Raises RecordRefused for one that cannot be."""
@@ -110,6 +108,13 @@ class _Fields:
         )
 
 
+def resolved(text: str, most: int = MAX_TEXT) -> str:
+    """Return the text of an element on one line, with what stands for other characters resolved."""
+    if "&" in text:
+        text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
+    return printable(one_line(text)).strip()[:most]
+
+
 def _letters(references: re.Match[str]) -> str:
     """Return what a run of references means, each of which is a byte of UTF-8; else the run itself."""
     numbers = [int(each[2:]) for each in references[0].rstrip(";").split(";")]
@@ -119,7 +124,7 @@ def _letters(references: re.Match[str]) -> str:
         return references[0]
 
 
-def _user(fields: _Fields) -> ExportedUser:
+def _user(fields: Fields) -> ExportedUser:
     return ExportedUser(
         id=UserId(fields.id()),
         name=fields.text("name"),
@@ -133,7 +138,7 @@ def _user(fields: _Fields) -> ExportedUser:
     )
 
 
-def _host(fields: _Fields) -> ExportedHost:
+def _host(fields: Fields) -> ExportedHost:
     return ExportedHost(
         id=HostId(fields.id()),
         user_id=UserId(fields.whole("userid")),
@@ -144,7 +149,7 @@ def _host(fields: _Fields) -> ExportedHost:
         avg_turnaround=fields.number("avg_turnaround", LATEST),
         hardware=ExportedHardware(
             timezone=int(fields.number("timezone", 1e6, least=-1e6)),
-            p_ncpus=int(fields.number("ncpus", 1e6)),
+            p_ncpus=int(fields.number("ncpus", MOST_CPUS)),
             p_vendor=fields.text("p_vendor"),
             p_model=fields.text("p_model"),
             os_name=fields.text("os_name"),
@@ -163,7 +168,7 @@ def _host(fields: _Fields) -> ExportedHost:
     )
 
 
-def _team(fields: _Fields) -> ExportedTeam:
+def _team(fields: Fields) -> ExportedTeam:
     return ExportedTeam(
         id=TeamId(fields.id()),
         name=fields.text("name"),
@@ -177,13 +182,13 @@ def _team(fields: _Fields) -> ExportedTeam:
     )
 
 
-def _badge_of(kind: str) -> Callable[[_Fields], BadgeHolder]:
+def _badge_of(kind: str) -> Callable[[Fields], BadgeHolder]:
     return lambda fields: BadgeHolder(
         fields.id(f"{kind}_id"), fields.id("badge_id"), fields.number("create_time", LATEST)
     )
 
 
-_RECORDS: Mapping[ExportedTable, tuple[str, Callable[[_Fields], Any]]] = {
+_RECORDS: Mapping[ExportedTable, tuple[str, Callable[[Fields], Any]]] = {
     ExportedTable.USER: ("user", _user),
     ExportedTable.USER_DELETED: ("user", lambda fields: Deletion(fields.id(), fields.cpid())),
     ExportedTable.HOST: ("host", _host),
@@ -199,10 +204,14 @@ _RECORDS: Mapping[ExportedTable, tuple[str, Callable[[_Fields], Any]]] = {
 class ExportReader:
     """Takes the bytes of a file as they come, and gives the records that are complete."""
 
-    def __init__(self, table: ExportedTable) -> None:
-        element, self._make = _RECORDS[table]
-        self._begin, self._end = f"<{element}>".encode(), f"</{element}>".encode()
-        self._last = f"</{ROOTS[table]}>".encode()
+    def __init__(self, table: ExportedTable, make: Callable[[str], Any] | None = None) -> None:
+        """Read a file of ``table``.  ``make`` returns a record from its text, or raises RecordRefused; else it is a value of
+        `domain.exports`.
+        """
+        element, read = _RECORDS[table]
+        self._make: Callable[[str], Any] = make or (lambda record: read(Fields(record)))
+        self._begin, self._end = f"<{element}>", f"</{element}>"
+        self._last = f"</{ROOTS[table]}>"
         self._buffer = b""
         self._over = False
         self.n_refused = 0
@@ -214,30 +223,36 @@ class ExportReader:
         Raises:
             RemoteProtocolError: a record is longer than any can be.
         """
-        buffer, place = self._buffer + data, 0
-        found: list[Any] = []
-        while (begin := buffer.find(self._begin, place)) >= 0:
-            end = buffer.find(self._end, begin)
-            if end < 0:
-                if len(buffer) - begin > MAX_RECORD_BYTES:
-                    raise RemoteProtocolError(f"a record is longer than {MAX_RECORD_BYTES} bytes")
-                break
-            self._take(buffer[begin + len(self._begin) : end], found)
-            place = end + len(self._end)
+        buffer, end = self._buffer + data, self._end.encode()
+        cut = buffer.rfind(end) + 1
+        cut += len(end) - 1 if cut else 0
+        found = self._records(buffer[:cut].decode("utf-8", "replace")) if cut else []
+        rest = buffer[cut:]
+        self._over = self._over or self._last.encode() in rest
+        begin = rest.find(self._begin.encode())
+        if begin >= 0 and len(rest) - begin > MAX_RECORD_BYTES:
+            raise RemoteProtocolError(f"a record is longer than {MAX_RECORD_BYTES} bytes")
         # Kept: the begin of a record, or what may be the begin of a tag.
-        rest = buffer[begin:] if begin >= 0 else buffer[max(place, len(buffer) - 64) :]
-        self._over = self._over or self._last in rest
-        self._buffer = rest
+        self._buffer = rest[begin if begin >= 0 else -64 :]
         return found
 
-    def _take(self, record: bytes, found: list[Any]) -> None:
-        try:
-            if len(record) > MAX_RECORD_BYTES:
-                raise RecordRefused(f"it is longer than {MAX_RECORD_BYTES} bytes")
-            found.append(self._make(_Fields(record.decode("utf-8", "replace"))))
-        except RecordRefused as error:
-            self.n_refused += 1
-            self.first_refusal = self.first_refusal or str(error)
+    def _records(self, text: str) -> list[Any]:
+        found: list[Any] = []
+        skip = len(self._begin)
+        pieces = text.split(self._end)
+        del pieces[-1]  # nothing follows the last end
+        for piece in pieces:
+            begin = piece.find(self._begin)
+            if begin < 0:
+                continue
+            try:
+                if len(piece) - begin > MAX_RECORD_BYTES:
+                    raise RecordRefused(f"it is longer than {MAX_RECORD_BYTES} bytes")
+                found.append(self._make(piece[begin + skip :]))
+            except RecordRefused as error:
+                self.n_refused += 1
+                self.first_refusal = self.first_refusal or str(error)
+        return found
 
     def close(self) -> None:
         """Note that nothing more comes.
@@ -247,7 +262,7 @@ class ExportReader:
         """
         if not self._over:
             raise RemoteProtocolError(
-                f"it ends before {self._last.decode()}: the file is cut, or is none of an export"
+                f"it ends before {self._last}: the file is cut, or is none of an export"
             )
 
 
@@ -265,7 +280,7 @@ def parse_tables(text: str) -> TotalsRead:
     """Read ``tables.xml``, which need not be well-formed.  Raises RemoteProtocolError."""
     if "<tables>" not in text:
         raise RemoteProtocolError("it is no tables.xml")
-    fields = _Fields(text)
+    fields = Fields(text)
     return TotalsRead(
         update_time=fields.number("update_time", LATEST),
         n_users=fields.whole("nusers_total"),

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.domain.exports import ExportedTable, ExportFormat
+from cobblestone.ops.bounded_files import plain_pieces, unpacked_pieces
 from cobblestone.wire.statistics_import import ExportReader, parse_tables
 
-CHUNK = 1 << 20
 MAX_TABLES_BYTES = 10_000_000
-LARGEST_RATIO = 400
-"""No text of an export packs better: a file that does was made to fill memory or disk."""
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,39 +47,14 @@ def _check_table(folder: Path, table: ExportedTable) -> CheckedFile | None:
         return None
     reader, count, problem = ExportReader(table), 0, ""
     try:
-        for data in _unpacked(path) if kind is ExportFormat.GZIP else _plain(path):
+        for data in unpacked_pieces(path) if kind is ExportFormat.GZIP else plain_pieces(path):
             count += len(reader.receive(data))
         reader.close()
-    except (RemoteProtocolError, zlib.error, OSError) as error:
+    except (RemoteProtocolError, OSError) as error:
         problem = str(error)
     if reader.n_refused and not problem:
         problem = f"{reader.n_refused} records are refused, the first one because {reader.first_refusal}"
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
-
-
-def _plain(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while data := file.read(CHUNK):
-            yield data
-
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the content of a packed file in pieces of bounded size.  Raises RemoteProtocolError for a bomb or a cut file."""
-    packed = zlib.decompressobj(wbits=31)
-    most = LARGEST_RATIO * path.stat().st_size + CHUNK
-    for piece in _plain(path):
-        rest = piece
-        while rest and not packed.eof:
-            data = packed.decompress(rest, CHUNK)
-            rest = packed.unconsumed_tail
-            most -= len(data)
-            if most < 0:
-                raise RemoteProtocolError(f"it unpacks to more than {LARGEST_RATIO} times its size: refused")
-            yield data
-    while not packed.eof and (data := packed.decompress(packed.unconsumed_tail, CHUNK)):
-        yield data
-    if not packed.eof:
-        raise RemoteProtocolError("the packed file is cut")
 
 
 def _check_totals(path: Path, found: dict[ExportedTable, CheckedFile]) -> CheckedFile:

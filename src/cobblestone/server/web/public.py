@@ -14,7 +14,6 @@ from cobblestone.policy.credit import milestones
 from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
-from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.headers import SECURITY_HEADERS
 from cobblestone.service.pages.site import PageError, not_found
@@ -174,11 +173,8 @@ class PublicPages:
 
     async def language(self, visit: Visit) -> Response:
         """Choose the language of the pages, and go back to where one was."""
-        response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
-        wish = visit.fields.get("to", "")
-        if wish in NAMES:
-            self._site.remember_language(response, wish)
-        return response
+        page = own_page(visit.fields.get("next", ""), otherwise="")
+        return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
 def _public_host(host: Host) -> PublicHost:

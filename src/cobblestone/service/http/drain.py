@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 import structlog
 import uvicorn
 
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ class DrainingServer(uvicorn.Server):
     """uvicorn that ends in our way: its own way with signals would end the process before daemons and database are closed."""
 
     def __init__(
-        self, config: uvicorn.Config, ctx: ServiceContext, *, drain_seconds: float, check: Sequence[str]
+        self, config: uvicorn.Config, ctx: ProcessContext, *, drain_seconds: float, check: Sequence[str]
     ) -> None:
         """``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over."""
         super().__init__(config)

@@ -11,7 +11,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cobblestone.ops.logging import writes_debug_lines
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,7 @@ class RequestMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        ctx: ServiceContext,
+        ctx: ProcessContext,
         part_of: Callable[[str], str],
         busy: Mapping[str, ASGIApp],
     ) -> None:

@@ -20,7 +20,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 
 MAX_AGE_SECONDS = 30 * 86400
 PENDING_SECONDS = 600
@@ -77,7 +77,7 @@ class Session(Generic[A]):
 class Sessions(Generic[A]):
     """Read, start and end sessions."""
 
-    def __init__(self, ctx: ServiceContext, find: Callable[[int, str], Awaitable[A | None]]) -> None:
+    def __init__(self, ctx: ProcessContext, find: Callable[[int, str], Awaitable[A | None]]) -> None:
         """``find`` reads an account by its id and the session's key; None: there is none, or the session was logged out."""
         self._ctx = ctx
         self._find = find

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.service import languages
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.http.bodies import BodyTooLarge, read_body
 from cobblestone.service.http.rate_limits import client_address
 from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
@@ -72,7 +72,7 @@ class Site(ABC, Generic[A, V]):
 
     def __init__(
         self,
-        ctx: ServiceContext,
+        ctx: ProcessContext,
         *,
         package: str,
         find_account: Callable[[int, str], Awaitable[A | None]],
@@ -193,6 +193,13 @@ class Site(ABC, Generic[A, V]):
             httponly=True,
             samesite="lax",
         )
+
+    def in_language(self, visit: V, code: str, page: str) -> Response:
+        """Send a visitor to a page, in a language from now on if there is it."""
+        response = visit.go(page)
+        if code in NAMES:
+            self.remember_language(response, code)
+        return response
 
     def _language(self, request: Request) -> str:
         return chosen(

@@ -1,0 +1,90 @@
+"""``cobblestone statistics``: a site with the figures of many projects."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
+from cobblestone.cli.output import when
+from cobblestone.domain.errors import ConfigError
+
+commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.", show_default=False)]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(commands, name="statistics")
+
+
+@commands.command("create")
+def create(folder: Folder) -> None:
+    """Make the folder of a new site, with a settings file to fill in."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.statistics.settings import create_site
+
+    path = create_site(folder)
+    print_error(f"Write the list of projects into {path}, then: cobblestone statistics run {folder}")
+
+
+@commands.command("run")
+def run(
+    folder: Folder,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
+    ] = None,
+) -> None:
+    """Collect the exports of all projects on the list, and show pages, until Ctrl-C."""
+    from cobblestone.cli.output import print_error
+    from cobblestone.ops.logging import configure_logging
+
+    _check_extra()
+    from cobblestone.statistics.context import StatisticsContext
+    from cobblestone.statistics.run import serve
+
+    configure_logging(level="info", json=False)
+
+    def ready(ctx: StatisticsContext) -> None:
+        n_projects = len(ctx.settings.project)
+        print_error(f"Statistics of {n_projects} projects at {ctx.master_url} – stop it with Ctrl-C.")
+
+    serve(folder, host=host, port=port, ready=ready)
+
+
+@commands.command("status")
+def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Show how collecting goes with each project."""
+    from cobblestone.statistics.settings import load_settings
+    from cobblestone.statistics.state import SiteFolder
+
+    site = SiteFolder(folder)
+    states = [(source, site.project(source.name).read_state()) for source in load_settings(folder).project]
+    rows = [
+        (
+            source.name,
+            state.counts.users or "",
+            state.counts.hosts or "",
+            when(state.exported or None),
+            when(state.tried or None),
+            state.problem or ("good" if state.collected else "not collected yet"),
+        )
+        for source, state in states
+    ]
+    output(json, quiet).table(
+        [{"name": source.name, "url": source.url, "state": state} for source, state in states],
+        ["project", "users", "hosts", "exported", "tried", ""],
+        rows,
+        empty="The list of projects is empty.",
+        right=("users", "hosts"),
+    )
+
+
+def _check_extra() -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "pyarrow")):
+        raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")

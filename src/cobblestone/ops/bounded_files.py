@@ -1,0 +1,56 @@
+"""Reading files that strangers made, packed or not, in pieces of bounded size."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from cobblestone.domain.errors import RemoteProtocolError
+
+CHUNK = 1 << 18
+LARGEST_RATIO = 400
+"""No text of an export packs better: a file that does was made to fill memory or disk."""
+GZIP = b"\x1f\x8b"
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file, unpacked if it is packed.  Raises RemoteProtocolError, OSError."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    return unpacked_pieces(path) if packed else plain_pieces(path)
+
+
+def plain_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file as it is."""
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            yield data
+
+
+def unpacked_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the content of a packed file.
+
+    Raises:
+        RemoteProtocolError: it is cut, damaged, or unpacks to more than any honest file does.
+    """
+    packed = zlib.decompressobj(wbits=31)
+    most = LARGEST_RATIO * path.stat().st_size + CHUNK
+    try:
+        for piece in plain_pieces(path):
+            rest = piece
+            while rest and not packed.eof:
+                data = packed.decompress(rest, CHUNK)
+                rest = packed.unconsumed_tail
+                most -= len(data)
+                if most < 0:
+                    raise RemoteProtocolError(
+                        f"it unpacks to more than {LARGEST_RATIO} times its size: refused"
+                    )
+                yield data
+        while not packed.eof and (data := packed.decompress(packed.unconsumed_tail, CHUNK)):
+            yield data
+    except zlib.error as error:
+        raise RemoteProtocolError(f"the packed file is damaged: {error}") from error
+    if not packed.eof:
+        raise RemoteProtocolError("the packed file is cut")

@@ -1,0 +1,181 @@
+"""Collects the exports of all projects on the list, one after the other; whatever one of them sends, the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.ops.clock import Clock
+from cobblestone.statistics.fetch import Missing, fetch, new_client
+from cobblestone.statistics.ingest import NEEDED, Ingested, ingest
+from cobblestone.statistics.settings import Source, StatisticsSettings
+from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
+from cobblestone.statistics.store.build import Member, build, published
+from cobblestone.wire.statistics_rows import COLUMNS
+
+log = structlog.get_logger(__name__)
+
+Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Returns what a function gives."""
+
+RETRY_SECONDS = 3600.0
+"""A project whose export could not be taken is asked again after so long, if that is sooner than usual."""
+
+
+class Collector:
+    """Fetches, reads and publishes."""
+
+    def __init__(
+        self, folder: SiteFolder, settings: StatisticsSettings, *, clock: Clock, run: Runner | None = None
+    ) -> None:
+        """``run`` does the work that needs memory and processor; else a process of its own does."""
+        self._run: Runner = run or run_apart
+        self._folder = folder
+        self._settings = settings
+        self._clock = clock
+        self._build_needed = True
+
+    async def step(self) -> int:
+        """Collect from the next project that is due, or publish what came; return 0 when there is nothing to do."""
+        source = self.next_due()
+        if source is not None:
+            await self.collect(source)
+            return 1
+        if self._build_needed and await self.publish() is not None:
+            return 1
+        return 0
+
+    async def pause(self) -> float:
+        """Return after how many seconds the next project is due."""
+        now = self._clock()
+        return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
+
+    def _due(self, source: Source) -> float:
+        state = self._folder.project(source.name).read_state()
+        every = self._settings.collect.every_seconds
+        return state.tried + (min(every, RETRY_SECONDS) if state.problem else every)
+
+    def next_due(self) -> Source | None:
+        """Return the project that has waited longest of those that are due."""
+        due = {source.name: self._due(source) for source in self._settings.project}
+        waiting = [source for source in self._settings.project if due[source.name] <= self._clock()]
+        return min(waiting, key=lambda source: due[source.name], default=None)
+
+    async def collect(self, source: Source) -> None:
+        """Fetch the export of a project and read it.  A failure is noted; what was known stays."""
+        project = self._folder.project(source.name)
+        before = project.read_state()
+        tried = msgspec.structs.replace(before, tried=self._clock())
+        try:
+            files = await self._fetch(source, before)
+            if files is None:
+                project.write_state(msgspec.structs.replace(tried, problem=""))
+                return
+            read = partial(
+                ingest,
+                project,
+                before.generation,
+                now=tried.tried,
+                max_rows=self._settings.collect.max_rows,
+            )
+            came: Ingested = await self._run(read)
+        except CobblestoneError as error:
+            problem = str(error)
+        except (OSError, BrokenProcessPool) as error:
+            problem = f"the export could not be read here: {error}"
+        except (
+            Exception
+        ) as error:  # the last resort: a mistake of ours with one project must not end the round
+            log.exception("statistics_project_failed", project=source.name)
+            problem = f"the export could not be read by a mistake of this service: {type(error).__name__}"
+        else:
+            state = ProjectState(
+                generation=came.generation,
+                exported=came.exported,
+                collected=tried.tried,
+                tried=tried.tried,
+                counts=came.counts,
+                files=files,
+                seconds=came.seconds,
+            )
+            project.write_state(state)
+            _remove_others(project.root / "rows", came.generation)
+            self._build_needed = True
+            log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
+            return
+        log.warning("statistics_project_failed", project=source.name, problem=problem)
+        # What came is fetched anew as a whole: half of it may be of another day.
+        project.write_state(msgspec.structs.replace(tried, problem=problem, files={}))
+
+    async def _fetch(self, source: Source, before: ProjectState) -> dict[str, FetchedFile] | None:
+        """Bring the files of an export here; None: they are the same as before.  Raises FetchFailed."""
+        incoming = self._folder.project(source.name).incoming
+        incoming.mkdir(parents=True, exist_ok=True)
+        settings = self._settings.collect
+        files: dict[str, FetchedFile] = {}
+        async with new_client(settings) as client:
+            get = partial(fetch, client, settings=settings)
+            name = "tables.xml"
+            tables = await get(source.url + name, incoming / name, before.files.get(name))
+            if tables is None and before.generation:
+                return None
+            files[name] = tables or before.files[name]
+            for table in COLUMNS:
+                await asyncio.sleep(settings.pause_seconds)
+                name = f"{table}.gz"
+                known = before.files.get(name)
+                try:
+                    files[name] = (
+                        await get(source.url + name, incoming / name, known) or known or FetchedFile()
+                    )
+                except Missing:
+                    if table in NEEDED:
+                        raise
+                    (incoming / name).unlink(missing_ok=True)
+        return files
+
+    async def publish(self) -> Path | None:
+        """Make the file for pages; None: nothing was collected yet, or it failed, which is logged."""
+        members = [
+            Member(number=number, source=source, rows=project.rows(state.generation), exported=state.exported)
+            for number, source in enumerate(self._settings.project, 1)
+            if (state := (project := self._folder.project(source.name)).read_state()).generation
+        ]
+        if not members:
+            self._build_needed = False
+            return None
+        path: Path = await self._run(partial(build, self._folder, members, now=self._clock()))
+        self._build_needed = False
+        log.info("statistics_published", projects=len(members))
+        return path
+
+    def states(self) -> Sequence[tuple[Source, ProjectState]]:
+        """How it goes with each project."""
+        return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
+
+    def published(self) -> Path | None:
+        """Return the newest file for pages."""
+        return published(self._folder)
+
+
+async def run_apart(work: Callable[[], Any]) -> Any:
+    """Return what a function gives in a process of its own, which ends with it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+def _remove_others(rows: Path, generation: str) -> None:
+    for path in rows.iterdir():
+        if path.name != generation:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,159 @@
+"""Reading one project's export into columns, in a process of its own: its memory and its mistakes end with it."""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.exports import ExportedTable
+from cobblestone.ops.bounded_files import pieces
+from cobblestone.ops.durable_files import sync_folder
+from cobblestone.statistics.state import Counts, ProjectFolder
+from cobblestone.statistics.store.rows import take_rows
+from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
+from cobblestone.wire.statistics_rows import COLUMNS, row_reader
+
+BATCH = 50_000
+MAX_TABLES_BYTES = 10_000_000
+LARGEST_SHARE_REFUSED = 0.1
+"""A file with more records that cannot be is broken."""
+TOLERANCE = 0.01
+"""Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports."""
+
+pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
+pq: Any = import_module("pyarrow.parquet")
+_TEXTS = frozenset({"name", "cpid", "country", "system"})
+_WHOLE = frozenset({"id", "team_id", "user_id", "n_cpus"})
+NEEDED = (ExportedTable.USER,)
+
+
+class Ingested(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an export."""
+
+    generation: str
+    exported: float
+    counts: Counts
+    seconds: float  #: of the processor
+
+
+def schema(table: ExportedTable) -> Any:
+    """Return the columns of a table."""
+    return pa.schema([(name, _type(name)) for name in COLUMNS[table]])
+
+
+def _type(column: str) -> Any:
+    return pa.string() if column in _TEXTS else pa.int64() if column in _WHOLE else pa.float64()
+
+
+def ingest(folder: ProjectFolder, previous: str, *, now: float, max_rows: int) -> Ingested:
+    """Read the files of a project that lie in its folder; ``previous`` is the generation that counts until now.
+
+    Nothing that counted is touched but the history of the day; the caller makes the new generation count.
+
+    Raises:
+        RemoteProtocolError: the export is broken; the text names file and place.
+        OSError: the disk.
+    """
+    began = time.process_time()
+    gc.disable()  # millions of rows are made, and none of them refers to another
+    generation = f"{int(now)}-{secrets.token_hex(4)}"
+    rows = folder.rows(generation)
+    rows.mkdir(parents=True)
+    try:
+        totals = _totals(folder.incoming / "tables.xml")
+        n_refused = 0
+        for table in COLUMNS:
+            n_rows, refused = _columns(
+                folder.incoming / f"{table}.gz", table, rows / f"{table}.raw.parquet", max_rows
+            )
+            n_refused += refused
+            _check_count(table, n_rows + refused, totals)
+        taken = take_rows(folder, rows, folder.rows(previous) if previous else None, now=now)
+        sync_folder(rows)
+    except BaseException:
+        shutil.rmtree(rows, ignore_errors=True)
+        raise
+    return Ingested(
+        generation=generation,
+        exported=totals.update_time or now,
+        counts=Counts(
+            users=taken.n_users,
+            hosts=taken.n_hosts,
+            teams=taken.n_teams,
+            refused=n_refused,
+            doubled=taken.n_doubled,
+        ),
+        seconds=time.process_time() - began,
+    )
+
+
+def _totals(path: Path) -> TotalsRead:
+    try:
+        with path.open("rb") as file:
+            return parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(f"tables.xml: {error}") from error
+
+
+def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
+    said = {
+        ExportedTable.USER: totals.n_users,
+        ExportedTable.HOST: totals.n_hosts,
+        ExportedTable.TEAM: totals.n_teams,
+    }.get(table, 0)
+    if n_rows < said - max(10.0, TOLERANCE * said):
+        raise RemoteProtocolError(f"{table}.gz: it holds {n_rows} records, tables.xml counts {said}")
+
+
+def _columns(source: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int]:
+    """Write the records of a file as columns; return how many there are, and how many are refused."""
+    reader, n_rows, place = row_reader(table), 0, 0
+    with pq.ParquetWriter(target, schema(table), compression="zstd") as writer:
+        if not source.exists():
+            if table in NEEDED:
+                raise RemoteProtocolError(f"{source.name}: the project exports none")
+            return 0, 0
+        batch: list[tuple[Any, ...]] = []
+        try:
+            for data in pieces(source):
+                batch += reader.receive(data)
+                place += len(data)
+                if len(batch) >= BATCH:
+                    n_rows += len(batch)
+                    if n_rows > max_rows:
+                        raise RemoteProtocolError(f"it holds more than {max_rows} records")
+                    writer.write_batch(_batch(batch, table))
+                    batch.clear()
+            reader.close()
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"{source.name}, after {place} bytes: {error}") from error
+        n_rows += len(batch)
+        if batch:
+            writer.write_batch(_batch(batch, table))
+    _check_refused(source, reader, n_rows)
+    return n_rows, reader.n_refused
+
+
+def _batch(rows: list[tuple[Any, ...]], table: ExportedTable) -> Any:
+    own: Any = schema(table)
+    columns: Iterator[tuple[Any, ...]] = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, own, strict=True)], schema=own
+    )
+
+
+def _check_refused(source: Path, reader: ExportReader, n_rows: int) -> None:
+    if reader.n_refused > LARGEST_SHARE_REFUSED * (n_rows + reader.n_refused):
+        raise RemoteProtocolError(
+            f"{source.name}: {reader.n_refused} of {n_rows + reader.n_refused} records cannot be, the first one because"
+            f" {reader.first_refusal}"
+        )

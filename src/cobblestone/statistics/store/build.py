@@ -1,0 +1,236 @@
+"""One DuckDB file of all projects for the pages: accounts joined to persons, ranked, and sorted by what pages look for.
+
+Everything with credit is an *entity* of a kind (user, host, team, country, system, processor, project).  An entity belongs to a
+project, or to none (``project = 0``): then it stands for all its members at projects, a person for accounts, for instance.
+
+When an account belongs to a person.  A cross-project id is a claim that any project can copy from another one's export.  So:
+
+1. a project in whose export several accounts have the id joins none of them;
+2. the first project on the operator's list that has the id (and may join accounts) says who the person is;
+3. an account elsewhere belongs to the same person if the operator vouches for its project (``join = "cpid"``), or if it has
+   the person's name too, but for case and spaces.
+
+An account that is not joined is a person of its own.  The order of the list alone decides, so no project can take an id
+away from one above it, rename a person, or hide what others say; at worst it adds an account of its own to a page.
+Computers are joined by their ids within one person only, teams by their names.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from cobblestone.ops.durable_files import sync_file, sync_folder
+from cobblestone.statistics.settings import Join, Source
+from cobblestone.statistics.state import SiteFolder
+from cobblestone.statistics.store import history
+from cobblestone.statistics.store.engine import decayed, parquet, text
+
+FORMAT = 1
+JOINED = ("user", "host", "team")
+AGGREGATED = ("country", "system", "processor", "project")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A project whose rows are published."""
+
+    number: int  #: its place on the list, from 1
+    source: Source
+    rows: Path
+    exported: float
+
+
+def published(folder: SiteFolder) -> Path | None:
+    """Return the newest file for pages; None: there is none yet."""
+    return max(folder.published.glob("[0-9]*.duckdb"), default=None)
+
+
+def build(folder: SiteFolder, members: Sequence[Member], *, now: float) -> Path:
+    """Make the file for pages from what all projects said last, and note the day's figures; return it.  Raises OSError."""
+    folder.published.mkdir(parents=True, exist_ok=True)
+    for left in folder.published.glob(".*"):
+        left.unlink()
+    name = f"{int(now * 1000):015d}.duckdb"
+    temporary = folder.published / f".{name}.{secrets.token_hex(4)}"
+    with duckdb.connect(temporary, config={"temp_directory": str(folder.published / ".scratch")}) as db:
+        db.execute("CREATE MACRO fold(name) AS lower(trim(regexp_replace(name, '\\s+', ' ', 'g')))")
+        _projects(db, members, now)
+        _accounts(db, members, now)
+        _persons(db)
+        _hosts(db, members, now)
+        _teams(db, members, now)
+        _aggregates(db)
+        _ranked(db)
+        _note_day(db, folder, int(now // 86400))
+        db.execute("CHECKPOINT")
+    sync_file(temporary)
+    target = folder.published / name
+    temporary.replace(target)
+    sync_folder(folder.published)
+    for old in sorted(folder.published.glob("[0-9]*.duckdb"))[:-1]:
+        os.unlink(old)  # noqa: PTH108  # whoever has it open reads on
+    return target
+
+
+def _union(members: Iterable[Member], file: str, columns: str, now: float) -> str:
+    return " UNION ALL BY NAME ".join(
+        f"SELECT {member.number}::INTEGER AS project, {columns}, total, {decayed('recent', 'recent_time', now)} AS recent"
+        f" FROM {parquet(member.rows / file)}"
+        for member in members
+    )
+
+
+def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+    db.execute(
+        "CREATE TABLE project (project INTEGER, name VARCHAR, title VARCHAR, url VARCHAR, joins VARCHAR,"
+        " credit_per_gflops_day DOUBLE, exported DOUBLE)"
+    )
+    db.executemany(
+        "INSERT INTO project VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                member.number,
+                member.source.name,
+                member.source.title,
+                member.source.url,
+                member.source.join.value,
+                member.source.credit_per_gflops_day,
+                member.exported,
+            )
+            for member in members
+        ],
+    )
+    db.execute(f"CREATE TABLE site AS SELECT {FORMAT} AS format, {now!r}::DOUBLE AS time")
+    db.execute(
+        "CREATE TABLE entity_raw (kind VARCHAR, project INTEGER, key VARCHAR, name VARCHAR, country VARCHAR, total DOUBLE,"
+        " recent DOUBLE, n INTEGER, parent VARCHAR, detail VARCHAR, created DOUBLE, whole VARCHAR)"
+    )
+
+
+def _accounts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+    """Make the table of accounts with the person that each belongs to."""
+    rows = _union(members, "user.parquet", "id, name, cpid, country, team_id, create_time", now)
+    db.execute(f"""
+        CREATE TEMP TABLE claim AS
+        SELECT rows.*, project.name AS project_name, project.joins, cpid <> '' AND joins <> '{Join.NO}'
+            AND count(*) OVER (PARTITION BY rows.project, cpid) = 1 AS sound
+        FROM ({rows}) AS rows JOIN project USING (project)""")
+    db.execute("""
+        CREATE TEMP TABLE holder AS
+        SELECT cpid, arg_min(name, project) AS name, min(project) AS project FROM claim WHERE sound GROUP BY cpid""")
+    db.execute(f"""
+        CREATE TEMP TABLE account AS
+        SELECT claim.*, CASE WHEN sound AND (claim.joins = '{Join.CPID}' OR claim.project = holder.project
+                OR (claim.name <> '' AND fold(claim.name) = fold(holder.name)))
+            THEN claim.cpid ELSE claim.project_name || '-' || id END AS person
+        FROM claim LEFT JOIN holder USING (cpid)""")
+    db.execute("""
+        CREATE TABLE joining AS
+        SELECT project, count(*) FILTER (person = cpid) AS joined, count(*) FILTER (cpid <> '' AND person <> cpid) AS not_joined
+        FROM account GROUP BY project""")
+
+
+def _persons(db: duckdb.DuckDBPyConnection) -> None:
+    db.execute("""
+        INSERT INTO entity_raw
+        SELECT 'user', project, id::VARCHAR, name, country, total, recent, 1,
+            CASE WHEN team_id > 0 THEN team_id::VARCHAR END, '', create_time, person FROM account
+        UNION ALL
+        SELECT 'user', 0, person, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
+            min(create_time), NULL FROM account GROUP BY person""")
+
+
+def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+    rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time", now)
+    db.execute(f"""
+        CREATE TEMP TABLE computer AS
+        SELECT rows.* REPLACE (trim(regexp_replace(rows.name, '\\s*\\[.*\\]$', '')) AS name), project.name AS project_name,
+            account.person, CASE WHEN rows.cpid <> '' AND account.person IS NOT NULL
+                AND count(*) OVER (PARTITION BY rows.project, account.person, rows.cpid) = 1
+            THEN md5(account.person || rows.cpid) ELSE project.name || '-' || rows.id END AS whole,
+            CASE WHEN system ILIKE '%windows%' THEN 'Windows' WHEN system ILIKE '%android%' THEN 'Android'
+                WHEN system ILIKE '%linux%' THEN 'Linux' WHEN system ILIKE '%darwin%' OR system ILIKE '%mac%' THEN 'macOS'
+                WHEN system ILIKE '%bsd%' THEN 'BSD' ELSE 'other' END AS platform
+        FROM ({rows}) AS rows JOIN project USING (project)
+        LEFT JOIN account ON account.project = rows.project AND account.id = rows.user_id AND rows.user_id > 0""")
+    db.execute("""
+        INSERT INTO entity_raw
+        SELECT 'host', project, id::VARCHAR, name, '', total, recent, n_cpus,
+            CASE WHEN user_id > 0 THEN user_id::VARCHAR END, system, create_time, whole FROM computer
+        UNION ALL
+        SELECT 'host', 0, whole, arg_min(name, project), '', sum(total), sum(recent), max(n_cpus), any_value(person),
+            arg_min(system, project), min(create_time), NULL FROM computer GROUP BY whole""")
+
+
+def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
+    rows = _union(members, "team.parquet", "id, name, country, create_time", now)
+    db.execute(f"""
+        CREATE TEMP TABLE team AS
+        SELECT rows.*, CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
+        FROM ({rows}) AS rows JOIN project USING (project)""")
+    db.execute("""
+        INSERT INTO entity_raw
+        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, '', create_time, whole FROM team
+        UNION ALL
+        SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
+            min(create_time), NULL FROM team GROUP BY whole""")
+
+
+def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
+    """Add countries (by accounts), systems and processors (by computers), and projects."""
+    for kind, name, source in (
+        ("country", "country", "account"),
+        ("system", "platform", "computer"),
+        ("processor", "name", "computer"),
+    ):
+        db.execute(f"""
+            INSERT INTO entity_raw
+            SELECT '{kind}', coalesce(project, 0), md5(fold({name})), any_value({name}), '', sum(total), sum(recent), count(*),
+                NULL, '', NULL, NULL
+            FROM {source} WHERE {name} <> '' GROUP BY GROUPING SETS ((project, fold({name})), (fold({name})))""")
+    db.execute("""
+        INSERT INTO entity_raw
+        SELECT 'project', 0, project_name, any_value(title), '', sum(total), sum(recent), count(*), NULL, '', NULL, NULL
+        FROM account JOIN project USING (project) GROUP BY project_name""")
+
+
+def _ranked(db: duckdb.DuckDBPyConnection) -> None:
+    """Sort what there is by each thing that pages look for: reading a few rows then reads one small part of the file."""
+    db.execute("""
+        CREATE TEMP TABLE ranked AS
+        SELECT *, row_number() OVER by_total::INTEGER AS rank_total, row_number() OVER by_recent::INTEGER AS rank_recent
+        FROM entity_raw
+        WINDOW by_total AS (PARTITION BY kind, project ORDER BY total DESC, key),
+            by_recent AS (PARTITION BY kind, project ORDER BY recent DESC, key)""")
+    db.execute("DROP TABLE entity_raw")
+    short = "kind, project, key, rank_total"
+    for table, query in {
+        "entity": "SELECT * FROM ranked ORDER BY kind, project, rank_total",
+        "by_key": f"SELECT {short} FROM ranked ORDER BY kind, project, key",
+        "by_recent": f"SELECT {short}, rank_recent FROM ranked ORDER BY kind, project, rank_recent",
+        "by_name": f"SELECT {short}, fold(name) AS folded FROM ranked WHERE kind <> 'host' ORDER BY kind, project, folded",
+        "by_parent": f"SELECT {short}, parent, recent FROM ranked WHERE parent IS NOT NULL"
+        " ORDER BY kind, project, parent, rank_total",
+        "by_whole": f"SELECT {short}, whole FROM ranked WHERE whole IS NOT NULL ORDER BY kind, whole, project",
+        "size": "SELECT kind, project, count(*) AS n, sum(total) AS total, sum(recent) AS recent"
+        " FROM ranked GROUP BY kind, project",
+    }.items():
+        db.execute(f"CREATE TABLE {table} AS {query}")
+
+
+def _note_day(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: int) -> None:
+    kinds = ", ".join(map(text, AGGREGATED))
+    history.add_day(
+        db,
+        folder.history,
+        day,
+        f"SELECT {day} AS day, kind, coalesce(project.name, '') AS project, key, total, recent, n"
+        f" FROM entity LEFT JOIN project USING (project) WHERE kind IN ({kinds})",
+        key=("kind", "project", "key"),
+    )

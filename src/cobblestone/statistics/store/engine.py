@@ -1,0 +1,59 @@
+"""DuckDB as it is used here: in memory for work on Parquet files, read-only for what pages read."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import duckdb
+
+from cobblestone.ops.durable_files import sync_file, sync_folder
+
+ROW_GROUP = 20_000
+"""Rows that are read at least to find one."""
+HALF_LIFE_SECONDS = 7 * 86400
+
+
+def workbench(scratch: Path, *, threads: int = 2, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
+    """Return a connection for work on files; what does not fit into memory goes to ``scratch``."""
+    return duckdb.connect(
+        config={"threads": threads, "memory_limit": memory, "temp_directory": str(scratch / "duckdb")}
+    )
+
+
+def text(value: str | Path) -> str:
+    """Return a text of ours (a path, a name) as SQL writes it."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
+    """Return what reads Parquet files in SQL."""
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    return f"read_parquet([{', '.join(map(text, files))}]{options})"
+
+
+def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
+    """Write the rows of a query, all or nothing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        db.execute(
+            f"COPY ({query}) TO {text(temporary)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+        )
+        sync_file(temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(target.parent)
+
+
+def decayed(value: str, time: str, now: float) -> str:
+    """Return an average as it stands at ``now``, in SQL; one from the future is taken as of now."""
+    return f"{value} * pow(2, -greatest(0, {now!r} - {time}) / {HALF_LIFE_SECONDS})"
+
+
+def count(db: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Return the one number that a query gives."""
+    (number,) = db.execute(query).fetchall()[0]
+    return int(number)

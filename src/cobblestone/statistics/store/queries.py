@@ -1,0 +1,241 @@
+"""What pages ask for: every question reads a few small parts of sorted tables."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from cobblestone.statistics.state import SiteFolder
+from cobblestone.statistics.store import build, history
+from cobblestone.statistics.store.engine import parquet
+
+PAGE_SIZE = 50
+MOST_CHILDREN = 50
+MOST_MEMBERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Something with credit: see `store.build`."""
+
+    kind: str
+    project: int  #: its number; 0: of all projects
+    key: str
+    name: str
+    country: str
+    total: float
+    recent: float  #: at the time of the file, per day
+    n: int  #: accounts, computers or members that it stands for; cores of a computer
+    parent: str | None  #: key of a computer's owner or an account's team
+    detail: str
+    created: float | None  #: Unix seconds
+    whole: str | None  #: key of what it belongs to over all projects
+    rank_total: int
+    rank_recent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project that is shown."""
+
+    number: int
+    name: str
+    title: str
+    url: str
+    joins: str
+    credit_per_gflops_day: float
+    exported: float
+    joined: int  #: accounts whose cross-project id was believed
+    not_joined: int  #: accounts whose cross-project id was not
+
+    def flops(self, recent: float) -> float:
+        """Return the speed that a recent average credit stands for."""
+        return recent / self.credit_per_gflops_day * 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is of a kind."""
+
+    n: int
+    total: float
+    recent: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayFigures:
+    """How something stood at the end of a day on which it changed."""
+
+    day: int  #: since 1970
+    total: float
+    recent: float
+
+
+class Published:
+    """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
+
+    def __init__(self, folder: SiteFolder, path: Path) -> None:
+        self.path = path
+        self._folder = folder
+        self._db = duckdb.connect(path, read_only=True, config={"threads": 2, "memory_limit": "500MB"})
+        self._db.execute("SET parquet_metadata_cache = true")
+        ((self.time,),) = self._db.execute("SELECT time FROM site").fetchall()
+        self.projects: dict[int, Project] = {
+            row[0]: Project(*row)
+            for row in self._db.execute(
+                "SELECT project, name, title, url, joins, credit_per_gflops_day, exported, coalesce(joined, 0),"
+                " coalesce(not_joined, 0) FROM project LEFT JOIN joining USING (project) ORDER BY project"
+            ).fetchall()
+        }
+        self.by_name = {project.name: project for project in self.projects.values()}
+        self._sizes = {
+            (kind, project): Size(n, total, recent)
+            for kind, project, n, total, recent in self._db.execute(
+                "SELECT kind, project, n, total, recent FROM size"
+            ).fetchall()
+        }
+
+        self.project_histories = self._read_project_histories()  #: by name
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def _cursor(self) -> Generator[duckdb.DuckDBPyConnection]:
+        cursor = self._db.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._cursor() as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def size(self, kind: str, project: int = 0) -> Size:
+        """Return how much there is of a kind."""
+        return self._sizes.get((kind, project), Size(0, 0.0, 0.0))
+
+    def _entities(self, condition: str, values: Sequence[object]) -> list[Entity]:
+        return [Entity(*row) for row in self._rows(f"FROM entity WHERE {condition}", values)]
+
+    def _at(self, kind: str, project: int, ranks: Sequence[int]) -> list[Entity]:
+        """Return those of some ranks by total credit, in the order of ``ranks``."""
+        if not ranks:
+            return []
+        marks = ", ".join(str(int(rank)) for rank in ranks)
+        found = self._entities(
+            f"kind = ? AND project = ? AND rank_total BETWEEN ? AND ? AND rank_total IN ({marks})",
+            [kind, project, min(ranks), max(ranks)],
+        )
+        return sorted(found, key=lambda each: ranks.index(each.rank_total))
+
+    def ranking(
+        self, kind: str, project: int, *, by_recent: bool, first: int, n: int = PAGE_SIZE
+    ) -> list[Entity]:
+        """Return a part of a list, from place ``first`` (1 is the best)."""
+        if not by_recent:
+            return self._entities(
+                "kind = ? AND project = ? AND rank_total BETWEEN ? AND ? ORDER BY rank_total",
+                [kind, project, first, first + n - 1],
+            )
+        ranks = self._rows(
+            "SELECT rank_total FROM by_recent"
+            " WHERE kind = ? AND project = ? AND rank_recent BETWEEN ? AND ? ORDER BY rank_recent",
+            [kind, project, first, first + n - 1],
+        )
+        return self._at(kind, project, [rank for (rank,) in ranks])
+
+    def all_of(self, kind: str) -> list[Entity]:
+        """Return all of a kind over all projects, those with most recent credit first: for kinds of which there are few."""
+        return self._entities("kind = ? AND project = 0 ORDER BY rank_recent", [kind])
+
+    def search(self, kind: str, project: int, begin: str, *, n: int = PAGE_SIZE) -> list[Entity]:
+        """Return those whose names begin so, the largest of the first that are found first."""
+        folded = " ".join(begin.lower().split())
+        ranks = self._rows(
+            "SELECT rank_total FROM by_name WHERE kind = ? AND project = ? AND folded >= ? AND folded < ? LIMIT ?",
+            [kind, project, folded, folded + "\U0010ffff", n],
+        )
+        return self._at(kind, project, sorted(rank for (rank,) in ranks))
+
+    def find(self, kind: str, project: int, key: str) -> Entity | None:
+        """Return one entity."""
+        ranks = self._rows(
+            "SELECT rank_total FROM by_key WHERE kind = ? AND project = ? AND key = ?", [kind, project, key]
+        )
+        found = self._at(kind, project, [rank for (rank,) in ranks])
+        return found[0] if found else None
+
+    def members(self, entity: Entity) -> list[Entity]:
+        """Return what stands for an entity at projects, the largest first; an entity of a project stands for itself."""
+        if entity.project:
+            return [entity]
+        rows = self._rows(
+            "SELECT project, key, rank_total FROM by_whole WHERE kind = ? AND whole = ? ORDER BY project LIMIT ?",
+            [entity.kind, entity.key, MOST_MEMBERS],
+        )
+        if not rows:
+            return []
+        places = ", ".join(f"({int(project)}, {int(rank)})" for project, _key, rank in rows)
+        numbers = [project for project, _key, _rank in rows]
+        return self._entities(
+            f"kind = ? AND project BETWEEN ? AND ? AND (project, rank_total) IN ({places}) ORDER BY total DESC",
+            [entity.kind, min(numbers), max(numbers)],
+        )
+
+    def children(self, kind: str, entity: Entity, *, n: int = MOST_CHILDREN) -> list[Entity]:
+        """Return the computers of a user, or the users of a team at a project, the largest first."""
+        ranks = self._rows(
+            "SELECT rank_total FROM by_parent WHERE kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?",
+            [kind, entity.project, entity.key, n],
+        )
+        return self._at(kind, entity.project, [rank for (rank,) in ranks])
+
+    def neighbours(self, entity: Entity, *, n: int = 3) -> list[Entity]:
+        """Return who stands around an entity by total credit, with itself."""
+        first = max(1, entity.rank_total - n)
+        return self.ranking(
+            entity.kind, entity.project, by_recent=False, first=first, n=entity.rank_total + n - first + 1
+        )
+
+    # -- history ---------------------------------------------------------------------------------------------
+
+    def history(self, entity: Entity, *, since: int = 0) -> list[DayFigures]:
+        """Return the days on which an entity of one project, or an aggregated one, changed, the oldest first."""
+        if entity.kind in build.AGGREGATED:
+            project = self.projects[entity.project].name if entity.project else ""
+            return self._days(
+                history.files(self._folder.history),
+                "kind = ? AND project = ? AND key = ?",
+                [entity.kind, project, entity.key],
+                since,
+            )
+        folder = self._folder.project(self.projects[entity.project].name)
+        return self._days(history.files(folder.history(entity.kind)), "id = ?", [int(entity.key)], since)
+
+    def _read_project_histories(self) -> dict[str, list[DayFigures]]:
+        found: dict[str, list[DayFigures]] = {}
+        if paths := list(history.files(self._folder.history)):
+            query = f"SELECT key, day, total, recent FROM {parquet(paths)} WHERE kind = 'project' ORDER BY key, day"
+            for key, *figures in self._rows(query):
+                found.setdefault(key, []).append(DayFigures(*figures))
+        return found
+
+    def _days(
+        self, files: Iterable[Path], condition: str, values: list[object], since: int
+    ) -> list[DayFigures]:
+        paths = list(files)
+        if not paths:
+            return []
+        rows = self._rows(
+            f"SELECT day, total, recent FROM {parquet(paths)} WHERE {condition} AND day >= ? ORDER BY day",
+            [*values, since],
+        )
+        return [DayFigures(*row) for row in rows]

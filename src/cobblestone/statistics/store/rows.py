@@ -1,0 +1,117 @@
+"""The rows of one project's export: each number once, without who was deleted; what changed becomes history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from cobblestone.statistics.state import ProjectFolder
+from cobblestone.statistics.store import history
+from cobblestone.statistics.store.engine import count, decayed, parquet, workbench, write_parquet
+
+KINDS = ("user", "host", "team")
+MOST_CREDIT = 1e16
+"""Of one account; more is a mistake or a lie (the largest projects grant some 1e14 in all)."""
+PATIENCE_DAYS = 30
+"""Who is missing in the exports for so long without being announced as deleted is forgotten."""
+SAME_CREDIT = 0.999
+"""A computer that grew by this part of another one's credit, on the day when that went, was merged with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What came of an export."""
+
+    n_users: int
+    n_hosts: int
+    n_teams: int
+    n_doubled: int
+
+
+def take_rows(folder: ProjectFolder, rows: Path, previous: Path | None, *, now: float) -> Taken:
+    """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``."""
+    db = workbench(rows)
+    day, n_doubled = int(now // 86400), 0
+    for kind in KINDS:
+        n_doubled += _clean(db, rows, kind)
+    _gone(db, rows, previous, day)
+    for kind in KINDS:
+        new, target = rows / f"{kind}.parquet", folder.history(kind)
+        changed = f"SELECT {day} AS day, id, total, {decayed('recent', 'recent_time', now)} AS recent FROM {parquet(new)} AS new"
+        if previous is not None:
+            changed += (
+                f" WHERE NOT EXISTS (FROM {parquet(previous / new.name)} AS old"
+                " WHERE old.id = new.id AND old.total = new.total)"
+            )
+        history.add_day(db, target, day, changed)
+        history.forget(db, target, f"SELECT id FROM forgotten WHERE kind = '{kind}'")
+    taken = Taken(
+        n_users=count(db, f"SELECT count(*) FROM {parquet(rows / 'user.parquet')}"),
+        n_hosts=count(db, f"SELECT count(*) FROM {parquet(rows / 'host.parquet')}"),
+        n_teams=count(db, f"SELECT count(*) FROM {parquet(rows / 'team.parquet')}"),
+        n_doubled=n_doubled,
+    )
+    db.close()
+    for raw in rows.glob("*.raw.parquet"):
+        raw.unlink()
+    return taken
+
+
+def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str) -> int:
+    """Write the rows of a table that count; return how many had the number of another one."""
+    raw = rows / f"{kind}.raw.parquet"
+    condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
+    if kind != "team":
+        condition += f" AND id NOT IN (SELECT id FROM {parquet(rows / f'{kind}_deleted.raw.parquet')})"
+    columns = "*"
+    if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
+        users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
+        columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
+    write_parquet(
+        db,
+        f"""SELECT {columns} FROM (
+            SELECT * EXCLUDE (file_row_number) FROM {parquet(raw, ", file_row_number = true")}
+            QUALIFY row_number() OVER (PARTITION BY id ORDER BY file_row_number) = 1
+        ) WHERE {condition} ORDER BY id""",
+        rows / f"{kind}.parquet",
+    )
+    return count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
+
+
+def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: int) -> None:
+    """Write who is not exported any more and since when; the table ``forgotten`` holds those whose history goes, too."""
+    db.execute(
+        "CREATE TEMP TABLE gone (kind VARCHAR, id BIGINT, since INTEGER, why VARCHAR, merged_into BIGINT)"
+    )
+    db.execute("CREATE TEMP TABLE forgotten (kind VARCHAR, id BIGINT)")
+    for kind in KINDS:
+        new = parquet(rows / f"{kind}.parquet")
+        announced = "SELECT NULL::BIGINT AS id WHERE false"
+        if kind != "team":
+            announced = f"SELECT id FROM {parquet(rows / f'{kind}_deleted.raw.parquet')}"
+            db.execute(f"INSERT INTO forgotten SELECT DISTINCT '{kind}', id FROM ({announced})")
+        if previous is None:
+            continue
+        old = parquet(previous / f"{kind}.parquet")
+        merged = _heir(new, old) if kind == "host" else "NULL"
+        db.execute(f"""
+            INSERT INTO gone
+            SELECT '{kind}', lost.id, {day},
+                CASE WHEN lost.id IN ({announced}) THEN 'deleted' ELSE 'missing' END, {merged}
+            FROM {old} AS lost ANTI JOIN {new} AS new ON new.id = lost.id""")
+        db.execute(f"""
+            INSERT INTO gone
+            FROM {parquet(previous / "gone.parquet")} AS before
+            WHERE kind = '{kind}' AND since >= {day} - 2 * {PATIENCE_DAYS}
+                AND id NOT IN (SELECT id FROM {new}) AND id NOT IN (SELECT id FROM gone WHERE kind = '{kind}')""")
+    db.execute(f"INSERT INTO forgotten SELECT kind, id FROM gone WHERE since <= {day} - {PATIENCE_DAYS}")
+    write_parquet(db, "FROM gone ORDER BY kind, id", rows / "gone.parquet")
+
+
+def _heir(new: str, old: str) -> str:
+    """Return, in SQL, the computer of the same user that took over the credit of ``lost``; NULL: none."""
+    return f"""(SELECT min(heir.id) FROM {new} AS heir JOIN {old} AS former ON former.id = heir.id
+        WHERE lost.user_id > 0 AND heir.user_id = lost.user_id AND lost.total > 0
+            AND heir.total - former.total >= {SAME_CREDIT} * lost.total)"""

@@ -1,0 +1,3 @@
+"""The pages of the statistics site."""
+
+from __future__ import annotations

@@ -1,0 +1,138 @@
+"""Curves of total credit, stacked: made on the server, drawn by SVG."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages import wording
+from cobblestone.statistics.store.queries import DayFigures
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 240.0, 56.0, 22.0, 8.0, 6.0
+MOST_LAYERS = 8
+MOST_POINTS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One coloured area, or one line."""
+
+    label: str
+    points: str
+    last: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A line of the grid, or a date."""
+
+    position: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """What a template draws."""
+
+    layers: Sequence[Layer]
+    levels: Sequence[Tick]
+    dates: Sequence[Tick]
+    days: int
+
+
+def value_at(days: Sequence[DayFigures], day: int) -> float:
+    """Return the total at the end of a day: that of the last change until then; 0 before the first."""
+    place = bisect.bisect_right(days, day, key=lambda each: each.day)
+    return days[place - 1].total if place else 0.0
+
+
+def curves(
+    histories: Mapping[str, Sequence[DayFigures]], *, until: int, stacked: bool = True
+) -> Curves | None:
+    """Return the drawing of totals by label, the largest below; None without two days of them.
+
+    ``until``: the last day, since 1970.  What is beyond `MOST_LAYERS` is drawn as one.  Not stacked: lines beside each other.
+    """
+    known = {label: days for label, days in histories.items() if days}
+    first = min((days[0].day for days in known.values()), default=until)
+    if until <= first:
+        return None
+    shown_days = _spread(first, until)
+    values = {label: [value_at(days, day) for day in shown_days] for label, days in known.items()}
+    order = sorted(values, key=lambda label: -values[label][-1])
+    if len(order) > MOST_LAYERS:
+        rest = order[MOST_LAYERS - 1 :]
+        values[_("others")] = [sum(column) for column in zip(*(values[label] for label in rest), strict=True)]
+        order = [*order[: MOST_LAYERS - 1], _("others")]
+    base = [0.0] * len(shown_days)
+    tops: list[tuple[str, list[float], list[float]]] = []
+    for label in order:
+        top = (
+            [low + value for low, value in zip(base, values[label], strict=True)]
+            if stacked
+            else values[label]
+        )
+        tops.append((label, base, top))
+        base = top if stacked else base
+    most = max((max(top) for _label, _base, top in tops), default=0.0)
+    x = [LEFT + (day - first) / (until - first) * (WIDTH - LEFT - RIGHT) for day in shown_days]
+
+    def points(numbers: Sequence[float]) -> list[str]:
+        scale = (HEIGHT - TOP - BOTTOM) / most if most > 0 else 0.0
+        return [
+            f"{place:.1f},{HEIGHT - BOTTOM - number * scale:.1f}"
+            for place, number in zip(x, numbers, strict=True)
+        ]
+
+    return Curves(
+        layers=[
+            Layer(
+                label=label,
+                points=" ".join(points(top) + (points(low)[::-1] if stacked else [])),
+                last=values[label][-1],
+            )
+            for label, low, top in tops
+        ],
+        levels=[
+            Tick(position=HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), label=short(share * most))
+            for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+        ],
+        dates=[
+            Tick(position=LEFT + share * (WIDTH - LEFT - RIGHT), label=_date(first + share * (until - first)))
+            for share in (0.1, 0.5, 0.9)
+        ],
+        days=until - first + 1,
+    )
+
+
+def sparkline(days: Sequence[DayFigures], *, until: int) -> str:
+    """Return the points of a small line of recent credit, 120 wide and 28 high; empty without two days."""
+    if len(days) < 2 or until <= days[0].day:
+        return ""
+    most = max(each.recent for each in days) or 1.0
+    chosen = days[:: max(1, len(days) // 100)]
+    return " ".join(
+        f"{2 + 116 * (each.day - days[0].day) / (until - days[0].day):.1f},{26 - 24 * each.recent / most:.1f}"
+        for each in chosen
+    )
+
+
+def short(value: float) -> str:
+    """Return an amount in few letters."""
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if value < 1000:
+            return wording.number(value, 0 if value >= 100 or not unit else 1) + (f" {unit}" if unit else "")
+        value /= 1000
+    return wording.number(value, 1) + " E"
+
+
+def _spread(first: int, until: int) -> list[int]:
+    steps = min(until - first, MOST_POINTS)
+    return sorted({first + round(place * (until - first) / steps) for place in range(steps + 1)})
+
+
+def _date(day: float) -> str:
+    return wording.day(datetime.fromtimestamp(day * 86400, UTC).timestamp())

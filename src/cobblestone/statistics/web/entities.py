@@ -1,0 +1,183 @@
+"""The page of one user, computer, team, country, system, processor or project; comparison; feed of milestones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.policy.credit.forecast import days_until_overtaken, next_milestone
+from cobblestone.policy.credit.milestones import Reached, milestones_between
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages import wording
+from cobblestone.service.pages.site import PageError
+from cobblestone.statistics.store.queries import DayFigures, Entity, Published
+from cobblestone.statistics.web.curves import Curves, curves, value_at
+from cobblestone.statistics.web.site import Site, Visit
+from cobblestone.wire.rss import RssChannel, RssItem, write_rss
+
+CHILDREN = {"user": "host", "team": "user"}
+"""What belongs to an entity of a kind."""
+MOST_COMPARED = 4
+MOST_HISTORIES = 60
+"""Projects of a person whose curves are drawn, the largest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a page shows of one entity."""
+
+    entity: Entity
+    project: str  #: title; empty: all projects
+    members: Sequence[Entity]
+    titles: Mapping[int, str]  #: of projects, by number
+    children: Sequence[Entity]
+    parent: Entity | None
+    whole: Entity | None  #: what it belongs to over all projects
+    neighbours: Sequence[
+        tuple[Entity, float | None]
+    ]  #: with the days until this entity passes them, or they it
+    histories: Mapping[str, Sequence[DayFigures]]  #: by title of a project
+    milestone: tuple[int, float | None]
+    flops: float | None
+    time: float
+
+    @property
+    def days(self) -> list[DayFigures]:
+        """The history of all together, the oldest day first."""
+        days = sorted({each.day for history in self.histories.values() for each in history})
+        return [
+            DayFigures(day, sum(value_at(history, day) for history in self.histories.values()), 0.0)
+            for day in days
+        ]
+
+    @property
+    def milestones(self) -> list[Reached]:
+        """Round amounts that were passed since the site knows it, the newest first."""
+        found = [
+            Reached(credit=amount, time=after.day * 86400.0)
+            for before, after in itertools.pairwise(self.days)
+            for amount in milestones_between(before.total, after.total)
+        ]
+        return found[::-1]
+
+    def plot(self) -> Curves | None:
+        """Return the drawing of its history, by project."""
+        return curves(self.histories, until=int(self.time // 86400))
+
+
+def view(published: Published, entity: Entity) -> View:
+    """Return what there is to say of an entity."""
+    members = published.members(entity) if entity.kind in ("user", "host", "team") else [entity]
+    titles = {number: project.title for number, project in published.projects.items()}
+    child = CHILDREN.get(entity.kind, "")
+    parent = published.find("team" if entity.kind == "user" else "user", entity.project, entity.parent or "")
+    project = published.projects.get(entity.project) or published.by_name.get(
+        entity.key if entity.kind == "project" else ""
+    )
+    return View(
+        entity=entity,
+        project=titles.get(entity.project, ""),
+        members=members if not entity.project and entity.kind in ("user", "host", "team") else (),
+        titles=titles,
+        children=published.children(child, entity) if child else (),
+        parent=parent if entity.parent else None,
+        whole=published.find(entity.kind, 0, entity.whole) if entity.whole else None,
+        neighbours=[(each, _days_between(entity, each)) for each in published.neighbours(entity)],
+        histories={
+            titles.get(member.project, entity.name): published.history(member)
+            for member in members[:MOST_HISTORIES]
+        },
+        milestone=next_milestone(entity.total, entity.recent),
+        flops=project.flops(entity.recent) if project is not None else None,
+        time=published.time,
+    )
+
+
+def _days_between(entity: Entity, other: Entity) -> float | None:
+    """Return the days until the one behind passes the one ahead; None: never."""
+    ahead, behind = (other, entity) if other.rank_total < entity.rank_total else (entity, other)
+    return days_until_overtaken(behind.total, behind.recent, ahead.total, ahead.recent)
+
+
+class EntityPages:
+    """Pages of single things."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        page = self._site.page
+        return [
+            Route("/compare/{kind}", page(self.compare)),
+            Route("/milestones/{kind}/{key}.rss", page(self.feed)),
+            Route("/{kind}/{key}", page(self.entity)),
+        ]
+
+    async def entity(self, visit: Visit) -> Response:
+        """Everything about one."""
+        key = visit.request.path_params["key"]
+        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        if visit.format != "html":
+            columns = ("day", "project", "total_credit", "recent_credit")
+            rows = [
+                (wording.iso(day.day * 86400.0)[:10], title, day.total, day.recent)
+                for title, days in seen.histories.items()
+                for day in days
+            ]
+            return visit.data(f"{visit.kind}-{key}", columns, rows)
+        return visit.show(
+            "entity.html",
+            seen=seen,
+            entity=seen.entity,
+            plot=seen.plot(),
+            kind=visit.kind,
+            where=f"?project={visit.fields['project']}" if visit.fields.get("project") else "",
+        )
+
+    async def compare(self, visit: Visit) -> Response:
+        """Several of one kind beside each other."""
+        keys = [key for key in visit.fields.get("keys", "").split(",") if key]
+        if not 1 <= len(keys) <= MOST_COMPARED:
+            text = _("The address of this page needs one to %(most)d keys: ?keys=a,b") % {
+                "most": MOST_COMPARED
+            }
+            raise PageError(404, _("Something is missing"), text)
+
+        def read(published: Published) -> list[View]:
+            return [view(published, visit.entity(published, key)) for key in dict.fromkeys(keys)]
+
+        seen = await visit.read(read)
+        plot = curves(
+            {f"{each.entity.name} (#{each.entity.rank_total})": each.days for each in seen},
+            until=int(seen[0].time // 86400),
+            stacked=False,
+        )
+        return visit.show("compare.html", seen=seen, plot=plot, kind=visit.kind)
+
+    async def feed(self, visit: Visit) -> Response:
+        """Milestones as RSS."""
+        key = visit.request.path_params["key"]
+        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        link = visit.ctx.url(f"{visit.kind}/{key}")
+        channel = RssChannel(
+            title=_("Milestones of %(name)s") % {"name": seen.entity.name},
+            link=link,
+            description=visit.ctx.settings.site.name,
+            items=tuple(
+                RssItem(
+                    title=_("%(name)s: %(amount)s credit")
+                    % {"name": seen.entity.name, "amount": wording.count(reached.credit)},
+                    guid=f"{link}#{reached.credit}",
+                    link=link,
+                    published=reached.time,
+                    description="",
+                )
+                for reached in seen.milestones
+            ),
+        )
+        return Response(write_rss(channel, built=seen.time), media_type="application/rss+xml")

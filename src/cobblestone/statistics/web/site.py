@@ -1,0 +1,142 @@
+"""The pages of the statistics site: what all of them share."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cobblestone.domain.people import User
+from cobblestone.service.languages import N_
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages import site as pages
+from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.statistics.context import StatisticsContext
+from cobblestone.statistics.store.queries import Entity, Project, Published
+
+T = TypeVar("T")
+
+KINDS = {
+    "user": N_("Volunteers"),
+    "team": N_("Teams"),
+    "host": N_("Computers"),
+    "country": N_("Countries"),
+    "system": N_("Operating systems"),
+    "processor": N_("Processors"),
+    "project": N_("Projects"),
+}
+"""What there are lists of."""
+_KEY = re.compile(r"[a-z0-9_-]{1,80}")
+_OWN_PAGE = re.compile(r"[a-z0-9_./-]{0,200}(\?[A-Za-z0-9_=&%+.-]{0,200})?")
+
+
+async def _nobody(id_: int, key: str) -> User | None:
+    return None
+
+
+class Site(pages.Site[User, "Visit"]):
+    """Renders the pages; nobody logs in here."""
+
+    max_page = 2_000_000
+
+    def __init__(self, ctx: StatisticsContext) -> None:
+        self.ctx = ctx
+        super().__init__(
+            ctx,
+            package="cobblestone.statistics.web",
+            find_account=_nobody,
+            filters={},
+            values={"site_name": ctx.settings.site.name, "kinds": KINDS, "address": self._address},
+        )
+
+    def visit(self, request: Request) -> Visit:
+        """Begin a visit."""
+        return Visit(self, request)
+
+    def own_address(self, page: str) -> str:
+        """Return a page of this site to go on to; anything else leads to the first one."""
+        return page if _OWN_PAGE.fullmatch(page) and not page.startswith("/") else ""
+
+    def _address(self, entity: Entity) -> str:
+        """Return where the page of an entity is, below the site's address."""
+        current = self.ctx.published
+        where = f"?project={current.projects[entity.project].name}" if entity.project and current else ""
+        return f"{self.base}{entity.kind}/{entity.key}{where}"
+
+
+class Visit(pages.Visit[User]):
+    """One request for a page of the site."""
+
+    def __init__(self, site: Site, request: Request) -> None:
+        super().__init__(site, request)
+        self.site = site
+        self.ctx = site.ctx
+
+    @property
+    def kind(self) -> str:
+        """The kind of things that is asked for.  Raises PageError for one that there is not."""
+        kind = self.request.path_params["kind"]
+        if kind not in KINDS:
+            raise not_found(repr(kind[:20]))
+        return kind
+
+    @property
+    def format(self) -> str:
+        """How the answer is wanted: html, json or csv."""
+        wish = self.fields.get("format", "html")
+        if wish not in ("html", "json", "csv"):
+            raise not_found(repr(wish[:20]))
+        return wish
+
+    def project(self, published: Published) -> Project | None:
+        """Return the project that the page is about; None: all of them."""
+        name = self.fields.get("project", "")
+        if not name:
+            return None
+        found = published.by_name.get(name)
+        if found is None:
+            raise not_found(_("project %(name)s") % {"name": repr(name[:40])})
+        return found
+
+    def entity(self, published: Published, key: str) -> Entity:
+        """Return what a key stands for.  Raises PageError."""
+        project = self.project(published)
+        number = 0 if project is None else project.number
+        found = published.find(self.kind, number, key) if _KEY.fullmatch(key) else None
+        if found is None:
+            raise not_found(repr(key[:40]))
+        return found
+
+    async def read(self, question: Callable[[Published], T]) -> T:
+        """Return what a question gives.  Raises PageError when nothing was collected yet."""
+        if self.ctx.published is None:
+            raise PageError(
+                503, _("Not yet"), _("No project's figures have come in yet. Try again in a while.")
+            )
+        answer = await self.ctx.read(question)
+        assert answer is not None  # noqa: S101  # questions give something once there is something to ask
+        return answer
+
+    def data(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Response:
+        """Return rows as JSON or CSV."""
+        headers = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
+        if self.format == "json":
+            body = msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows])
+            return Response(body, media_type="application/json", headers=headers)
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        writer.writerows([[_harmless(value) for value in row] for row in rows])
+        headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+        return Response(text.getvalue(), media_type="text/csv", headers=headers)
+
+
+def _harmless(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula."""
+    return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

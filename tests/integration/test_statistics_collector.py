@@ -1,0 +1,278 @@
+"""Collecting exports over the network: only what is new, from where it broke off, and nobody holds up the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import http.server
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
+
+from cobblestone.statistics.collector import Collector
+from cobblestone.statistics.fetch import FetchFailed, fetch, new_client
+from cobblestone.statistics.run import open_site
+from cobblestone.statistics.settings import CollectSection, StatisticsSettings, create_site
+from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
+from cobblestone.statistics.store.queries import Published
+
+NOON = 20_000 * DAY + DAY / 2
+EVERY = 86400.0
+
+
+class Projects:
+    """A web server with the exports of projects; each may be made to misbehave."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.etags = True
+        self.cut: dict[str, int] = {}  #: path -> bytes after which the connection breaks, once
+        self.special: dict[str, Callable[[http.server.BaseHTTPRequestHandler], None]] = {}
+        self.asked: list[tuple[str, dict[str, str], int]] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer._answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the library's name
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def put(self, name: str, export: Export) -> None:
+        self.files |= {f"/{name}/{file}": data for file, data in export.documents().items()}
+
+    def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
+        path, data = handler.path, self.files.get(handler.path)
+        if path in self.special:
+            self.special[path](handler)
+            return
+        etag = f'"{hash(data)}"'
+        begin, status = 0, 200
+        if data is None:
+            status = 404
+        elif handler.headers.get("If-None-Match") == etag:
+            status = 304
+        elif (wished := handler.headers.get("Range")) and handler.headers.get("If-Range") == etag:
+            begin, status = int(wished.removeprefix("bytes=").rstrip("-")), 206
+        self.asked.append((path, dict(handler.headers.items()), status))
+        handler.send_response(status)
+        body = data[begin:] if data is not None and status != 304 else b""
+        if self.etags:
+            handler.send_header("ETag", etag)
+        if status == 206:
+            handler.send_header("Content-Range", f"bytes {begin}-{begin + len(body) - 1}/{begin + len(body)}")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            handler.wfile.write(body[: self.cut.pop(path, len(body))])
+        handler.close_connection = True
+
+
+@pytest.fixture
+def projects() -> Generator[Projects, None, None]:
+    server = Projects()
+    yield server
+    server.close()
+
+
+class Site:
+    """A statistics site at some time."""
+
+    def __init__(self, root: Path, projects: Projects, *names: str, **collect: float) -> None:
+        self.folder, self.now = SiteFolder(root), NOON
+        sources = [{"name": name, "title": name.title(), "url": f"{projects.url}{name}/"} for name in names]
+        settings = {"pause_seconds": 0, "timeout_seconds": 1, "max_seconds_per_file": 3, **collect}
+        self.settings = StatisticsSettings.model_validate({"project": sources, "collect": settings})
+        self.collector = Collector(self.folder, self.settings, clock=lambda: self.now, run=asyncio.to_thread)
+
+    def round(self) -> None:
+        async def steps() -> None:
+            while await self.collector.step():
+                pass
+
+        asyncio.run(steps())
+
+    def state(self, name: str) -> ProjectState:
+        return self.folder.project(name).read_state()
+
+    def published(self) -> Published:
+        path = self.collector.published()
+        assert path is not None
+        return Published(self.folder, path)
+
+
+def small(total: float, time: float = NOON) -> Export:
+    owner = user(1, "Alice", total, time, cpid=cpid("alice"), team=1)
+    return Export(time, [owner], [host(1, 1, total, time)], [team(1, "T", total, time)])
+
+
+def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(tmp_path: Path, projects: Projects):
+    projects.put("one", small(100))
+    site = Site(tmp_path, projects, "one")
+    site.collector = Collector(
+        site.folder, site.settings, clock=lambda: site.now
+    )  # in processes of their own, as when it runs
+    site.round()
+    assert (site.state("one").problem, site.state("one").counts.users) == ("", 1)
+    assert len(projects.asked) == 6
+
+    projects.asked.clear()
+    site.now += EVERY
+    site.round()
+    assert [(path, status) for path, _, status in projects.asked] == [("/one/tables.xml", 304)]
+
+    projects.put("one", small(150, NOON + 2 * EVERY))
+    site.now += EVERY
+    site.round()
+    published = site.published()
+    alice = published.find("user", 1, "1")
+    assert alice is not None
+    assert [day.total for day in published.history(alice)] == [100, 150]
+
+
+def test_projects_that_misbehave_touch_no_other_one(tmp_path: Path, projects: Projects):
+    names = ("good", "gone", "moved", "slow", "large", "bomb", "cut", "liar")
+    for name in names:
+        projects.put(name, small(100))
+    site = Site(tmp_path, projects, *names, max_file_bytes=1_000_000)
+    site.round()
+    assert [site.state(name).problem for name in names] == [""] * len(names)
+
+    for name in names:
+        projects.put(name, small(200, NOON + EVERY))
+    projects.files = {path: data for path, data in projects.files.items() if not path.startswith("/gone/")}
+    projects.special = {
+        "/moved/tables.xml": redirect,
+        "/slow/user.gz": silent,
+        "/large/user.gz": endless,
+    }
+    projects.files["/bomb/user.gz"] = gzip.compress(b"<users>" + b" " * 20_000_000)
+    projects.files["/cut/host.gz"] = projects.files["/cut/host.gz"][:-30]
+    projects.files["/liar/user.gz"] = gzip.compress(b"<users></users>") + b"x" * 20
+    projects.files["/liar/tables.xml"] = projects.files["/liar/tables.xml"].replace(
+        b"<nusers_total>1<", b"<nusers_total>500<"
+    )
+    site.now += EVERY
+    site.round()
+    published = site.published()
+    totals = {
+        project.name: account.total
+        for number, project in published.projects.items()
+        if (account := published.find("user", number, "1")) is not None
+    }
+    assert totals == {name: 200 if name == "good" else 100 for name in names}
+    for name, problem in (
+        ("gone", "tables.xml does not exist"),
+        ("moved", "has moved to 'http://elsewhere.example.org/'"),
+        ("slow", "user.gz"),
+        ("large", "sends more than 1000000 bytes"),
+        ("bomb", "user.gz, after .* times its size"),
+        ("cut", "host.gz, after .* the packed file is cut"),
+        ("liar", "user.gz: it holds 0 records, tables.xml counts 500"),
+    ):
+        assert problem.split(" .* ")[-1] in site.state(name).problem, name
+
+    # They are asked again an hour later, and mend.
+    projects.special.clear()
+    for name in names:
+        projects.put(name, small(300, NOON + 2 * EVERY))
+    site.now += 3600
+    site.round()
+    assert [site.state(name).problem for name in names] == [""] * len(names)
+
+
+def redirect(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.send_response(302)
+    handler.send_header("Location", "http://elsewhere.example.org/")
+    handler.end_headers()
+
+
+def silent(handler: http.server.BaseHTTPRequestHandler) -> None:
+    threading.Event().wait(1.5)
+
+
+def endless(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            handler.wfile.write(b"x" * 100_000)
+
+
+def get(projects: Projects, path: str, target: Path, known: FetchedFile | None = None) -> FetchedFile | None:
+    settings = CollectSection.model_validate({"timeout_seconds": 2})
+
+    async def ask() -> FetchedFile | None:
+        async with new_client(settings) as client:
+            return await fetch(client, projects.url + path, target, known, settings)
+
+    return asyncio.run(ask())
+
+
+def test_a_file_whose_connection_broke_is_continued(tmp_path: Path, projects: Projects):
+    projects.files["/a"] = data = bytes(range(256)) * 1000
+    projects.cut["/a"] = 100_000
+    with pytest.raises(FetchFailed):
+        get(projects, "a", tmp_path / "a")
+    came = get(projects, "a", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == data
+    assert projects.asked[-1][2] == 206
+    assert get(projects, "a", tmp_path / "a", came) is None
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_from_the_begin(tmp_path: Path, projects: Projects):
+    projects.files["/a"] = b"old" * 50_000
+    projects.cut["/a"] = 100_000
+    with pytest.raises(FetchFailed):
+        get(projects, "a", tmp_path / "a")
+    projects.files["/a"] = b"new" * 50_000
+    get(projects, "a", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == b"new" * 50_000
+
+
+def test_a_server_that_does_not_say_which_file_it_is_sends_it_whole_again(tmp_path: Path, projects: Projects):
+    projects.files["/a"] = b"abc" * 50_000
+    projects.etags = False
+    projects.cut["/a"] = 100_000
+    with pytest.raises(FetchFailed):
+        get(projects, "a", tmp_path / "a")
+    get(projects, "a", tmp_path / "a")
+    assert "Range" not in projects.asked[-1][1]
+    assert (tmp_path / "a").read_bytes() == b"abc" * 50_000
+
+
+def test_a_site_is_open_once_and_survives_a_kill_between_reading_and_counting(
+    tmp_path: Path, projects: Projects
+):
+    projects.put("one", small(100))
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    state = site.state("one")
+    # As after SIGKILL: rows of a generation that never counted, a half-made file for pages.
+    site.folder.project("one").rows("1-dead").mkdir()
+    (site.folder.published / ".000.duckdb.dead").write_bytes(b"x")
+    create_site(tmp_path)
+    with open_site(tmp_path) as ctx:
+        assert ctx.published is not None
+    projects.put("one", small(120, NOON + EVERY))
+    site.now += EVERY
+    site.round()
+    assert site.state("one").generation != state.generation
+    assert [path.name for path in (site.folder.project("one").root / "rows").iterdir()] == [
+        site.state("one").generation
+    ]
+    assert len(list(site.folder.published.iterdir())) == 1

@@ -1,0 +1,272 @@
+"""The pages of a statistics site over projects that do not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import time
+from collections import defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+
+from cobblestone.statistics.context import StatisticsContext
+from cobblestone.statistics.ingest import ingest
+from cobblestone.statistics.settings import Source, StatisticsSettings
+from cobblestone.statistics.state import ProjectState, SiteFolder
+from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.web.app import create_app
+
+NOON = 20_000 * DAY + DAY / 2
+ALICE = cpid("alice")
+N_DAYS = 5
+
+
+class Client:
+    """Asks an application."""
+
+    def __init__(self, ctx: StatisticsContext) -> None:
+        self._app, self._base = create_app(ctx), ctx.master_url
+
+    def get(self, address: str, **wishes: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url=self._base) as client:
+                return await client.get(address, **{"headers": {"Accept": "text/html"}, **wishes})
+
+        return asyncio.run(ask())
+
+
+class Links(HTMLParser):
+    """Addresses and texts of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in ("href", "src") and value]
+
+
+def exports() -> dict[str, Export]:
+    one = population(1, n_users=60, time=NOON)
+    alice = user(900, "Alice <b>", 9_900, NOON, cpid=ALICE, recent=150, team=1, country="France")
+    bob = user(901, "Bob", 10_000, NOON, recent=100)
+    formula = user(902, "=SUM(A1:A9)", 1, NOON)
+    return {
+        "one": Export(
+            NOON,
+            [*one.users, alice, bob, formula],
+            [*one.hosts, host(900, 900, 50, NOON)],
+            [*one.teams, team(77, "Our team", 1, NOON)],
+        ),
+        "two": Export(
+            NOON,
+            [user(7, "alice <B>", 500, NOON, cpid=ALICE, recent=10)],
+            teams=[team(1, "our  TEAM", 5, NOON)],
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> StatisticsContext:
+    folder = SiteFolder(tmp_path_factory.mktemp("site"))
+    sources = tuple(
+        Source(name=name, title=f"{name.title()}@home", url=f"http://{name}.example.org/")
+        for name in exports()
+    )
+    now = NOON
+    for name, first in exports().items():
+        export = first
+        project = folder.project(name)
+        for _ in range(N_DAYS):
+            export.write(project.incoming)
+            before = project.read_state()
+            came = ingest(project, before.generation, now=export.time, max_rows=10**6)
+            project.write_state(
+                ProjectState(generation=came.generation, exported=export.time, counts=came.counts, tried=1.0)
+            )
+            now, export = export.time, next_day(export)
+    members = [
+        Member(number=n, source=source, rows=project.rows(project.read_state().generation), exported=now)
+        for n, source in enumerate(sources, 1)
+        for project in [folder.project(source.name)]
+    ]
+    build(folder, members, now=now - DAY)
+    build(folder, members, now=now)
+    settings = StatisticsSettings(project=sources)
+    ctx = StatisticsContext(
+        folder=folder,
+        settings=settings,
+        secret=b"s" * 32,
+        master_url="http://stats.example.org/sub/",
+        clock=lambda: now,
+    )
+    ctx.open_newest()
+    return ctx
+
+
+@pytest.fixture
+def client(ctx: StatisticsContext) -> Client:
+    return Client(ctx)
+
+
+def test_every_page_that_is_linked_is_there(client: Client):
+    seen: dict[str, set[str]] = defaultdict(set)  # by the first part of the path
+    waiting = ["/sub/", f"/sub/user/{ALICE}", "/sub/compare/user?keys=one-901"]
+    while waiting:
+        address = waiting.pop(0)
+        alike = seen[address.split("/")[2].partition("?")[0]]
+        if address in alike or len(alike) > 5 or "format=" in address:
+            continue
+        alike.add(address)
+        answer = client.get(address.removeprefix("/sub/"))
+        assert answer.status_code in (200, 303), address
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            here = address.partition("?")[0]
+            links = [here + link if link.startswith("?") else link for link in Links(answer.text).found]
+            waiting += [link for link in links if link.startswith("/sub/")]
+    assert seen.keys() >= {
+        "",
+        "ranking",
+        "user",
+        "host",
+        "team",
+        "country",
+        "system",
+        "processor",
+        "project",
+        "compare",
+        "milestones",
+        "signature",
+    }
+
+
+def test_the_page_of_a_person_shows_all_projects_with_a_stacked_curve(client: Client):
+    page = client.get(f"user/{ALICE}").text
+    assert "Alice &lt;b&gt;" in page
+    assert "One@home" in page
+    assert "Two@home" in page
+    assert page.count("<polygon") == 2
+    assert "milestones/user" in page
+
+
+def test_who_will_be_overtaken_and_when_is_foretold(client: Client):
+    # At the end Alice has 9,900 + 4 * 150 and Bob 10,000 + 4 * 100 at "one": 100 more, and she is 50 a day faster.
+    page = client.get("user/901?project=one").text
+    ahead = client.get("user/900?project=one").text
+    assert "is overtaken in" in page or "overtakes in" in page
+    assert "10,500" in ahead
+
+
+def test_milestones_are_a_feed(client: Client):
+    answer = client.get("milestones/user/900.rss?project=one")
+    assert answer.headers["content-type"].startswith("application/rss+xml")
+    assert "10,000 credit" in answer.text
+
+
+@pytest.mark.parametrize(
+    "address", ["", "ranking/user?by=total", "ranking/team", f"user/{ALICE}", "project/one", "collection"]
+)
+def test_everything_is_there_for_programs(client: Client, address: str):
+    mark = "&" if "?" in address else "?"
+    rows = client.get(f"{address}{mark}format=json").json()
+    table = list(csv.DictReader(io.StringIO(client.get(f"{address}{mark}format=csv").text)))
+    assert rows
+    assert [list(row) for row in rows] == [list(row) for row in table]
+
+
+def test_the_history_for_programs_is_that_of_each_project(client: Client):
+    rows = client.get(f"user/{ALICE}?format=json").json()
+    assert [row["total_credit"] for row in rows if row["project"] == "Two@home"] == [
+        500 + 10 * n for n in range(N_DAYS)
+    ]
+    assert len(rows) == 2 * N_DAYS
+
+
+def test_signatures_are_pictures(client: Client):
+    drawn = client.get(f"signature/user/{ALICE}.svg")
+    assert drawn.headers["content-type"].startswith("image/svg+xml")
+    assert "Alice &lt;b&gt;" in drawn.text
+    with Image.open(io.BytesIO(client.get(f"signature/user/{ALICE}.png").content)) as image:
+        assert image.size == (420, 92)
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet(client: Client):
+    table = csv.DictReader(
+        io.StringIO(client.get("ranking/user", params={"q": "=sum", "format": "csv"}).text)
+    )
+    assert [row["name"] for row in table] == ["'=SUM(A1:A9)"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "user/x",
+        "user/' OR 1=1--",
+        "nothing/1",
+        "ranking/x",
+        "ranking/user?project=none",
+        "ranking/user?by=x",
+        "user/1?format=x",
+        "user/" + "a" * 500,
+        "compare/user",
+        "compare/user?keys=a,b,c,d,e",
+        "signature/user/none.svg",
+        "ranking/user?page=99999999999",
+    ],
+)
+def test_what_does_not_exist_is_said_so(client: Client, address: str):
+    answer = client.get(address)
+    assert answer.status_code == 404
+    assert "</html>" in answer.text
+
+
+def test_search_finds_by_the_begin_of_a_name(client: Client):
+    assert "Alice &lt;b&gt;" in client.get("ranking/user", params={"q": "ALICE"}).text
+    assert client.get("ranking/user", params={"q": "%' --"}).status_code == 200
+
+
+@pytest.mark.parametrize(("language", "word"), [("fr", "Projets"), ("sk", "Projekty")])
+def test_pages_speak_the_language_of_the_visitor(client: Client, language: str, word: str):
+    assert word in client.get("", headers={"Accept-Language": language}).text
+    answer = client.get(f"language.php?to={language}&next=ranking/user?by=total")
+    assert answer.headers["location"] == "/sub/ranking/user?by=total"
+    assert client.get("language.php?to=fr&next=//evil.example.org/").headers["location"] == "/sub/"
+
+
+def test_a_site_that_has_collected_nothing_says_so(tmp_path: Path):
+    ctx = StatisticsContext(
+        folder=SiteFolder(tmp_path),
+        settings=StatisticsSettings(),
+        secret=b"s",
+        master_url="http://s.example.org/",
+    )
+    client = Client(ctx)
+    assert "come in yet" in client.get("").text
+    assert client.get("ranking/user").status_code == 503
+    assert client.get("collection").status_code == 200
+
+
+def test_pages_take_less_than_50_milliseconds_of_the_processor(client: Client):
+    for address in ("", "ranking/user?page=1", f"user/{ALICE}", "team/77?project=one", "project/one"):
+        assert min(_seconds(client, address) for _ in range(5)) < 0.05, address
+
+
+def _seconds(client: Client, address: str) -> float:
+    began = time.process_time()
+    assert client.get(address).status_code == 200
+    return time.process_time() - began
+
+
+def test_json_of_a_list_names_the_project(client: Client):
+    rows = json.loads(client.get("ranking/user?project=two&format=json").text)
+    assert [(row["project"], row["key"]) for row in rows] == [("two", "7")]

@@ -1,0 +1,272 @@
+"""What a statistics site makes of exports: rows, history, persons; and what broken or lying exports cannot do."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+
+from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.exports import Deletion
+from cobblestone.statistics.ingest import ingest
+from cobblestone.statistics.settings import Join, Source
+from cobblestone.statistics.state import ProjectState, SiteFolder
+from cobblestone.statistics.store import history
+from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.store.engine import workbench
+from cobblestone.statistics.store.queries import Entity, Published
+
+NOON = 20_000 * DAY + DAY / 2
+ALICE, BOB = cpid("alice"), cpid("bob")
+
+
+class Site:
+    """A statistics site without its network."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = SiteFolder(root)
+        self.sources: dict[str, Source] = {}
+
+    def take(self, name: str, export: Export, *, join: Join = Join.NAME) -> ProjectState:
+        self.sources[name] = Source(
+            name=name, title=name.title(), url=f"http://{name}.example.org/", join=join
+        )
+        project = self.folder.project(name)
+        export.write(project.incoming)
+        before = project.read_state()
+        came = ingest(project, before.generation, now=export.time, max_rows=10**6)
+        state = ProjectState(
+            generation=came.generation, exported=came.exported, counts=came.counts, tried=export.time
+        )
+        project.write_state(state)
+        return state
+
+    def publish(self, *, now: float = NOON) -> Published:
+        members = [
+            Member(
+                number=number, source=source, rows=project.rows(project.read_state().generation), exported=now
+            )
+            for number, (name, source) in enumerate(self.sources.items(), 1)
+            for project in [self.folder.project(name)]
+        ]
+        return Published(self.folder, build(self.folder, members, now=now))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def accounts_of(published: Published, key: str) -> set[tuple[str, str]]:
+    person = published.find("user", 0, key)
+    assert person is not None
+    return {(published.projects[each.project].name, each.key) for each in published.members(person)}
+
+
+def found(published: Published, kind: str, project: int, key: str) -> Entity:
+    entity = published.find(kind, project, key)
+    assert entity is not None
+    return entity
+
+
+def test_accounts_of_one_person_are_joined_and_their_credit_is_added(site: Site):
+    site.take(
+        "one", Export(NOON, [user(1, "Alice", 100, NOON, cpid=ALICE), user(2, "Bob", 50, NOON, cpid=BOB)])
+    )
+    site.take("two", Export(NOON, [user(9, " ALICE ", 30, NOON, cpid=ALICE)]))
+    published = site.publish()
+    alice = found(published, "user", 0, ALICE)
+    assert (alice.name, alice.total, alice.n, alice.rank_total) == ("Alice", 130, 2, 1)
+    assert accounts_of(published, ALICE) == {("one", "1"), ("two", "9")}
+
+
+def test_a_project_cannot_take_an_id_away_rename_a_person_or_add_accounts_under_another_name(site: Site):
+    site.take("old", Export(NOON, [user(1, "Alice", 100, NOON, cpid=ALICE)]))
+    site.take("thief", Export(NOON, [user(5, "Mallory", 1e15, NOON, cpid=ALICE)]))
+    published = site.publish()
+    assert accounts_of(published, ALICE) == {("old", "1")}
+    assert found(published, "user", 0, ALICE).total == 100
+    assert found(published, "user", 0, "thief-5").name == "Mallory"
+    assert published.by_name["thief"].not_joined == 1
+
+
+def test_the_operator_may_vouch_for_a_project_or_keep_it_apart(site: Site):
+    site.take("old", Export(NOON, [user(1, "Alice", 100, NOON, cpid=ALICE)]))
+    site.take("friend", Export(NOON, [user(5, "Ally", 10, NOON, cpid=ALICE)]), join=Join.CPID)
+    site.take("stranger", Export(NOON, [user(7, "Alice", 10, NOON, cpid=ALICE)]), join=Join.NO)
+    assert accounts_of(site.publish(), ALICE) == {("old", "1"), ("friend", "5")}
+
+
+def test_an_id_that_several_accounts_of_a_project_have_joins_none_of_them(site: Site):
+    site.take("copy", Export(NOON, [user(n, "Alice", 10, NOON, cpid=ALICE) for n in (1, 2)]), join=Join.CPID)
+    site.take("honest", Export(NOON, [user(3, "Alice", 10, NOON, cpid=ALICE)]))
+    assert accounts_of(site.publish(), ALICE) == {("honest", "3")}
+
+
+def test_computers_are_joined_within_one_person_only_and_teams_by_name(site: Site):
+    machine = cpid("machine")
+    teams = [team(1, "The  Team", 500, NOON)]
+    for name, owner in (("one", "Alice"), ("two", "Alice"), ("three", "Carol")):
+        users = [user(1, owner, 100, NOON, cpid=cpid(owner.lower()))]
+        site.take(name, Export(NOON, users, [host(4, 1, 60, NOON, cpid=machine)], teams))
+    published = site.publish()
+    joined = list(published.ranking("host", 0, by_recent=False, first=1))
+    assert sorted(each.total for each in joined) == [60, 120]
+    (one_team,) = published.ranking("team", 0, by_recent=True, first=1)
+    assert (one_team.n, one_team.total) == (3, 1500)
+
+
+def test_averages_are_decayed_to_one_time(site: Site):
+    site.take(
+        "one",
+        Export(NOON, [user(1, "A", 1, NOON - 7 * DAY, recent=100), user(2, "B", 1, NOON + DAY, recent=100)]),
+    )
+    published = site.publish()
+    assert found(published, "user", 1, "1").recent == pytest.approx(50)
+    assert found(published, "user", 1, "2").recent == pytest.approx(100)
+
+
+def test_a_broken_export_says_what_is_wrong_where_and_changes_nothing(site: Site):
+    export = Export(NOON, [user(n, f"U{n}", n, NOON) for n in range(1, 200)])
+    state = site.take("one", export)
+    project = site.folder.project("one")
+    good = export.documents()["user.gz"]
+    text = gzip.decompress(good)
+    for broken, problem in (
+        (good[: len(good) // 2], "user.gz, after .* bytes: the packed file is cut"),
+        (gzip.compress(text[: len(text) // 2]), "user.gz, after .* bytes: it ends before </users>"),
+        (gzip.compress(b"<users>" + b" " * 50_000_000), "times its size"),
+        (gzip.compress(text.replace(b"<id>", b"<id>-")), "user.gz: 199 of 199 records cannot be"),
+        (gzip.compress(b"<users></users>"), "user.gz: it holds 0 records, tables.xml counts 199"),
+        (good[:40] + b"x" + good[41:], "damaged|cut|ends before|record"),
+    ):
+        (project.incoming / "user.gz").write_bytes(broken)
+        with pytest.raises(RemoteProtocolError, match=problem):
+            ingest(project, state.generation, now=NOON + DAY, max_rows=10**6)
+    (project.incoming / "user.gz").unlink()
+    with pytest.raises(RemoteProtocolError, match=r"user.gz: the project exports none"):
+        ingest(project, state.generation, now=NOON + DAY, max_rows=10**6)
+    assert [path.name for path in (project.root / "rows").iterdir()] == [state.generation]
+    assert found(site.publish(), "user", 1, "7").total == 7
+
+
+def test_doubled_numbers_and_impossible_credit_have_no_effect(site: Site):
+    rows = [user(1, "Alice", 100, NOON), user(1, "Eve", 999, NOON), user(2, "Max", 1e29, NOON)]
+    state = site.take("one", Export(NOON, rows))
+    assert (state.counts.users, state.counts.doubled) == (1, 1)
+    assert found(site.publish(), "user", 1, "1").name == "Alice"
+
+
+def test_a_computer_of_somebody_who_is_not_exported_shows_no_owner(site: Site):
+    site.take("one", Export(NOON, [user(1, "Alice", 100, NOON)], [host(1, 1, 1, NOON), host(2, 77, 1, NOON)]))
+    published = site.publish()
+    assert [found(published, "host", 1, key).parent for key in ("1", "2")] == ["1", None]
+
+
+def test_history_keeps_the_days_on_which_something_changed(site: Site):
+    export = Export(NOON, [user(1, "Alice", 100, NOON), user(2, "Idle", 5, NOON, recent=0)])
+    for _ in range(20):
+        site.take("one", export)
+        export = next_day(export)
+    published = site.publish(now=export.time)
+    alice = published.history(found(published, "user", 1, "1"))
+    assert [day.total for day in alice] == [100 + 100 * n for n in range(20)]
+    assert [day.day for day in alice] == list(range(20_000, 20_020))
+    assert len(published.history(found(published, "user", 1, "2"))) == 1
+    assert len(history.spans(site.folder.project("one").history("user"))) <= 6
+
+
+def test_a_second_export_on_one_day_takes_the_place_of_the_first_in_history(site: Site):
+    site.take("one", Export(NOON, [user(1, "A", 100, NOON), user(2, "B", 100, NOON)]))
+    site.take("one", Export(NOON + 60, [user(1, "A", 150, NOON), user(2, "B", 100, NOON)]))
+    published = site.publish()
+    assert [
+        [day.total for day in published.history(found(published, "user", 1, key))] for key in ("1", "2")
+    ] == [[150], [100]]
+
+
+def test_who_is_announced_as_deleted_is_forgotten_with_the_history(site: Site):
+    site.take("one", Export(NOON, [user(1, "A", 1, NOON), user(2, "B", 1, NOON)]))
+    site.take(
+        "one",
+        Export(NOON + DAY, [user(1, "A", 1, NOON), user(2, "B", 2, NOON)], deleted_users=[Deletion(2, "")]),
+    )
+    published = site.publish(now=NOON + DAY)
+    assert published.find("user", 1, "2") is None
+    assert ids_in_history(site, "one") == {1}
+
+
+def test_who_is_missing_is_not_shown_and_forgotten_a_month_later(site: Site):
+    both = [user(1, "A", 1, NOON), user(2, "B", 1, NOON)]
+    site.take("one", Export(NOON, both))
+    site.take("one", Export(NOON + DAY, both[:1]))
+    assert site.publish(now=NOON + DAY).find("user", 1, "2") is None
+    assert ids_in_history(site, "one") == {1, 2}
+    site.take("one", Export(NOON + 31 * DAY, both[:1]))
+    assert ids_in_history(site, "one") == {1}
+
+
+def ids_in_history(site: Site, name: str) -> set[int]:
+    with workbench(site.folder.root) as db:
+        files = [str(path) for path in history.files(site.folder.project(name).history("user"))]
+        return {row[0] for row in db.execute("SELECT id FROM read_parquet(?)", [files]).fetchall()}
+
+
+def test_a_computer_whose_credit_went_to_another_one_was_merged(site: Site):
+    owner = [user(1, "A", 100, NOON)]
+    site.take("one", Export(NOON, owner, [host(1, 1, 60, NOON), host(2, 1, 40, NOON), host(3, 1, 5, NOON)]))
+    state = site.take("one", Export(NOON + DAY, owner, [host(2, 1, 100, NOON), host(3, 1, 5, NOON)]))
+    with workbench(site.folder.root) as db:
+        gone = site.folder.project("one").rows(state.generation) / "gone.parquet"
+        assert db.execute("SELECT id, why, merged_into FROM read_parquet(?)", [str(gone)]).fetchall() == [
+            (1, "missing", 2)
+        ]
+
+
+def test_files_left_over_from_a_crash_are_not_counted_twice(tmp_path: Path):
+    for name in ("000001-000002", "000001-000004", "000003-000004", "000005-000005"):
+        (tmp_path / f"{name}.parquet").touch()
+    assert [(span.first, span.last) for span in history.spans(tmp_path)] == [(1, 4), (5, 5)]
+
+
+def test_countries_systems_processors_and_projects_are_added_up(site: Site):
+    for number in (1, 2):
+        site.take(f"p{number}", population(number, n_users=60, time=NOON))
+    published = site.publish()
+    users = published.size("user")
+    for kind in ("country", "system", "processor", "project"):
+        ranked = published.ranking(kind, 0, by_recent=False, first=1)
+        assert ranked
+        assert [each.total for each in ranked] == sorted((each.total for each in ranked), reverse=True)
+    assert published.size("project").total == pytest.approx(users.total)
+    assert published.size("system").total == pytest.approx(published.size("host").total)
+
+
+def test_lists_are_leafed_through_and_searched(site: Site):
+    site.take("one", population(1, n_users=120, time=NOON))
+    published = site.publish()
+    by_total = [
+        each for first in (1, 51, 101) for each in published.ranking("user", 1, by_recent=False, first=first)
+    ]
+    assert [each.rank_total for each in by_total] == list(range(1, 121))
+    by_recent = [
+        each for first in (1, 51, 101) for each in published.ranking("user", 1, by_recent=True, first=first)
+    ]
+    assert [each.rank_recent for each in by_recent] == list(range(1, 121))
+    name = by_total[77].name
+    assert by_total[77] in published.search("user", 1, name.upper())
+    assert published.search("user", 1, "nobody") == []
+    assert by_total[5] in published.neighbours(by_total[6])
+
+
+def test_an_export_that_names_a_team_with_quotes_and_letters_of_any_kind_is_read(site: Site):
+    name = 'O\'Brien "x" – ž; DROP TABLE entity --'
+    site.take(
+        "one",
+        Export(NOON, [replace(user(1, name, 1, NOON), url="javascript:x")], teams=[team(1, name, 1, NOON)]),
+    )
+    published = site.publish()
+    assert published.search("team", 0, "o'brien")[0].name == name
