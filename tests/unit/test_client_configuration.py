@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.helpers.client_state import World, play
 from tests.helpers.daemon_in_test import said
+from tests.helpers.small_server import serving
 
 from cobblestone.client.gui_rpc_operations import Operations
 from cobblestone.domain.computing import ClientConfig, Proxy
@@ -188,12 +189,12 @@ class SmallProxy:
         self.port = 0
 
     async def __aenter__(self) -> SmallProxy:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._serving = serving(self._serve)
+        self.port = await self._serving.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._serving.__aexit__(None, None, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.socks:
@@ -221,7 +222,6 @@ class SmallProxy:
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
         )
         await writer.drain()
-        writer.close()
 
 
 def proxy_info(kind: str, port: int, more: str = "") -> str:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.client_state import URL, World, play
 from tests.helpers.daemon_in_test import make_client
+from tests.helpers.small_server import serving
 
 from cobblestone.client.feeds import Feed
 from cobblestone.client.notices import MAX_NOTICES, Notices
@@ -161,12 +162,12 @@ class FeedServer:
         self.visits: list[str] = []
 
     async def __aenter__(self) -> FeedServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._serving = serving(self._serve)
+        self.url = f"http://127.0.0.1:{await self._serving.__aenter__()}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._serving.__aexit__(None, None, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
@@ -177,7 +178,6 @@ class FeedServer:
             b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
         )
         await writer.drain()
-        writer.close()
 
 
 def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path) -> None:

@@ -264,13 +264,13 @@ def check_file(path: Path, info: FileInfo, code_key: str) -> str:
         size = path.stat().st_size
         md5 = file_md5(path)
     except OSError as error:
-        return f"{path.name} cannot be read: {error.strerror}"
+        return f"{info.name} cannot be read: {error.strerror}"
     if info.nbytes and size != info.nbytes:
-        return f"{path.name} has {size} bytes instead of {info.nbytes}"
+        return f"{info.name} has {size} bytes instead of {info.nbytes}"
     if info.md5_cksum and md5 != info.md5_cksum:
-        return f"{path.name} has another content than the project announced (MD5 {md5} instead of {info.md5_cksum})"
+        return f"{info.name} has another content than the project announced (MD5 {md5} instead of {info.md5_cksum})"
     if info.file_signature or info.executable:
-        return _check_signature(path.name, md5, info, code_key)
+        return _check_signature(info.name, md5, info, code_key)
     return ""
 
 

@@ -55,6 +55,7 @@ def make_task_spec(
             copy=ref.copy_file,
             max_nbytes=_bound(content, ref.file_name),
             optional=ref.optional,
+            packed=_to_be_packed(content, ref.file_name),
         )
         for ref in job.result.file_refs
     ]
@@ -145,6 +146,11 @@ def _niceness(version: AppVersionBlock, config: ClientConfig) -> int | None:
 def _bound(content: ProjectContent, name: str) -> float:
     file = content.files.get(name)
     return float(file.upload.max_nbytes) if file and file.upload else 0.0
+
+
+def _to_be_packed(content: ProjectContent, name: str) -> bool:
+    file = content.files.get(name)
+    return bool(file and file.upload and file.upload.gzip_when_done)
 
 
 def _is_executable(content: ProjectContent, name: str) -> bool:

@@ -29,6 +29,7 @@ class OutputFile:
     copy: bool = False
     max_nbytes: float = 0.0  #: 0: no bound
     optional: bool = False
+    packed: bool = False  #: it is to be compressed before it is uploaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

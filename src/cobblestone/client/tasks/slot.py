@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +37,8 @@ STATE_FILE = "boinc_task_state.xml"
 FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
+PACK_BYTES = 256 * 1024
+_GZIP_BEGINS = b"\x1f\x8b"
 TRICKLE_UP_FILE = "trickle_up.xml"
 READY_FILE = "boinc_setup_complete"
 UPLOAD_REQUEST = "boinc_ufr_"
@@ -225,7 +230,25 @@ def hand_over(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> Produce
         if target.is_symlink() or not target.is_file():
             return None
         size = target.stat().st_size
+    if output.packed and not 0 < output.max_nbytes < size:
+        size = _pack(target)
     return ProducedFile(physical_name=output.physical_name, path=target, nbytes=size, md5=_md5(target))
+
+
+def _pack(path: Path) -> int:
+    """Compress a file under its own name, unless it is so already; its new size.  Equal files become equal files."""
+    with path.open("rb") as source:
+        if source.read(2) == _GZIP_BEGINS:
+            return path.stat().st_size
+        source.seek(0)
+        growing = path.with_name(f".{path.name}.packing")  # no name from a server begins with a dot
+        with growing.open("wb") as sink:
+            with gzip.GzipFile("", "wb", fileobj=sink, mtime=0) as packed:
+                shutil.copyfileobj(source, packed, PACK_BYTES)
+            sink.flush()
+            os.fsync(sink.fileno())
+    growing.replace(path)
+    return path.stat().st_size
 
 
 def _head(folder: SlotFolder, name: str) -> str:
