@@ -16,7 +16,7 @@ compile() { # compile OUTPUT OPTION...
 }
 
 # The development set comes first, and the core set takes its versions from it: one .venv serves both.
-compile requirements/dev.txt --group dev --extra postgres --extra lab --extra sweep --extra docs --extra wasm --extra client --extra tui "$@"
+compile requirements/dev.txt --group dev --extra postgres --extra lab --extra sweep --extra docs --extra wasm --extra client --extra tui --extra s3 "$@"
 grep -v -e '--hash' requirements/dev.txt | sed -e 's/ \\$//' >requirements/.constraints.txt
 trap 'rm -f requirements/.constraints.txt' EXIT
 compile requirements/core.txt --extra client --constraint requirements/.constraints.txt

@@ -15,7 +15,9 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
 
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.ops.settings import LimitsSection
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup
@@ -293,6 +295,36 @@ def test_a_write_whose_lease_was_lost_is_refused(stores: list[Store]):
         with pytest.raises(LeaseLost):
             stores[0].write(lambda tx: lease.check(tx, [1, 2, 3]))
     first.close()
+
+
+def test_attempts_at_one_process_count_at_the_others(stores: list[Store]):
+    settings = LimitsSection.model_validate({"failures_per_account": 400})
+    limits: list[RateLimits] = []
+    groups: list[ProcessGroup] = []
+    for store in stores:
+        group = store.process_group(ROLES)
+        mine = RateLimits(settings, share=group.notify)
+        group.join([], [], lambda names, mine=mine: mine.hear(names, now=NOW))
+        groups.append(group)
+        limits.append(mine)
+    first, second = limits
+
+    def second_has_heard() -> bool:  # what is told before the others listen is lost
+        first.lookups.take("10.0.0.1", now=NOW)
+        return second.lookups.wait("10.0.0.1", now=NOW) > 0
+
+    eventually(second_has_heard)
+    for number in range(399):
+        first.try_password(f"10.1.0.{number}", "alice@example.org", now=NOW)
+    second.try_password("10.0.0.3", "alice@example.org", now=NOW)
+    eventually(
+        lambda: all(each.failures_by_account.wait("alice@example.org", now=NOW) > 0 for each in limits)
+    )
+    assert second.try_password("10.0.0.4", "bob@example.org", now=NOW) == 0
+    first.password_was_right("10.1.0.1", "alice@example.org", now=NOW)
+    eventually(lambda: second.failures_by_account.wait("alice@example.org", now=NOW) == 0)
+    for group in groups:
+        group.close()
 
 
 HANGING = """

@@ -17,10 +17,12 @@ from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.ops.settings import parse_settings
-from cobblestone.server.systemd_units import first_port, plan_processes, unit_files
+from cobblestone.server.systemd_units import ACCEL_LOCATION, first_port, plan_processes, unit_files
 from cobblestone.store.engine.database import Store
+from cobblestone.store.work.files import fan_out, place_of
 
 MB = 10**6
+ACCEL = "/protected-download/"
 VISITOR = "127.0.0.9"  # an address of this machine that is not the proxy's
 COPY = "import shutil, sys\nshutil.copyfile(sys.argv[1], sys.argv[2])\n"
 
@@ -30,9 +32,12 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         port = free_port()
-        self.nginx = Nginx(port)
+        place = folder / "project" / "download"
+        self.nginx = Nginx(port, location=ACCEL_LOCATION.format(path=ACCEL, folder=place))
         self.url = f"http://127.0.0.1:{self.nginx.port}/"
-        world = World(folder / "project", project={"url": self.url}, server={"port": port})
+        world = World(
+            folder / "project", project={"url": self.url}, server={"port": port}, storage={"accel": ACCEL}
+        )
         world.add_jobs(world.add_app(), n=20)
         key = world.user("alice")
         world.close()
@@ -97,6 +102,21 @@ def test_a_large_upload_passes_whole(site: Site):
     assert send(site.host, f"{name}_0", content, lambda body: body) == "0"
     size = site.database.read(lambda db: db.value("SELECT nbytes FROM upload WHERE name = ?", (f"{name}_0",)))
     assert size == 40 * MB
+
+
+def test_files_for_download_are_sent_by_the_proxy_itself(site: Site):
+    name = site.database.read(lambda db: db.value("SELECT name FROM file"))
+    place = f"download/{fan_out(name)}/{name}"
+    content = place_of(site.server.root / "download", name).read_bytes()
+    with site.visitor() as visitor:
+        answer = visitor.get(place)
+        assert (answer.status_code, answer.content) == (200, content)
+        assert "immutable" in answer.headers["Cache-Control"]
+        part = visitor.get(place, headers={"Range": "bytes=2-"})
+        assert (part.status_code, part.content) == (206, content[2:])
+        assert visitor.get(f"{ACCEL}{fan_out(name)}/{name}").status_code == 404, "only the server may say so"
+    with httpx.Client(base_url=site.server.url) as direct:
+        assert direct.get(place).content == b"", "the server itself sends nothing"
 
 
 def test_a_slow_sender_is_waited_for_while_others_are_served(site: Site):

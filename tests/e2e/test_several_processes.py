@@ -155,6 +155,11 @@ def test_work_that_one_process_leaves_is_taken_over_at_once(cluster: Cluster):
     first.start()
     second.start()
     cluster.rest.start()
+    figures = {server.url: httpx.get(f"{server.url}metrics").text for server in cluster.servers}
+    assert all("cobblestone_up_seconds " in text for text in figures.values())
+    assert [url for url, text in figures.items() if "cobblestone_users " in text] == [cluster.rest.url], (
+        "once"
+    )
     time.sleep(3)
     first.kill()  # half of the shards were its own
     volunteer = EitherWorld([second.url], random.Random(1))

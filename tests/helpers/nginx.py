@@ -84,7 +84,8 @@ def check(configuration: Path) -> str:
 class Nginx:
     """The documented site in front of a server, with TLS on one port and without on another."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, *, location: str = "") -> None:
+        """``location``: one more, in nginx's words."""
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         write_certificate(folder)
@@ -93,6 +94,7 @@ class Nginx:
         site = site.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{target_port}")
         listen = f"listen 127.0.0.1:{self.tls_port} ssl http2;\n    listen 127.0.0.1:{self.port};"
         assert "listen 443 ssl http2;" in site
+        site = site.replace("    location / {", f"    {location}\n    location / {{")
         configuration = write_configuration(folder, site.replace("listen 443 ssl http2;", listen))
         assert check(configuration) == ""
         self._process = subprocess.Popen([PROGRAM, "-c", configuration], stderr=subprocess.DEVNULL)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 EXTRAS = {
     "postgres": ["psycopg", "psycopg_pool"],
     "lab": ["duckdb", "matplotlib", "numba", "numpy", "pyarrow", "scipy"],
+    "s3": ["obstore"],
     "sweep": ["dask", "distributed"],
     "wasm": ["wasmtime"],
     "tui": ["textual"],
@@ -36,7 +37,7 @@ OPTIONAL_MODULES = {
         "maintenance.postgres_dump",
         "maintenance.postgres_upgrade",
     )
-}
+} | {"cobblestone.server.core.bucket"}
 
 #: Runs in a fresh interpreter, as if no extra were installed, and imports everything else.
 PROBE = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cobblestone.service.http.rate_limits import Bucket, limit_key
+from cobblestone.ops.settings import LimitsSection
+from cobblestone.service.http.rate_limits import Bucket, RateLimits, limit_key
 
 
 def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:
@@ -54,3 +55,19 @@ def test_zero_means_no_limit() -> None:
 )
 def test_an_address_counts_with_its_network(address: str, key: str) -> None:
     assert limit_key(address) == key
+
+
+def test_what_other_processes_tell_is_counted_and_rubbish_is_not() -> None:
+    told: list[str] = []
+    settings = LimitsSection.model_validate({"lookups_per_address": 2})
+    first, second = (
+        RateLimits(settings, share=told.extend),
+        RateLimits(settings, share=lambda names: pytest.fail("it was told")),
+    )
+    first.lookups.take("alice@example.org", now=0.0)
+    first.lookups.take("alice@example.org", now=0.0)
+    assert len(set(told)) == 2
+    assert not any("alice" in name for name in told), "who it was is nobody's business"
+    second.hear([*told, "validator", "*", "attempt:", "attempt:nothing:1:1", "attempt:lookups"], now=0.0)
+    assert second.lookups.wait("alice@example.org", now=0.0) > 0
+    assert second.lookups.wait("bob@example.org", now=0.0) == 0

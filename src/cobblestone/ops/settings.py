@@ -127,6 +127,14 @@ class DatabaseSection(Section):
         ),
     )
 
+    readers: int = Field(
+        4,
+        ge=1,
+        le=100,
+        description="Connections of each process that read. It has one more that writes, and on PostgreSQL two that share the"
+        " work with other processes.",
+    )
+
     backup_before_upgrade: bool = Field(
         True,
         description=(
@@ -293,6 +301,58 @@ class FilesSection(Section):
     )
 
 
+Addresses = Annotated[
+    tuple[Annotated[str, Field(max_length=200, pattern=r"^https?://[^\s\"'<>&]+/$")], ...],
+    Field(max_length=10),
+]
+
+
+class StorageSection(Section):
+    """Where files are kept when the machines share no folder, and who else sends them; see docs/postgresql.md."""
+
+    bucket: str = Field(
+        "",
+        max_length=63,
+        pattern=r"^[a-z0-9.-]*$",
+        description="Bucket of an S3-compatible storage for inputs and large outputs; empty: the project's folder.",
+    )
+    prefix: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^[\w./-]*$",
+        description="Path in the bucket that everything lies below.",
+    )
+    endpoint: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^(https?://[^\s/]+)?$",
+        description="Address of the storage, such as https://s3.example.org; empty: Amazon's.",
+    )
+    region: str = Field("us-east-1", max_length=50, description="Its region.")
+    access_key: str = Field("", max_length=200, description="Id of the access key.")
+    secret_key: str = Field(
+        "", max_length=200, description="The key; better given as COBBLESTONE_STORAGE__SECRET_KEY."
+    )
+    timeout: Seconds = Field(
+        20, ge=1, le=600, description="Seconds that one request to the storage may take."
+    )
+    link_seconds: Seconds = Field(
+        3600, ge=60, le=604800, description="Seconds for which a signed address of a file is good."
+    )
+    mirrors: Addresses = Field(
+        (),
+        description="Addresses of other servers that have the folder download/, each with a slash at its end; clients try them"
+        " first, then this server.",
+    )
+    accel: str = Field(
+        "",
+        max_length=100,
+        pattern=r"^(/[\w.-]+)*(/[\w.-]+/)?$",
+        description="Path below which the proxy itself sends the folder download/ (X-Accel-Redirect), such as"
+        " /protected-download/; empty: the server sends files.",
+    )
+
+
 class ChecksSection(Section):
     """Limits for the project's own functions (validators and assimilators)."""
 
@@ -447,6 +507,7 @@ class Settings(FileSettings):
     mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above
+    storage: StorageSection = StorageSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
     credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
     badges: BadgesSection = BadgesSection()  # pyright: ignore[reportCallIssue]  # as above

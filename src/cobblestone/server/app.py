@@ -74,7 +74,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]))
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
-    routes += Monitoring(ctx).routes()
+    routes += Monitoring(ctx, of_project=Role.WEB in roles).routes()
     # Any: Starlette's type for keys and values
     handlers: dict[Any, Any] = {error: _problem(status) for error, status in _STATUS.items()}
     if Role.WEB in roles:

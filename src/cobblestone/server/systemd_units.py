@@ -30,7 +30,7 @@ class Process:
 
     name: str  #: part of the unit's name, such as ``scheduler-2``
     roles: frozenset[Role]
-    port: int | None  #: None: it answers nobody
+    port: int  #: for its health and metrics, and for clients and people if it has a role that they ask for
 
     @property
     def all_roles(self) -> bool:
@@ -66,8 +66,8 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
             "--process: two of them have the same roles. Write ROLES*NUMBER for several copies."
         )
     web_first = sorted(planned, key=lambda item: (Role.WEB not in item[1], not item[1] & HTTP_ROLES))
-    ports = {name: first_port + place for place, (name, roles) in enumerate(web_first) if roles & HTTP_ROLES}
-    return [Process(name=name, roles=roles, port=ports.get(name)) for name, roles in planned]
+    ports = {name: first_port + place for place, (name, _) in enumerate(web_first)}
+    return [Process(name=name, roles=roles, port=ports[name]) for name, roles in planned]
 
 
 def first_port(settings: Settings) -> int:
@@ -109,8 +109,10 @@ def unit_files(
     members = " ".join(unit.name for unit in units)
     target = _TARGET.format(name=settings.project.name, members=members)
     files = [*units, UnitFile(name=f"{prefix}.target", text=target)]
-    if len([process for process in processes if process.port]) > 1:
-        files.append(UnitFile(name=f"{prefix}.nginx.conf", text=_nginx(settings, processes, project, listen)))
+    if len([process for process in processes if process.roles & HTTP_ROLES]) > 1:
+        files.append(
+            UnitFile(name=f"{prefix}.nginx.conf", text=_nginx(root, settings, processes, project, listen))
+        )
     return files
 
 
@@ -158,8 +160,7 @@ def _service(root: Path, settings: Settings, process: Process, *, prefix: str, u
     words = [sys.executable, "-m", "cobblestone", "run", str(root)]
     if not process.all_roles:
         words += ["--role", ",".join(role for role in Role if role in process.roles)]
-    if process.port is not None:
-        words += ["--host", listen, "--port", str(process.port)]
+    words += ["--host", listen, "--port", str(process.port)]
     return _SERVICE.format(
         name=settings.project.name.replace("\n", " "),
         roles="everything" if process.all_roles else process.name,
@@ -205,7 +206,13 @@ _CERTIFICATE = """\
 """
 
 
-def _nginx(settings: Settings, processes: Sequence[Process], project: str, listen: str) -> str:
+ACCEL_LOCATION = """\
+    # Files for download: a server says which one, and nginx sends it from the disk.
+    location {path} {{ internal; alias "{folder}/"; sendfile on; }}
+"""
+
+
+def _nginx(root: Path, settings: Settings, processes: Sequence[Process], project: str, listen: str) -> str:
     url = urlsplit(settings.project.url)
     prefix = url.path.rstrip("/")
     upstreams = ""
@@ -216,7 +223,7 @@ def _nginx(settings: Settings, processes: Sequence[Process], project: str, liste
     }
     locations = ""
     for role, paths in parts.items():
-        ports = [process.port for process in processes if role in process.roles and process.port]
+        ports = [process.port for process in processes if role in process.roles]
         if not ports:
             locations += "".join(f"    # {path}: served on another machine\n" for path in paths)
             continue
@@ -224,6 +231,8 @@ def _nginx(settings: Settings, processes: Sequence[Process], project: str, liste
         servers = "".join(f"    server {listen}:{port};\n" for port in ports)
         upstreams += f"upstream {name} {{\n    least_conn;\n{servers}    keepalive 32;\n}}\n"
         locations += "".join(f"    location {path} {{ proxy_pass http://{name}; }}\n" for path in paths)
+    if settings.storage.accel:
+        locations += ACCEL_LOCATION.format(path=settings.storage.accel, folder=root / "download")
     return _NGINX.format(
         upstreams=upstreams,
         listen=f"{url.port or 443} ssl" if url.scheme == "https" else url.port or 80,

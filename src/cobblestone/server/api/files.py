@@ -61,6 +61,8 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             "Send it again.",
         )
     name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
+    place = files.place_of(ctx.folder.download, name)
+    await ctx.storage.keep(place, staged.path)
     stored = await asyncio.to_thread(
         files.add_file,
         ctx.store,
@@ -68,8 +70,11 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
         staged,
         name,
         now=call.now,
-        compress=not query.name,  # files of app versions are signed and sent as they are
+        # Files of app versions are signed and sent as they are; a bucket has no packed twins.
+        compress=not query.name and not ctx.storage.in_bucket,
     )
+    if ctx.storage.in_bucket and await asyncio.to_thread(ctx.storage.size, place) is None:
+        await ctx.storage.keep(place, place)  # the deletion of an old file of this name had not been through
     return _reply(stored)
 
 

@@ -36,6 +36,7 @@ class _Content:
     def __init__(self, ctx: ServerContext, output: StoredOutput) -> None:
         self._max_bytes = ctx.settings.server.max_upload_bytes
         self._output = output
+        self._storage = ctx.storage
         self._path = place_of(ctx.folder.upload, output.name)
 
     @property
@@ -58,6 +59,7 @@ class _Content:
             )
             return
         total = 0
+        self._storage.bring_now(self._path, nbytes=output.nbytes, md5=output.md5)
         try:
             with self._open() as handle:
                 while piece := handle.read(CHUNK):

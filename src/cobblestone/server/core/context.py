@@ -11,6 +11,7 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.project_texts import ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
+from cobblestone.server.core.storage import FileStorage, open_storage
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
@@ -28,12 +29,14 @@ class ServerContext(ServiceContext):
     limits: RateLimits = field(init=False)
     texts: ProjectTexts = field(init=False)
     processes: ProcessGroup = field(init=False)  #: those of this project
+    storage: FileStorage = field(init=False)
 
     def __post_init__(self) -> None:
-        self.limits = RateLimits(self.settings.limits)
+        self.storage = open_storage(self.folder.root, self.settings.storage)
+        self.processes = self.store.process_group(DIVIDED_ROLES)
+        self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
-        self.processes = self.store.process_group(DIVIDED_ROLES)
         self.store.set_waker(self._on_commit)
         self.store.on_rollback(self._invalidate_caches)
 
@@ -53,6 +56,7 @@ class ServerContext(ServiceContext):
 
     def _on_notify(self, names: set[str]) -> None:
         # In a thread of the process group.  What the writer's thread keeps is only marked as old.
+        self.limits.hear(names, now=self.clock())
         if ALL in names:
             self._invalidate_caches()
             self.signals.notify_all_threadsafe()

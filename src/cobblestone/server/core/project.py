@@ -145,7 +145,7 @@ class ProjectFolder:
         program = _this_program()
         keep = self.root if settings.database.backup_before_upgrade else None
         upgrade(self.location(settings), PROJECT, program=program, keep=keep)
-        return Store(self.location(settings), program=program)
+        return Store(self.location(settings), readers=settings.database.readers, program=program)
 
 
 def _this_program() -> Program:

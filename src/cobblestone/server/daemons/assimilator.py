@@ -18,6 +18,7 @@ from cobblestone.ops.durable_files import write_durably
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.handler_retries import next_attempt
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.storage import bring_outputs
 from cobblestone.server.credit.grant_batch import GrantBatch
 from cobblestone.server.credit.systems import find_system
 from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, AssimilationTask, assimilate
@@ -73,6 +74,7 @@ class Assimilator:
         workunit = item.view.workunit
         if not lease.in_time():  # somebody else may have it already, or will find it
             return
+        await bring_outputs(self._ctx.storage, self._ctx.folder.upload, outputs)
         try:
             amount = await self._hand_over(app, item, outputs)
             pays = not workunit.error_mask and pays_after_assimilation(app)

@@ -43,7 +43,14 @@ class FileDeleter:
             await asyncio.to_thread(_unlink_outputs, ctx, names)
         before = ctx.clock() - ctx.settings.files.unused_file_grace
         n += await asyncio.to_thread(
-            partial(files.delete_unused, ctx.store, ctx.folder.download, before=before, limit=BATCH)
+            partial(
+                files.delete_unused,
+                ctx.store,
+                ctx.folder.download,
+                before=before,
+                limit=BATCH,
+                also_remove=ctx.storage.remove,
+            )
         )
         return n
 
@@ -87,6 +94,8 @@ def _forget_partial_uploads(ctx: ServerContext) -> None:
 
 
 def _unlink_outputs(ctx: ServerContext, names: list[str]) -> None:
-    for name in names:
+    places = [files.place_of(ctx.folder.upload, name) for name in names]
+    for place in places:
         # A crash before this leaves a file that nothing refers to; it is found by its age.
-        files.place_of(ctx.folder.upload, name).unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
+    ctx.storage.remove(places)

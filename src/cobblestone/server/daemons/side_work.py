@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Set
 
 import structlog
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import WorkunitId
 from cobblestone.store.engine.process_group import Lease, ProcessGroup
 
@@ -54,5 +55,7 @@ class SideWork:
         with self._processes.lease_shards(self._role) as lease:
             try:
                 await work(lease)
+            except StoreError as error:  # the database or the file storage is away
+                log.warning("side_work_put_off", daemon=self._role, workunit=workunit_id, error=str(error))
             except Exception:  # the workunit is found again in the next round
                 log.exception("side_work_failed", daemon=self._role, workunit=workunit_id)

@@ -27,6 +27,7 @@ from cobblestone.policy.validation.canonical import (
 )
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.storage import bring_outputs
 from cobblestone.server.daemons.project_work import ResultOutputs, ValidationTask, validate
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
@@ -133,6 +134,8 @@ class Validator:
     async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> ValidationReport:
         if not outputs:
             return ValidationReport(checked=())
+        for of_result in outputs.values():
+            await bring_outputs(self._ctx.storage, self._ctx.folder.upload, of_result)
         ids = tuple(outputs)
         by_id = {result.id: result for result in view.results}
         task = ValidationTask(

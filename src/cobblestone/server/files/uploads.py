@@ -199,7 +199,9 @@ class UploadHandler:
                 raise
             expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
             if expected is not None and expected.stored_nbytes is None:
-                await asyncio.to_thread(_move, path, place_of(self._ctx.folder.upload, upload.name))
+                place = place_of(self._ctx.folder.upload, upload.name)
+                await self._ctx.storage.keep(place, path)
+                await asyncio.to_thread(_move, path, place)
             else:  # it came to another process meanwhile, or its task has gone
                 path.unlink(missing_ok=True)
         finally:

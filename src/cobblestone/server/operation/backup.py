@@ -53,7 +53,10 @@ def _contents(folder: ProjectFolder, wish: BackupWish) -> Contents:
         program=__version__,
         address=settings.database.url,
         further_databases=(folder.archive,),
-        needed=(
+        # What is in a bucket stays there: the folder is a cache of it.
+        needed=()
+        if settings.storage.bucket
+        else (
             NeededFiles(query=DOWNLOADS, place=lambda name: place_of(folder.download, name)),
             NeededFiles(query=OUTPUTS, place=lambda name: place_of(folder.upload, name)),
         ),
@@ -64,6 +67,7 @@ def _contents(folder: ProjectFolder, wish: BackupWish) -> Contents:
                 folder.run_file,
                 folder.lock_file,
                 partial_folder(folder.upload),
+                *(hierarchies if settings.storage.bucket else ()),
                 *(() if wish.results else (folder.results,)),
                 *((folder.keys,) if wish.keys is KeysInBackup.NONE else ()),
                 *((folder.code_sign_private,) if wish.keys is KeysInBackup.NO_SIGNING_KEY else ()),

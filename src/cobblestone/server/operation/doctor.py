@@ -177,7 +177,7 @@ def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         if refs != needed[name]:
             yield Finding("miscounted", "file", name, f"counts {refs} users, and has {needed[name]}")
         if needed[name]:
-            yield from _on_disk(files.place_of(ctx.folder.download, name), nbytes, "file", name)
+            yield from _kept(ctx, files.place_of(ctx.folder.download, name), nbytes, "file", name)
 
 
 def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -193,17 +193,15 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, nbytes in invariants.output_rows(db).items():
-        yield from _on_disk(files.place_of(ctx.folder.upload, name), nbytes, "output", name)
+        yield from _kept(ctx, files.place_of(ctx.folder.upload, name), nbytes, "output", name)
 
 
-def _on_disk(path: Path, nbytes: int, kind: str, name: str) -> Iterator[Finding]:
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
+def _kept(ctx: ServerContext, path: Path, nbytes: int, kind: str, name: str) -> Iterator[Finding]:
+    size = ctx.storage.size(path)
+    if size is None:
         yield Finding("missing", kind, name, f"{path} is missing")
-    else:
-        if size != nbytes:
-            yield Finding("wrong_size", kind, name, f"{path} has {size} bytes instead of {nbytes}")
+    elif size != nbytes:
+        yield Finding("wrong_size", kind, name, f"{path} has {size} bytes instead of {nbytes}")
 
 
 def _orphaned_files(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, str]]:

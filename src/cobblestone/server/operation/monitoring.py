@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.people import Scope
-from cobblestone.ops.metrics import CONTENT_TYPE, Figures
+from cobblestone.ops.metrics import CONTENT_TYPE
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.roles import WATCHER
 from cobblestone.server.files.disk_space import database_bytes, free_bytes
 from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.figures import StateReader
@@ -24,9 +26,11 @@ from cobblestone.store.people import tokens
 class Monitoring(Readiness):
     """Answers those who watch."""
 
-    def __init__(self, ctx: ServerContext) -> None:
+    def __init__(self, ctx: ServerContext, *, of_project: bool) -> None:
+        """``of_project``: this process may be the one that reports what is the same for all of a project."""
         super().__init__(ctx)
         self._ctx = ctx
+        self._of_project = of_project
         self._state = StateReader(ctx)
 
     def routes(self) -> list[BaseRoute]:
@@ -38,8 +42,10 @@ class Monitoring(Readiness):
         if not await self._may_look(request):
             text = "Metrics are for this machine, or for a token: Authorization: Bearer cob_…\n"
             return PlainTextResponse(text, 403)
-        state = await self._state.get()
-        figures = metric_figures(self._ctx, state.figures, state.endings)
+        figures = process_figures(self._ctx)
+        if self._of_project and self._ctx.processes.rank(WATCHER)[0] == 0:
+            state = await self._state.get()
+            figures |= project_figures(self._ctx, state.figures, state.endings)
         body = await asyncio.to_thread(self._ctx.metrics.exposition, figures)
         return Response(body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
@@ -59,15 +65,33 @@ def _is_loopback(request: Request) -> bool:
         return False
 
 
-def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) -> Figures:
-    """Values of :data:`~cobblestone.ops.metrics.METRICS`."""
+def process_figures(ctx: ServerContext) -> dict[str, float | Mapping[str, float]]:
+    """Return values of :data:`~cobblestone.ops.metrics.METRICS` that each process has for itself."""
     now = ctx.clock()
     beats = ctx.health.daemons
-    export = last_export(ctx.folder)
     return {
         "up_seconds": max(0.0, now - ctx.started) if ctx.started else 0.0,
         "draining": float(ctx.health.draining),
         "http_requests_in_progress": ctx.metrics.requests_in_progress,
+        "results_sent": ctx.metrics.n_sent,
+        "results_reported": ctx.metrics.n_reported,
+        "write_backlog": ctx.store.backlog(),
+        "disk_free_bytes": free_bytes(ctx),
+        "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
+        "daemon_up": {name: float(beat.health(now) is DaemonHealth.RUNNING) for name, beat in beats.items()},
+        "daemon_last_beat_seconds": {name: beat.last_beat for name, beat in beats.items()},
+        "daemon_steps": {name: beat.steps for name, beat in beats.items()},
+        "daemon_errors": {name: beat.errors for name, beat in beats.items()},
+        "warning": dict.fromkeys(ctx.health.warnings, 1.0),
+    }
+
+
+def project_figures(
+    ctx: ServerContext, figures: ProjectFigures, ended: Endings
+) -> dict[str, float | Mapping[str, float]]:
+    """Return values of :data:`~cobblestone.ops.metrics.METRICS` that are the same for all processes of a project."""
+    export = last_export(ctx.folder)
+    return {
         "results": {"unsent": figures.unsent, "in_progress": figures.in_progress},
         "workunits": {
             name: getattr(figures, name) for name in ("transition", "validation", "assimilation", "deletion")
@@ -75,23 +99,13 @@ def metric_figures(ctx: ServerContext, figures: ProjectFigures, ended: Endings) 
         "oldest_unsent_seconds": figures.oldest_unsent_seconds,
         "transitioner_backlog_seconds": figures.backlog_seconds,
         "results_created": figures.results_created,
-        "results_sent": ctx.metrics.n_sent,
-        "results_reported": ctx.metrics.n_reported,
         "credit_entries": figures.credit_entries,
         "users": figures.users,
         "hosts": {"known": figures.hosts, "active": figures.hosts_active},
         "batches_open": figures.batches_open,
         "results_last_day": {name: getattr(ended, name) for name in ("good", "error", "no_reply", "invalid")},
-        "write_backlog": ctx.store.backlog(),
         "database_bytes": database_bytes(ctx.folder.database),
-        "disk_free_bytes": free_bytes(ctx),
-        "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
-        "daemon_up": {name: float(beat.health(now) is DaemonHealth.RUNNING) for name, beat in beats.items()},
-        "daemon_last_beat_seconds": {name: beat.last_beat for name, beat in beats.items()},
-        "daemon_steps": {name: beat.steps for name, beat in beats.items()},
-        "daemon_errors": {name: beat.errors for name, beat in beats.items()},
         "export_last_seconds": export.time if export else 0.0,
         "export_duration_seconds": export.seconds if export else 0.0,
         "export_records": export.records if export else {},
-        "warning": dict.fromkeys(ctx.health.warnings, 1.0),
     }

@@ -36,6 +36,12 @@ def download_url(ctx: ServerContext, name: str) -> str:
     return ctx.url(f"download/{fan_out(name)}/{name}")
 
 
+def _download_urls(ctx: ServerContext, name: str) -> tuple[str, ...]:
+    """Addresses of a file: those of the mirrors, which clients try first, and ours, which has it for certain."""
+    mirrors = (f"{mirror}{fan_out(name)}/{name}" for mirror in ctx.settings.storage.mirrors)
+    return (*mirrors, download_url(ctx, name))
+
+
 def last_jobs(
     tx: Transaction, assignments: Sequence[Assignment], ctx: ServerContext, host: Host
 ) -> frozenset[ResultId]:
@@ -103,7 +109,7 @@ def add_jobs(
 def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
     return FileInfo(
         name=file.name,
-        urls=(download_url(ctx, file.name),),
+        urls=_download_urls(ctx, file.name),
         nbytes=file.nbytes,
         md5_cksum=file.md5,
         executable=file.executable or file.main_program,
@@ -112,14 +118,14 @@ def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
 
 
 def _input_file(ctx: ServerContext, file: InputFile) -> FileInfo:
-    url = download_url(ctx, file.name)
+    urls = _download_urls(ctx, file.name)
     return FileInfo(
         name=file.name,
-        urls=(url,),
+        urls=urls,
         nbytes=file.nbytes,
         md5_cksum=file.md5,
         sticky=file.sticky,
-        gzipped_url="" if file.gzipped_nbytes is None else f"{url}.gz",
+        gzipped_url="" if file.gzipped_nbytes is None else f"{urls[0]}.gz",
         gzipped_nbytes=file.gzipped_nbytes or 0,
     )
 

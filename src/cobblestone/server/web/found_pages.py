@@ -93,6 +93,7 @@ class FoundPages:
         if output.data is not None:
             return Response(output.data, media_type=media_type, headers=headers)
         path = place_of(visit.ctx.folder.upload, output.name)
+        await visit.ctx.storage.bring(path, nbytes=output.nbytes, md5=output.md5)
         if not await asyncio.to_thread(path.is_file):
             raise not_found(_("output of yours that the project shows"))
         return FileResponse(path, media_type=media_type, headers=headers)

@@ -3,13 +3,21 @@
 Each kind of attempt has buckets, by address and by account.  A bucket holds an hour's worth of attempts and fills up evenly.
 They are in memory and bounded in number: those that were not touched for longest go first, and a full bucket says nothing anyway.
 An IPv6 address counts with its whole /64 network, since that is what one customer gets.
+
+Processes of one service tell each other of every attempt, as a digest of who made it, within some hundredths of a second; each
+counts all of them.  So a limit holds for the service, but for attempts that come to several processes at the same moment, and for
+what a process that has just started, or lost its connection for a while, has not heard.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+import itertools
 import math
+import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 
 from starlette.types import Scope
 
@@ -18,54 +26,101 @@ from cobblestone.wire.account import WebRpcError, WebRpcFailure
 
 HOUR = 3600.0
 MAX_KEYS = 20_000
+ATTEMPT = "attempt:"
+"""What the names of attempts begin with, among all that processes tell each other."""
 
 
 class Bucket:
     """Attempts of one kind, by whoever makes them."""
 
-    def __init__(self, per_hour: int, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(
+        self,
+        per_hour: int,
+        *,
+        max_keys: int = MAX_KEYS,
+        tell: Callable[[str, bool], None] = lambda digest, taken: None,
+    ) -> None:
+        """``tell`` hears of every attempt: a digest of its key, and whether it was counted or taken back."""
         self._size = float(per_hour)
         self._max_keys = max_keys
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when
+        self._tell = tell
+        self._levels: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # what is left, and when; by digest
+        self._lock = threading.Lock()  # other processes' attempts come in a thread of their own
 
     def wait(self, key: str, *, now: float) -> float:
         """Seconds until the next attempt is allowed; 0: now."""
         if not self._size:
             return 0.0
-        return max(0.0, (1.0 - self._left(key, now)) * HOUR / self._size)
+        with self._lock:
+            return max(0.0, (1.0 - self._left(_digest(key), now)) * HOUR / self._size)
 
     def take(self, key: str, *, now: float) -> None:
         """Count an attempt."""
-        if not self._size:
-            return
-        self._levels[key] = (max(self._left(key, now) - 1.0, 0.0), now)
-        self._levels.move_to_end(key)
-        while len(self._levels) > self._max_keys:
-            self._levels.popitem(last=False)
+        if self._size:
+            self.count(_digest(key), taken=True, now=now)
+            self._tell(_digest(key), True)
 
     def give_back(self, key: str, *, now: float) -> None:
         """Count an attempt less."""
-        if key in self._levels:
-            self._levels[key] = (min(self._size, self._left(key, now) + 1.0), now)
+        if self._size:
+            self.count(_digest(key), taken=False, now=now)
+            self._tell(_digest(key), False)
+
+    def count(self, digest: str, *, taken: bool, now: float) -> None:
+        """Count an attempt, or one less, of whoever has this digest; from any thread."""
+        if not self._size:
+            return
+        with self._lock:
+            if taken:
+                self._levels[digest] = (max(self._left(digest, now) - 1.0, 0.0), now)
+                self._levels.move_to_end(digest)
+                while len(self._levels) > self._max_keys:
+                    self._levels.popitem(last=False)
+            elif digest in self._levels:
+                self._levels[digest] = (min(self._size, self._left(digest, now) + 1.0), now)
 
     def __len__(self) -> int:
         return len(self._levels)
 
-    def _left(self, key: str, now: float) -> float:
-        left, since = self._levels.get(key, (self._size, now))
+    def _left(self, digest: str, now: float) -> float:
+        left, since = self._levels.get(digest, (self._size, now))
         return min(self._size, left + max(0.0, now - since) * self._size / HOUR)
 
 
 class RateLimits:
     """The buckets of a service."""
 
-    def __init__(self, limits: LimitsSection) -> None:
-        self.creations = Bucket(limits.creations_per_address)
-        self.failures_by_address = Bucket(limits.failures_per_address)
-        self.failures_by_account = Bucket(limits.failures_per_account)
-        self.lookups = Bucket(limits.lookups_per_address)
-        self.mails_by_address = Bucket(limits.mails_per_address)
-        self.mails_by_account = Bucket(limits.mails_per_account)
+    def __init__(
+        self, limits: LimitsSection, *, share: Callable[[set[str]], None] = lambda names: None
+    ) -> None:
+        """``share`` gives names to the other processes, which `hear` them."""
+        self._share = share
+        self._numbers = itertools.count()
+        self._by_kind: dict[str, Bucket] = {}
+        self.creations = self._bucket("creations", limits.creations_per_address)
+        self.failures_by_address = self._bucket("failures_by_address", limits.failures_per_address)
+        self.failures_by_account = self._bucket("failures_by_account", limits.failures_per_account)
+        self.lookups = self._bucket("lookups", limits.lookups_per_address)
+        self.mails_by_address = self._bucket("mails_by_address", limits.mails_per_address)
+        self.mails_by_account = self._bucket("mails_by_account", limits.mails_per_account)
+
+    def _bucket(self, kind: str, per_hour: int) -> Bucket:
+        def tell(digest: str, taken: bool) -> None:
+            # Names are a set: the number keeps two attempts of one visitor apart.
+            self._share({f"{ATTEMPT}{kind}:{digest}:{int(taken)}:{next(self._numbers)}"})
+
+        bucket = self._by_kind[kind] = Bucket(per_hour, tell=tell)
+        return bucket
+
+    def hear(self, names: Iterable[str], *, now: float) -> None:
+        """Count attempts that other processes have told of; from any thread.  What is no attempt is left alone."""
+        for name in names:
+            kind, _, rest = name.removeprefix(ATTEMPT).partition(":")
+            digest, taken, *_ = (*rest.split(":"), "")
+            if name.startswith(ATTEMPT) and kind in self._by_kind:
+                self._by_kind[kind].count(digest, taken=taken == "1", now=now)
 
     def try_password(self, address: str, account: str, *, now: float) -> float:
         """Count an attempt with a password or code; return the seconds to wait where it may not be made.
@@ -94,6 +149,11 @@ class RateLimits:
         """Count a mail."""
         self.mails_by_address.take(address, now=now)
         self.mails_by_account.take(account, now=now)
+
+
+def _digest(key: str) -> str:
+    """Return what stands for a key: neither memory nor other processes need the addresses of people."""
+    return hashlib.blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
 
 
 def minutes(seconds: float) -> int:

@@ -34,6 +34,8 @@ MARGIN_SECONDS = 4.0
 """So long before that it begins nothing new: time to write down what it has done."""
 NOTIFY_SECONDS = 0.02
 """Seconds for which notifications are gathered: one makes all commits that carry one wait for each other."""
+MAX_NOTIFICATION = 7000
+"""Characters; PostgreSQL takes less than 8000 bytes."""
 RETRY_SECONDS = 1.0
 
 _TABLES = """
@@ -262,9 +264,8 @@ class PostgresProcessGroup:
     def _send(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
             names, self._unsent = self._unsent, set()
-        if names:
-            text = f"{self._me} {' '.join(sorted(names))}"
-            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, text))
+        for some in _portions(sorted(names)):
+            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self._me} {some}"))
 
     # ------------------------------------------------------------------ listening
 
@@ -289,6 +290,18 @@ class PostgresProcessGroup:
     def _deliver(self, names: set[str]) -> None:
         if self._on_notify is not None and not self._closed:
             self._on_notify(names)
+
+
+def _portions(names: Sequence[str]) -> Generator[str]:
+    """Yield names as texts that a notification can carry."""
+    text = ""
+    for name in names:
+        if text and len(text) + len(name) >= MAX_NOTIFICATION:
+            yield text
+            text = ""
+        text = f"{text} {name}" if text else name
+    if text:
+        yield text
 
 
 def _close(connection: psycopg.Connection[Row] | None) -> None:

@@ -19,7 +19,7 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -353,8 +353,17 @@ def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float
     )
 
 
-def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) -> int:
+def delete_unused(
+    store: Store,
+    root: Path,
+    *,
+    before: float,
+    limit: int = 200,
+    also_remove: Callable[[Sequence[Path]], None] = lambda places: None,
+) -> int:
     """Delete files that nobody refers to and that nobody touched since ``before`` (Unix seconds); return how many.
+
+    ``also_remove`` removes them from where else they are kept.
 
     Not for the event loop.  Also finishes deletions that a crash interrupted.  The conditions on ``refs`` are worded as that
     of the index, or it would not be used.
@@ -380,6 +389,7 @@ def delete_unused(store: Store, root: Path, *, before: float, limit: int = 200) 
         lambda db: db.value("SELECT 1 FROM file WHERE refs <= 0 AND touched_time < ? LIMIT 1", (before,))
     ):
         names = store.write(condemn)
+        also_remove([place_of(root, name) for name in names])
         remove_from_disk(root, names)
         store.write(
             lambda tx: tx.execute_many(

@@ -1,0 +1,119 @@
+"""Where the files of a project are kept for all of its machines: in the project's folder, which they share, or in a bucket.
+
+Inputs and large outputs have a place in the project's folder in either case.  With a bucket the folder belongs to one machine and
+is a cache: what is kept is in the bucket, under the same path, and a machine that needs a file brings it to its own folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.ops.installation import how_to_install
+from cobblestone.store.work.files import place_of
+from cobblestone.store.work.uploads import StoredOutput
+
+if TYPE_CHECKING:
+    from cobblestone.ops.settings import StorageSection
+
+AWAY_SECONDS = 5.0
+
+
+class FileStorage(Protocol):
+    """Keeps files for all machines.
+
+    Raises everywhere:
+        StoreError: the storage cannot be reached, refuses, or does not answer in time; nothing was changed.
+    """
+
+    in_bucket: bool  #: the project's folder is a cache only
+
+    async def keep(self, place: Path, source: Path) -> None:
+        """Keep ``source`` as the file of a place; when this returns, it is durable."""
+        ...
+
+    async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
+        """See that a kept file lies at its place; one that is nowhere is left missing."""
+        ...
+
+    def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
+        """Do as `bring`, not for the event loop."""
+        ...
+
+    def remove(self, places: Iterable[Path]) -> None:
+        """Keep these files no longer; missing ones are fine.  Not for the event loop."""
+        ...
+
+    def size(self, place: Path) -> int | None:
+        """Return the bytes of a kept file; None: it is missing.  Not for the event loop."""
+        ...
+
+    def link(self, place: Path) -> str:
+        """Return a signed address from which anybody can fetch a file for a while; empty: there is none."""
+        ...
+
+
+class SharedFolder:
+    """Files lie at their places, where all machines see them."""
+
+    in_bucket = False
+
+    async def keep(self, place: Path, source: Path) -> None:
+        """Do nothing: who calls this moves the file to its place."""
+
+    async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
+        """Do nothing: it lies there."""
+
+    def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
+        """Do nothing: it lies there."""
+
+    def remove(self, places: Iterable[Path]) -> None:
+        """Do nothing: who calls this removes the file at its place."""
+
+    def size(self, place: Path) -> int | None:
+        """Return the size of the file at its place."""
+        try:
+            return place.stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def link(self, place: Path) -> str:
+        """Return nothing: a server sends the file."""
+        return ""
+
+
+def open_storage(root: Path, settings: StorageSection) -> FileStorage:
+    """Return the storage that the settings name.
+
+    Raises:
+        ConfigError: the library for buckets is not installed, or the settings are wrong.
+    """
+    if not settings.bucket:
+        return SharedFolder()
+    try:
+        from cobblestone.server.core.bucket import Bucket
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"storage.bucket needs a library that is not installed. Install it with: {how_to_install('s3')}"
+        ) from error
+    return Bucket(root, settings)
+
+
+async def bring_outputs(storage: FileStorage, folder: Path, outputs: Iterable[StoredOutput]) -> None:
+    """See that outputs that are files lie at their places below ``folder``.
+
+    Raises:
+        StoreError: see `FileStorage`; some seconds later, so that a daemon that tries again does not press on.
+    """
+    if not storage.in_bucket:
+        return
+    try:
+        for output in outputs:
+            if output.data is None:
+                await storage.bring(place_of(folder, output.name), nbytes=output.nbytes, md5=output.md5)
+    except StoreError:
+        await asyncio.sleep(AWAY_SECONDS)
+        raise
