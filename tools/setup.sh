@@ -63,6 +63,7 @@ x_screen_saver() {
 }
 # Functions are not called as the programs that they look for: `command -v` would find the functions.
 nginx_server() { present nginx || [ -x /usr/sbin/nginx ]; }
+pgbouncer_pool() { present pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 
 collect_packages() {
@@ -85,6 +86,7 @@ collect_packages() {
         want g++ present g++
         want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
         want postgresql postgresql
+        want pgbouncer pgbouncer_pool
         want nginx nginx_server
         want zsh present zsh
         want fish present fish
@@ -100,7 +102,7 @@ install_packages() {
     command_line="apt-get install --no-install-recommends$packages"
     present apt-get || fail "these Debian packages, or what your system calls them, are missing:$packages" \
         "There is no apt-get here, so install them in your system's way and run make again." \
-        "Fedora: dnf install boinc-client bubblewrap xorg-x11-server-Xvfb xdotool gcc gcc-c++ chromium postgresql-server nginx zsh fish" \
+        "Fedora: dnf install boinc-client bubblewrap xorg-x11-server-Xvfb xdotool gcc gcc-c++ chromium postgresql-server pgbouncer nginx zsh fish" \
         "The BOINC client alone is enough for \`make demo\`."
     if [ "$(id -u)" != 0 ]; then
         present sudo || fail "these Debian packages are missing:$packages" \
@@ -118,7 +120,7 @@ install_packages() {
     apt_get install -y --no-install-recommends $packages ||
         fail "apt-get could not install:$packages" "Its messages are above. Mend that, or run:" "$command_line"
     allow_service_starts
-    for service in boinc-client postgresql nginx; do
+    for service in boinc-client postgresql pgbouncer nginx; do
         case "$packages " in *" $service "*) keep_off "$service" ;; esac
     done
 }

@@ -69,6 +69,7 @@ class Misbehaving(BaseHTTPRequestHandler):
         server = self.server
         assert isinstance(server, _Server)
         server.requests += 1
+        server.asked.set()
         manner = server.manner
         if manner == "hangs":
             server.ended.wait(60)
@@ -103,6 +104,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), Misbehaving)
         self.manner = manner
         self.requests = 0
+        self.asked = threading.Event()  #: somebody has come
         self.ended = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -45,7 +45,14 @@ def programs() -> Path:
 class PostgresServer:
     """Runs until closed.  ``durable``: flush commits to the disk, as in earnest."""
 
-    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        settings: dict[str, str] | None = None,
+        follows: PostgresServer | None = None,
+    ) -> None:
+        """``follows``: be a standby of that server."""
         self.folder = Path(tempfile.mkdtemp(prefix="cobblestone-pg-"))
         self._user: dict[str, object] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
@@ -68,8 +75,14 @@ class PostgresServer:
             "deadlock_timeout": "100ms",
             **(settings or {}),
         }
-        arguments = "-U cobblestone -A trust -E UTF8 --locale=C --no-sync --no-instructions"
-        self._run("initdb", "-D", str(self._data), *arguments.split())
+        if follows is None:
+            arguments = "-U cobblestone -A trust -E UTF8 --locale=C --no-sync --no-instructions"
+            self._run("initdb", "-D", str(self._data), *arguments.split())
+        else:
+            source = f"user=cobblestone host={follows.folder} application_name=standby"
+            self._run(
+                "pg_basebackup", "-D", str(self._data), "-d", source, *["-R", "-c", "fast", "--no-sync"]
+            )
         self._template = ""
         self._free: list[str] = []
         self.start()
@@ -129,6 +142,11 @@ class PostgresServer:
     def address(self, database: str) -> str:
         """Where a database of this server is."""
         return f"postgresql://cobblestone@/{database}?host={self.folder}"
+
+    def address_of_both(self, standby: PostgresServer, database: str) -> str:
+        """The address that programs use with a standby: whichever of the two takes writes."""
+        hosts = f"{self.folder},{standby.folder}"
+        return f"postgresql://cobblestone@/{database}?host={hosts}&target_session_attrs=read-write"
 
     def execute(self, sql: str, *, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run something as the superuser."""

@@ -196,7 +196,7 @@ def test_while_the_storage_hangs_the_rest_of_the_server_goes_on(world: World):
                 for each in content
                 for _ in range(30)
             ]
-            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(server.asked.wait, 30)
             began = time.monotonic()
             for _ in range(5):
                 assert (await world.http.get("/get_project_config.php")).status_code == 200
