@@ -21,6 +21,7 @@ from cobblestone.client.host.information import hardware_key, read_host_info, wi
 from cobblestone.client.host.watch import HostWatch
 from cobblestone.client.identity import platforms
 from cobblestone.client.journal import Journal
+from cobblestone.client.own_apps import take_own_apps
 from cobblestone.client.preferences.files import APP_CONFIG, PREFERENCES, InForce, PreferenceFiles
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.client.scheduler_request import HostFacts
@@ -266,6 +267,7 @@ class Conditions:
         self._in_force = self._files.read(self.venue())
         problems = list(self._in_force.problems)
         for url, content in self._state.contents.items():
+            problems += self.read_own_apps(content)
             content.app_config, further = self._files.read_app_config(self._folders.project(url))
             versions = {(each.app_name, each.plan_class) for each in content.versions}
             unmatched = unmatched_entries(content.app_config, content.apps, versions)
@@ -280,6 +282,12 @@ class Conditions:
         self._journal.keep(self.config.max_event_log_lines)
         self._told.projects = True
         self._told.preferences = None
+
+    def read_own_apps(self, content: ProjectContent) -> list[str]:
+        """Take the volunteer's own programs for a project over; sentences about what is wrong with the file."""
+        folder = self._folders.project(content.project.master_url)
+        flops = self._state.notes.p_fpops
+        return take_own_apps(self._state, content, folder, platform=platforms()[0], cpu_flops=flops)
 
     def _looks(self) -> object:
         """Return a value that differs when a file, or what its entries are compared with, has changed."""

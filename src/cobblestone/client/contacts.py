@@ -77,6 +77,8 @@ class Contacts:
         folder.mkdir(parents=True, exist_ok=True)
         content = ProjectContent(project=project)
         self._state.contents[master_url] = content
+        for problem in self._client.conditions.read_own_apps(content):
+            self._journal.alert(problem, master_url)
         self._state.put_project(project)
         self.write_account(project)
         self._journal.say(

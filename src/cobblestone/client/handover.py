@@ -82,8 +82,7 @@ def _keep(state: State, folders: DataFolder, adopted: StateFile) -> None:
         for app in content.apps.values():
             state.put("app", url, app.name, app)
         for version in content.versions:
-            key = (version.app_name, version.version_num, version.platform, version.plan_class)
-            state.put("version", url, "|".join(map(str, key)), version)
+            state.put_version(url, version)
         for workunit in content.workunits.values():
             state.put("workunit", url, workunit.name, workunit)
         for file in content.files.values():

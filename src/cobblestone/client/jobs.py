@@ -246,13 +246,13 @@ class Jobs:
         folder = self._folders.project(job.project)
         for name in needed_files(content, job):
             file = content.files.get(name)
-            if file is None or file.download is None:
-                continue  # made on this computer, such as a project's own files
+            if file is None or file.download is None or file.own:
+                continue  # made on this computer, or the volunteer's
             program = bool(file.download.executable or file.download.file_signature)
             if not program and (job.project, name) in self._checked:
                 continue
             problem = check_file(folder / name, file.download, content.project.code_sign_key)
-            if problem and not content.project.anonymous_platform:
+            if problem:
                 return problem
             self._checked.add((job.project, name))
         return ""
@@ -461,15 +461,17 @@ class Jobs:
             latest[place] = max(latest.get(place, 0), version.version_num)
         for version in list(content.versions):
             place = (version.app_name, version.platform, version.plan_class)
-            if version not in used and version.version_num < latest[place]:
+            outdated = version.version_num < latest[place] and not content.project.anonymous_platform
+            if outdated and version not in used:
                 content.versions.remove(version)
-                key = (version.app_name, version.version_num, version.platform, version.plan_class)
-                self._state.drop("version", url, "|".join(map(str, key)))
+                self._state.drop_version(url, version)
         needed = {ref.file_name for version in content.versions for ref in version.file_refs}
         needed |= {ref.file_name for unit in content.workunits.values() for ref in unit.file_refs}
         needed |= {ref.file_name for job in content.jobs.values() for ref in job.result.file_refs}
         needed |= {ref.file_name for ref in content.project.project_files}
-        gone = [file for name, file in content.files.items() if name not in needed and not file.keep]
+        gone = [
+            file for name, file in content.files.items() if name not in needed and not (file.keep or file.own)
+        ]
         for file in gone:
             del content.files[file.name]
             self._checked.discard((url, file.name))

@@ -231,13 +231,10 @@ def _take_work(state: State, content: ProjectContent, reply: SchedulerReply) -> 
             file = FileRecord(project=url, name=output.name, upload=output, keep=output.sticky)
             content.files[output.name] = file
             state.put_file(file)
-    for version in reply.app_versions:
-        key = (version.app_name, version.version_num, version.platform, version.plan_class)
-        content.versions = [
-            v for v in content.versions if (v.app_name, v.version_num, v.platform, v.plan_class) != key
-        ]
+    for version in () if content.project.anonymous_platform else reply.app_versions:
+        content.versions = [known for known in content.versions if known.key != version.key]
         content.versions.append(version)
-        state.put("version", url, "|".join(map(str, key)), version)
+        state.put_version(url, version)
     for workunit in reply.workunits:
         content.workunits.setdefault(workunit.name, workunit)
         state.put("workunit", url, workunit.name, workunit)

@@ -169,6 +169,14 @@ class State:
         """Mark a file as changed."""
         self._dirty["file", file.project, file.name] = file
 
+    def put_version(self, project: str, version: AppVersionBlock) -> None:
+        """Mark an app version as changed."""
+        self._dirty["version", project, _version_name(version)] = version
+
+    def drop_version(self, project: str, version: AppVersionBlock) -> None:
+        """Mark an app version for removal."""
+        self.drop("version", project, _version_name(version))
+
     def drop(self, kind: str, project: str, name: str) -> None:
         """Mark a record for removal."""
         self._dirty[kind, project, name] = None
@@ -423,6 +431,10 @@ class State:
     def _one(self, sql: str, *values: Any) -> Any:
         found = self._all(sql, *values)
         return found[0] if found else None
+
+
+def _version_name(version: AppVersionBlock) -> str:
+    return "|".join(map(str, version.key))
 
 
 def _take_lock(folder: Path) -> int:

@@ -144,6 +144,7 @@ class FileRecord:
     md5_cksum: str = ""
     wanted_upload: bool = False  #: its job has ended, or asked for the upload
     keep: bool = False  #: sticky
+    own: bool = False  #: the volunteer's, of app_info.xml: never fetched, checked or removed
     error: str = ""
     num_retries: int = 0
     first_request_time: float = 0.0
@@ -239,10 +240,7 @@ class ProjectContent:
     def version_of(self, job: JobRecord) -> AppVersionBlock | None:
         """Return the app version that a job runs with: number, platform and plan class decide."""
         workunit = self.workunits.get(job.result.wu_name)
-        wanted = (job.result.version_num, job.result.platform, job.result.plan_class)
         if workunit is None:
             return None
-        key = (workunit.app_name, *wanted)
-        return next(
-            (v for v in self.versions if (v.app_name, v.version_num, v.platform, v.plan_class) == key), None
-        )
+        key = (workunit.app_name, job.result.version_num, job.result.platform, job.result.plan_class)
+        return next((version for version in self.versions if version.key == key), None)

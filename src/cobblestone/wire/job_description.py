@@ -93,6 +93,11 @@ class AppVersionBlock:
     is_wrapper: bool = False
     needs_network: bool = False
 
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """What tells versions of a project apart: app, number, platform and plan class."""
+        return self.app_name, self.version_num, self.platform, self.plan_class
+
 
 @value(kw_only=True)
 class WorkunitBlock:

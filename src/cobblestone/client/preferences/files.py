@@ -26,6 +26,7 @@ PREFERENCES = "global_prefs.xml"
 OVERRIDE = "global_prefs_override.xml"
 CONFIG = "cc_config.xml"
 APP_CONFIG = "app_config.xml"
+APP_INFO = "app_info.xml"
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class PreferenceFiles:
     def stamp(self, *project_dirs: Path) -> tuple[tuple[int, int] | None, ...]:
         """Return a value that differs when one of the files has changed: time of change and size of each."""
         names = [*(self._data_dir / name for name in (PREFERENCES, OVERRIDE, CONFIG))]
-        names += [folder / APP_CONFIG for folder in project_dirs]
+        names += [folder / name for folder in project_dirs for name in (APP_CONFIG, APP_INFO)]
         return tuple(_stamp(path) for path in names)
 
 
