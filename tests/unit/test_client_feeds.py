@@ -198,8 +198,8 @@ def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path)
                 RssFeed(url=f"{server.url}/notices.php?auth=k"),
                 RssFeed(url="file:///etc/passwd"),
             )
-            await client.feeds.poll(client.http)
-            await client.feeds.poll(client.http)  # too early
+            await client.feeds.poll(client.connections)
+            await client.feeds.poll(client.connections)  # too early
             assert server.visits == ["/news", "/notices.php?auth=k"]
             assert {n.title: n.is_private for n in client.journal.notices} == {
                 "one": False,
@@ -208,11 +208,11 @@ def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path)
             }
             server.pages["/news"] = feed(fresh("two"), fresh("three"))
             now[0] += 3 * 7200.0
-            await client.feeds.poll(client.http)
+            await client.feeds.poll(client.connections)
             assert sorted(n.title for n in client.journal.notices) == ["three", "two", "yours"]
             del server.pages["/news"]
             client.feeds.refresh(URL)
-            await client.feeds.poll(client.http)
+            await client.feeds.poll(client.connections)
             assert server.visits[2:] == ["/news", "/news", "/notices.php?auth=k"]
             assert sorted(n.title for n in client.journal.notices) == ["three", "two", "yours"]
             client.state.put_project(world.content.project)
@@ -221,7 +221,7 @@ def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path)
             client.state.notes.manager = ManagerAccount(
                 url="https://m/", feeds=(f"{server.url}/of-manager",), no_project_notices=True
             )
-            await client.feeds.poll(client.http)
+            await client.feeds.poll(client.connections)
             assert [n.title for n in client.journal.notices] == ["hello"]
 
     def again(world: World) -> None:
@@ -237,10 +237,10 @@ def test_a_project_that_is_left_takes_its_notices_along(tmp_path: Path) -> None:
         async with FeedServer() as server:
             server.pages["/"] = feed(RssItem(title="a", guid="", published=0.0, description=formatdate(0)))
             world.content.project.rss_feeds = (RssFeed(url=f"{server.url}/"),)
-            await client.feeds.poll(client.http)
+            await client.feeds.poll(client.connections)
             assert len(client.journal.notices) == 1
             client.state.drop_project(URL)
-            await client.feeds.poll(client.http)
+            await client.feeds.poll(client.connections)
             assert len(client.journal.notices) == 0
             assert client.feeds._feeds == {}
 
@@ -261,7 +261,7 @@ def test_a_stored_feed_that_nobody_names_any_more_is_forgotten(tmp_path: Path) -
     async def check() -> None:
         client = make_client(tmp_path)
         assert len(client.journal.notices) == 1
-        await client.feeds.poll(client.http)
+        await client.feeds.poll(client.connections)
         assert len(client.journal.notices) == 0
         await client.connections.close()
         client.state.close()

@@ -101,6 +101,10 @@ def run_command(arguments: Sequence[str]) -> int:
             from cobblestone.cli import simulating
 
             return simulating.main(arguments[1:])
+        if list(arguments[:2]) == ["client", "run"]:
+            from cobblestone.cli import client_run
+
+            return client_run.main(arguments[2:])
         return _run_program(arguments)
     except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
         return exit_.code if isinstance(exit_.code, int) else 0

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cobblestone.cli.client_folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption
+from cobblestone.cli.client_folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, register_run
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
@@ -73,6 +73,7 @@ class Asked:
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     app = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
+    register_run(app)
     for name, function in _COMMANDS.items():
         app.command(name)(function)
     root.add_typer(app, name="client")

@@ -8,44 +8,14 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.client_run import DEFAULT_FOLDER, SUMMARY
+from cobblestone.cli.client_run import main as run_main
 from cobblestone.cli.options import JsonOption, QuietOption, output
 from cobblestone.domain.errors import ConfigError
 
-DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
 FolderOption = Annotated[
     Path, typer.Option("--dir", "-d", metavar="DIR", help="The client's data directory.", show_default=True)
 ]
-
-
-def run(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The data directory; made if there is none.")
-    ] = DEFAULT_FOLDER,
-    policy: Annotated[
-        str,
-        typer.Option(help="How it decides: recent (as the family's client of today), own, or published …."),
-    ] = "",
-    gui_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of GUI RPC; 0: any.")] = 31416,
-    json_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the JSON interface; 0: any.")] = 0,
-    remote: Annotated[
-        bool, typer.Option("--remote", help="Let other computers control it, with TLS and a token.")
-    ] = False,
-    tls_certificate: Annotated[
-        Path | None, typer.Option(help="TLS certificate, PEM.", show_default=False)
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.", show_default=False)] = None,
-) -> None:
-    """Run a client until it is stopped; jobs save their work then."""
-    from cobblestone.client.programs import Faces, run_client
-
-    faces = Faces(
-        gui_port=gui_port,
-        json_port=json_port,
-        remote=remote,
-        certificate=tls_certificate,
-        certificate_key=tls_key,
-    )
-    run_client(folder.expanduser(), faces, policy=policy)
 
 
 def web(
@@ -130,8 +100,18 @@ def unit(
     )
 
 
+def run(context: typer.Context) -> None:
+    """Hand the arguments over to the command's own parser."""
+    raise typer.Exit(run_main(context.args))
+
+
+def register_run(app: typer.Typer) -> None:
+    """Add the command that starts a client."""
+    everything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("run", help=SUMMARY, context_settings=everything, add_help_option=False)(run)
+
+
 FOLDER_COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run,
     "web": web,
     "adopt": adopt,
     "export": export,

@@ -23,9 +23,20 @@ class Connections:
     """The connections of one client.  What is under way when the proxy changes may end as it began."""
 
     def __init__(self) -> None:
-        self.http = make_http(None)
+        self._http: httpx.AsyncClient | None = (
+            None  #: made when first wanted: to load what it takes costs 10 MB
+        )
         self._proxy: Proxy | None = None
+        self._silence = SILENCE_SECONDS
         self._old: list[tuple[float, httpx.AsyncClient]] = []  #: with the moment since when they are not used
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The connections as they are to be made now."""
+        if self._http is None:
+            self._http = make_http(self._proxy)
+            self._be_patient()
+        return self._http
 
     def use(self, proxy: Proxy | None, silence: float) -> bool:
         """Use this proxy, and give up after so many seconds of silence; whether the connections are other ones now.
@@ -33,20 +44,21 @@ class Connections:
         Raises:
             ConfigError: the proxy cannot be used; the one before stays.
         """
-        import httpx
-
         changed = proxy != self._proxy
         if changed:
-            self._proxy, before = proxy, self._proxy
-            try:
-                fresh = make_http(proxy)
-            except (ValueError, ImportError, httpx.InvalidURL) as error:
-                self._proxy = before
-                raise ConfigError(f"The proxy {_name(proxy)} cannot be used: {error}.") from error
-            self._old.append((asyncio.get_running_loop().time(), self.http))
-            self.http = fresh
-        self.http.timeout = httpx.Timeout(silence, connect=CONNECT_SECONDS)
+            fresh = _checked(proxy)
+            if self._http is not None:
+                self._old.append((asyncio.get_running_loop().time(), self._http))
+            self._proxy, self._http = proxy, fresh
+        self._silence = silence
+        self._be_patient()
         return changed
+
+    def _be_patient(self) -> None:
+        if self._http is not None:
+            import httpx
+
+            self._http.timeout = httpx.Timeout(self._silence, connect=CONNECT_SECONDS)
 
     async def close_old(self, age: float = OLD_SECONDS) -> None:
         """Close connections that have not been used for new requests for so many seconds."""
@@ -59,7 +71,17 @@ class Connections:
     async def close(self) -> None:
         """Close everything."""
         await self.close_old(0.0)
-        await self.http.aclose()
+        if self._http is not None:
+            await self._http.aclose()
+
+
+def _checked(proxy: Proxy | None) -> httpx.AsyncClient:
+    import httpx
+
+    try:
+        return make_http(proxy)
+    except (ValueError, ImportError, httpx.InvalidURL) as error:
+        raise ConfigError(f"The proxy {_name(proxy)} cannot be used: {error}.") from error
 
 
 def make_http(proxy: Proxy | None) -> httpx.AsyncClient:

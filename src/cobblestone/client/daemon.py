@@ -104,7 +104,7 @@ class Client:
         self.connections = Connections()
         self.transfers = Transfers(
             self.state,
-            self.connections.http,
+            self.connections,
             version=VERSION_NUMBER,
             clock=clock,
             rng=self.rng,
@@ -384,7 +384,7 @@ class Client:
         look_after_manager(self, now)
         await self.connections.close_old()
         if not self.conditions.permission().network:
-            self.background(self.feeds.poll(self.http))
+            self.background(self.feeds.poll(self.connections))
         self._end_when_idle()
         if self._ticks % DISK_EVERY == 1 and self.conditions.benchmarks_due():
             self.control.run_benchmarks()
@@ -434,7 +434,7 @@ class Client:
             if self.connections.use(proxy, max(1.0, config.http_transfer_timeout)):
                 way = f"the proxy {proxy.host}:{proxy.port}" if proxy else "no proxy but the environment's"
                 self.journal.say(f"The network is reached through {way} from now on")
-                self.transfers.reconnect(self.http)
+                self.transfers.reconnect()
         except ConfigError as error:
             self.journal.alert(str(error))
 

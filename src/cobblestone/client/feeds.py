@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cobblestone.client.connections import Connections
 from cobblestone.client.journal import Journal
 from cobblestone.client.projects_web import Unreachable, fetch
 from cobblestone.client.state import State
@@ -61,7 +62,7 @@ class Feeds:
         for feed in self._feeds.values():
             feed.due -= seconds
 
-    async def poll(self, http: httpx.AsyncClient) -> None:
+    async def poll(self, connections: Connections) -> None:
         """Follow what is named now, and fetch what is due, one after the other."""
         if self._busy:
             return
@@ -69,7 +70,7 @@ class Feeds:
         try:
             self._follow()
             for feed in [each for each in self._feeds.values() if each.due <= self._clock()]:
-                await self._fetch(feed, http)
+                await self._fetch(feed, connections.http)
                 self._state.keep(NOTE, list(self._feeds.values()))
         finally:
             self._busy = False

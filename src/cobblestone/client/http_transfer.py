@@ -14,8 +14,8 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cobblestone.client.connections import Connections
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.wire.client_records import FileRecord
 from cobblestone.wire.job_description import FileInfo
@@ -28,9 +28,6 @@ from cobblestone.wire.upload import (
     write_file_size_query,
     write_upload_header,
 )
-
-if TYPE_CHECKING:
-    import httpx
 
 PIECE = 64 * 1024
 SMALL_UPLOAD = 8192
@@ -69,7 +66,7 @@ class Outcome:
 class Exchange:
     """What all transfers share."""
 
-    http: httpx.AsyncClient
+    connections: Connections
     version: int
     down: Throttle
     up: Throttle
@@ -142,7 +139,7 @@ async def _fetch(exchange: Exchange, url: str, growing: Path, expected: int, pro
     headers = {"Accept-Encoding": "identity"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    async with exchange.http.stream("GET", url, headers=headers) as response:
+    async with exchange.connections.http.stream("GET", url, headers=headers) as response:
         status = response.status_code
         if status == 416:
             await asyncio.to_thread(growing.unlink, missing_ok=True)
@@ -345,7 +342,7 @@ async def upload(exchange: Exchange, file: FileRecord, path: Path, progress: Pro
 async def _post(
     exchange: Exchange, url: str, body: bytes | AsyncIterator[bytes], headers: dict[str, str] | None = None
 ) -> UploadReply:
-    response = await exchange.http.post(
+    response = await exchange.connections.http.post(
         url, content=body, headers={"Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
     )
     if response.status_code != 200:

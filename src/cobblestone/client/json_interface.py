@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hmac
 import secrets
+import socket
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
@@ -54,6 +55,8 @@ class JsonInterface:
     ) -> None:
         self._client = client
         self._remote = remote
+        self._listening: socket.socket | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._server: Server | None = None
         self._tls = _tls(certificate, key) if certificate else None
         if remote and self._tls is None:
@@ -68,29 +71,46 @@ class JsonInterface:
 
     async def start(self) -> None:
         """Listen.  A port that is taken meanwhile is replaced by another, unless it was asked for."""
+        host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only on demand, and with TLS
+        try:
+            listening = socket.create_server((host, self.access.port), backlog=MAX_CONNECTIONS)
+        except OSError:
+            listening = socket.create_server((host, 0), backlog=MAX_CONNECTIONS)
+        listening.setblocking(False)
+        self._listening = listening
+        # what serves WebSockets is loaded when somebody calls: most clients are never asked over this interface
+        asyncio.get_running_loop().add_reader(listening, self._first_call, listening)
+        self.access.port = listening.getsockname()[1]
+        write_private(self._client.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
+
+    def _first_call(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(listening)
+        self._opening = asyncio.create_task(self._open(listening))
+
+    async def _open(self, listening: socket.socket) -> None:
         from websockets.asyncio.server import serve
 
-        host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only on demand, and with TLS
-        options: dict[str, Any] = {
-            "process_request": self._http,
-            "max_size": MAX_MESSAGE,
-            "ssl": self._tls,
-            "compression": None,
-            "server_header": None,
-            "open_timeout": 10,
-        }
-        try:
-            self._server = await serve(self._serve, host, self.access.port, **options)
-        except OSError:
-            self._server = await serve(self._serve, host, 0, **options)
-        self.access.port = next(iter(self._server.sockets)).getsockname()[1]
-        write_private(self._client.folders.root / ACCESS_FILE, msgspec.json.encode(self.access))
+        self._server = await serve(
+            self._serve,
+            sock=listening,
+            process_request=self._http,
+            max_size=MAX_MESSAGE,
+            ssl=self._tls,
+            compression=None,
+            server_header=None,
+            open_timeout=10,
+        )
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._opening is not None:
+            await self._opening
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
+        elif self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
 
     def _rights(self, token: str) -> bool | None:
         """Return True: everything; False: looking; None: nothing."""

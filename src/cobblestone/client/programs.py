@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class Faces:
 
 def run_client(root: Path, faces: Faces, *, policy: str = "") -> None:
     """Run a client until it is told to stop."""
+    # httpx would load its command line, with Rich and Pygments, which takes as long as all of ours and 8 MB
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]  # None: not to be imported
     asyncio.run(_run(root, faces, policy))
 
 

@@ -6,9 +6,9 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from cobblestone.client.connections import Connections
 from cobblestone.client.http_transfer import Exchange, Outcome, Progress, download, upload
 from cobblestone.client.state import State
 from cobblestone.policy.client.transfers import (
@@ -23,9 +23,6 @@ from cobblestone.policy.client.transfers import (
     transfer_backoff,
 )
 from cobblestone.wire.client_records import FileRecord, FileStatus
-
-if TYPE_CHECKING:
-    import httpx
 
 
 class RateLimiter:
@@ -51,7 +48,7 @@ class Transfers:
     def __init__(
         self,
         state: State,
-        http: httpx.AsyncClient,
+        connections: Connections,
         *,
         version: int,
         clock: Callable[[], float],
@@ -76,7 +73,7 @@ class Transfers:
         self.up = RateLimiter()
         self.limits = TransferLimits()
         self.allowed = True  #: whether the network may be used
-        self._exchange = Exchange(http, version, self.down.take, self.up.take)
+        self._exchange = Exchange(connections, version, self.down.take, self.up.take)
         self.look_again = float("inf")
 
     # -- what is wanted ---------------------------------------------------------------------------------
@@ -140,10 +137,9 @@ class Transfers:
         limited = self.down.limit > 0 or self.up.limit > 0
         self._exchange.patience, self._exchange.slowest = max(1.0, seconds), 0.0 if limited else slowest
 
-    def reconnect(self, http: httpx.AsyncClient) -> None:
+    def reconnect(self) -> None:
         """Go on over other connections, from where each transfer stands."""
         self.suspend()
-        self._exchange.http = http
         self.poll()
 
     def clock_set_back(self, seconds: float) -> None:
