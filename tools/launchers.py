@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cobblestone.launcher.wasm import HEADER, NATIVE_FOLDER, SOURCES
 from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.sdk.wasm_sources import PYTHON_MODULE, fetch_python
 
 
 def main(check: bool) -> int:
@@ -25,6 +26,7 @@ def main(check: bool) -> int:
         with tempfile.TemporaryDirectory() as folder:
             wheel = toolchain.fetch_wheel("wasmtime", Path(folder), tag=target.wheel)
             files[toolchain.library_name(platform)] = zipfile.ZipFile(wheel).read(target.library)
+    files[PYTHON_MODULE] = fetch_python()
     text = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items())
     for line in text.splitlines():
         print(line)

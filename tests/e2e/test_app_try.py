@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.wasm_slot import COPY, compile_native_launcher
 
 from cobblestone.cli import run_command
 
@@ -111,3 +112,21 @@ def test_a_job_that_lacks_inputs_or_arguments_is_not_begun(cli: Callable[..., Ou
     extra = cli("app", "try", "double", "low.txt", "--arg", "k=1", "--arg", "j=2")
     assert "does not use {arg:j}" in extra.err
     assert "There is no app called 'other'" in cli("app", "try", "other").err
+
+
+def test_a_module_is_run_in_the_sandbox_and_its_instructions_are_counted(
+    cli: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
+    compile_native_launcher(tmp_path / "cobblestone_launcher_x86_64-pc-linux-gnu")
+    Path("copy.wasm").write_bytes(COPY)
+    options = ["--wasm", "copy.wasm", "--platform", "x86_64-pc-linux-gnu"]
+    Path("low.txt").rename("input")
+    created = cli("app", "create", "copy", "--command", "copy {input} {output}", *options)
+    assert created.status == 0, created.err
+    tried = cli("app", "try", "copy", "input")
+    assert tried.status == 0, tried.err + tried.out
+    assert "| 20" in tried.out
+    assert "instructions, the same on every computer" in tried.out
+    counts = [cli("app", "try", "copy", "input", "--json").json["instructions"] for _ in range(2)]
+    assert counts[0] == counts[1] > 0

@@ -12,7 +12,7 @@ from tests.helpers.wasm_slot import COPY, FOREVER, module
 
 from cobblestone.cli.app import app_lines
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk import Project, RequestRefused, wasm_toolchain
+from cobblestone.sdk import Project, RequestRefused, wasm_package, wasm_toolchain
 
 COMMAND = "program {input} {output}"
 
@@ -27,6 +27,9 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(wasm_toolchain, "library", lambda platform: f"library for {platform}".encode())
     Path("program.wasm").write_bytes(COPY)
     Path("table.txt").write_text("1 2 3\n")
+    Path("python.wasm").write_bytes(COPY)
+    monkeypatch.setattr(wasm_package, "python_module", lambda *, say: Path("python.wasm"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with LoopThread(world), connect(world) as project:
         yield project
 
@@ -84,3 +87,19 @@ def test_files_of_a_platform_that_the_version_is_not_for_are_refused(project: Pr
     body = {"platform": "windows_x86_64", "files": [file], "platform_files": {"windows_arm64": [file]}}
     with pytest.raises(RequestRefused, match="windows_arm64 is neither the platform nor in also_for"):
         project.connection.post("/apps/copy/versions", body, object)
+
+
+def test_a_portable_python_program_stays_one_when_it_changes(project: Project):
+    Path("double.py").write_text("import sys\n")
+    words = "python3 double.py {input} {output}"
+    app = project.create_app("double", words, ["double.py"], portable=True)
+    assert len(app.versions) == len(wasm_toolchain.TARGETS)
+    assert app.command == ["python", "double.py", "{input}", "{output}"]
+    names = [file.open_name for file in app.versions[0].files if not file.executable]
+    assert names == ["python.wasm", "cobblestone_wasm.txt", "double.py", "packages.zip"]
+    Path("double.py").write_text("import json\n")
+    changed = project.update_app("double", ["double.py"])
+    assert [file.open_name for file in changed.files if not file.executable] == names
+    Path("double.py").write_text("import numpy\n")
+    with pytest.raises(JobError, match="it imports numpy"):
+        project.update_app("double", ["double.py"])

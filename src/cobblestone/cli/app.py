@@ -11,6 +11,7 @@ from cobblestone.cli import version
 from cobblestone.cli.app_try import try_app
 from cobblestone.cli.options import Commands, Common
 from cobblestone.cli.output import Output, duration, size, when
+from cobblestone.cli.program_options import ProgramOptions, complete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ def register(root: typer.Typer) -> None:
 @commands.command("create")
 def create(
     name: o.NewNameArgument,
-    program: o.ProgramOptions,
+    program: ProgramOptions,
     form: o.FormOptions,
     checks: o.CheckOptions,
     *,
@@ -39,19 +40,11 @@ def create(
     common: Common,
 ) -> None:
     """Make an app of a program, with its first version."""
+    program = complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
-    _prepare_wasm(common.out, program)
     with common.connect() as connected:
         created = connected.create_app(wanted)
     show_created(common.out, created, bool(wanted.command))
-
-
-def _prepare_wasm(out: Output, program: o.ProgramOptions) -> None:
-    """Fetch and compile what a WebAssembly app needs, which takes minutes the first time."""
-    if program.wasm is not None:
-        from cobblestone.sdk.wasm_package import prepare
-
-        prepare(program.wasm, program.platforms or [], say=out.say)
 
 
 def show_created(out: Output, app: App, has_command: bool) -> None:
@@ -79,7 +72,7 @@ def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
 @commands.command("update")
 def update(
     name: o.NameArgument,
-    program: o.ProgramOptions,
+    program: ProgramOptions,
     checks: o.CheckOptions,
     deprecated: Annotated[
         bool | None,
@@ -97,7 +90,7 @@ def update(
     from cobblestone.api_schema.apps import AppChanges
 
     out = common.out
-    _prepare_wasm(out, program)
+    program = complete(program, is_new=False, say=out.say)
     with common.connect() as connected:
         changes = o.changes(
             program,
@@ -116,6 +109,7 @@ def update(
                 outputs=program.outputs,
                 stdout=program.stdout,
                 wasm=program.wasm,
+                requirements=program.requirements,
                 installed=program.installed or [],
                 platforms=program.platforms or [],
                 plan_class=program.plan_class,

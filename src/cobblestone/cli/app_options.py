@@ -10,6 +10,7 @@ import typer
 
 from cobblestone.cli.completion import app_names
 from cobblestone.cli.options import given
+from cobblestone.cli.program_options import ProgramOptions
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import AppChanges, CreditBody, LimitsBody
@@ -20,10 +21,6 @@ NameArgument = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name of the app.", show_default=False, autocompletion=app_names),
 ]
-FilesOption = Annotated[
-    list[Path] | None,
-    typer.Option("--files", metavar="FILE…", help="Files that the command needs.", show_default=False),
-]
 RolloutOption = Annotated[
     str | None,
     typer.Option(
@@ -33,67 +30,6 @@ RolloutOption = Annotated[
         show_default=False,
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramOptions:
-    """The program, and what comes back."""
-
-    command: Annotated[
-        str | None,
-        typer.Option(
-            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a'
-            " native program: add its executables with `app version add`.",
-            show_default=False,
-        ),
-    ] = None
-    files: FilesOption = None
-    wasm: Annotated[
-        Path | None,
-        typer.Option(
-            "--wasm",
-            metavar="FILE.wasm",
-            help="A WebAssembly module that the command runs, the same on Windows, macOS and Linux; the command's first word is"
-            " its name.",
-            show_default=False,
-        ),
-    ] = None
-    installed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--installed",
-            metavar="MODULE",
-            help="A Python module that all computers of your volunteers have, so it is not sent along.",
-            show_default=False,
-        ),
-    ] = None
-    title: Annotated[str | None, typer.Option(help="Name that volunteers see.", show_default=False)] = None
-    platforms: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--platform",
-            help="Where a command may run, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
-            show_default=False,
-        ),
-    ] = None
-    plan_class: Annotated[
-        str, typer.Option(help="What a command needs of a computer: a class of plan_classes.toml.")
-    ] = ""
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--output",
-            metavar="NAME",
-            help="An output file that the program writes. Not needed for those that the command names.",
-            show_default=False,
-        ),
-    ] = None
-    stdout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Keep what the program prints, as this output.", show_default=False
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,8 +354,10 @@ def spec(
     from cobblestone.sdk.app_definition import AppSpec, parse_size
 
     members = given(program, form, checks)
+    for source in ("source", "python"):  # by now they are a module, or a command with files
+        members.pop(source, None)
     if program.command is None:
-        if program.files or program.stdout or program.wasm:
+        if program.files or program.stdout or program.wasm or program.portable:
             raise typer.BadParameter(
                 "--files, --wasm and --stdout belong to --command. For a native program: cobblestone app version add NAME"
             )

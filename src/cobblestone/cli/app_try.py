@@ -24,6 +24,7 @@ EXIT_JOB_FAILED = 3
 STDERR_LINES = 20
 SHOWN_OUTPUT = 2000  # bytes of a text
 USUAL_FLOPS = 3e9
+_COUNTED = re.compile(r"^cobblestone: (\d+) instructions counted, ([\d.]+) MB of memory$", re.MULTILINE)
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 
 
@@ -38,6 +39,8 @@ class Report:
     cpu_seconds: float
     peak_memory_bytes: float
     peak_disk_bytes: float
+    instructions: int | None  #: of a WebAssembly module; the same on every computer
+    module_memory_bytes: float | None  #: that it grew to
     outputs: dict[str, int]  #: bytes by name
     stderr: str
     notes: list[str]
@@ -147,6 +150,8 @@ def _keep(trial: Trial, to: Path | None) -> list[Path]:
 
 def _report(job: LaidJob, trial: Trial) -> Report:
     stderr = trial.end.stderr.decode(errors="replace")
+    counted = _COUNTED.search(stderr)
+    instructions = int(counted[1]) if counted else None
     return Report(
         succeeded=trial.succeeded,
         exit_status=trial.end.exit_status,
@@ -155,13 +160,15 @@ def _report(job: LaidJob, trial: Trial) -> Report:
         cpu_seconds=round(trial.end.cpu_time, 2),
         peak_memory_bytes=trial.peak_memory,
         peak_disk_bytes=trial.peak_disk,
+        instructions=instructions,
+        module_memory_bytes=float(counted[2]) * 1e6 if counted else None,
         outputs={name: path.stat().st_size for name, path in trial.outputs.items()},
         stderr=stderr,
-        notes=_notes(job, trial, stderr),
+        notes=_notes(job, trial, stderr, instructions),
     )
 
 
-def _notes(job: LaidJob, trial: Trial, stderr: str) -> list[str]:
+def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None) -> list[str]:
     """Return what should be mended, or told to the project, before jobs are submitted."""
     limits = job.app.limits
     notes: list[str] = []
@@ -175,12 +182,13 @@ def _notes(job: LaidJob, trial: Trial, stderr: str) -> list[str]:
             f"It used more memory than the app says: computers that have too little get its jobs. cobblestone app update"
             f" {job.app.name} --memory {trial.peak_memory * 1.25 / 1e6:.0f}MB"
         )
-    operations = max(trial.end.cpu_time, 0.1) * USUAL_FLOPS
+    operations = max(trial.end.cpu_time, 0.1) * USUAL_FLOPS if instructions is None else float(instructions)
+    how = "at 3 GFLOPS" if instructions is None else "its instructions"
     ratio = operations / limits.rsc_fpops_est
     if trial.succeeded and not 0.1 < ratio < 10:
         notes.append(
-            f"The app estimates {limits.rsc_fpops_est:.2g} operations for a job; from this one it would be {operations:.2g} (at"
-            f" 3 GFLOPS). If it is a usual one: cobblestone app update {job.app.name} --flops-est {operations:.2g}"
+            f"The app estimates {limits.rsc_fpops_est:.2g} operations for a job; by this one it takes {operations:.2g} ({how})."
+            f" If it is a usual one: cobblestone app update {job.app.name} --flops-est {operations:.2g}"
         )
     return notes
 
@@ -196,6 +204,11 @@ def _lines(job: LaidJob, trial: Trial, report: Report) -> list[str]:
         f"  memory       {size(trial.peak_memory)} at most, of {size(limits.rsc_memory_bound)}",
         f"  disk         {size(trial.peak_disk)} at most, of {size(limits.rsc_disk_bound)}",
     ]
+    if report.instructions is not None:
+        lines.append(f"  work         {report.instructions:.4g} instructions, the same on every computer")
+        lines.append(
+            f"  in the box   {size(report.module_memory_bytes or 0)} of memory for the module itself"
+        )
     for name, path in trial.outputs.items():
         lines.append(f"  output       {name}: {size(path.stat().st_size)}")
         lines += [f"    | {line}" for line in _head(path)]

@@ -10,6 +10,7 @@ import typer
 
 from cobblestone.cli import app_options as o
 from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.program_options import FilesOption
 from cobblestone.domain.platforms import PLATFORMS
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def add(
     name: o.NameArgument,
     platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …", show_default=False)],
     main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.", show_default=False)],
-    files: o.FilesOption = None,
+    files: FilesOption = None,
     plan_class: Annotated[str, typer.Option(help="A class of plan_classes.toml.")] = "",
     command_line: Annotated[str, typer.Option(help="Options for this version only.")] = "",
     copy_files: Annotated[

@@ -14,6 +14,8 @@ from cobblestone.domain.errors import JobError
 from cobblestone.launcher import cobblestone_runtime
 
 NATIVE_FOLDER = Path(__file__).parent / "native"
+#: What programs in WebAssembly may include or import.
+GUEST_FOLDER = Path(__file__).parent / "guest"
 #: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
 SOURCES = ("launcher.c", "engine.c", "posix.c", "windows.c")
 HEADER = "launcher.h"

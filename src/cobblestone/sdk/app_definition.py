@@ -34,6 +34,8 @@ class AppSpec:
         command: Words with placeholders: ``"python3 period.py {input} {output}"``.
         files: What the command needs; sent along.
         wasm: A WebAssembly module that the command runs, on Windows, macOS and Linux alike: its path.
+        portable: Run the Python program of the command in WebAssembly, where Python is part of what is sent.
+        requirements: For such a program, a file that names packages of pure Python that are sent along.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
@@ -62,6 +64,8 @@ class AppSpec:
     command: str | Sequence[str] = ""
     files: Iterable[str | Path] = ()
     wasm: str | Path | None = None
+    portable: bool = False
+    requirements: str | Path | None = None
     installed: Collection[str] = ()
     title: str = ""
     platforms: Sequence[str] = ()

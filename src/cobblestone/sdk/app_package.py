@@ -81,7 +81,7 @@ class Command:
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
         )
         check_open_names(list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE])
-        _check_words(self.words, contents)
+        check_words(self.words, contents)
         _check_program(self.words, contents)
         check_modules(contents, installed=self.installed)
         command_platforms(self.words, contents, self.platforms)
@@ -135,7 +135,7 @@ def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
     return contents
 
 
-def _check_words(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
+def check_words(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     """Scripts that are named in the command must be sent along."""
     for word in words:
         if "{" not in word and word.endswith((".py", ".sh", ".pl", ".R", ".jl")) and "/" not in word:

@@ -36,7 +36,14 @@ from cobblestone.sdk.app_package import (
 )
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import ConflictError
-from cobblestone.sdk.wasm_package import WasmCommand, runs_modules, wasm_version
+from cobblestone.sdk.wasm_package import (
+    WasmCommand,
+    portable_command,
+    runs_modules,
+    runs_python,
+    wasm_version,
+)
+from cobblestone.sdk.wasm_sources import PACKAGES_FILE
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]{0,59}")
 
@@ -85,7 +92,7 @@ class AppMethods:
             ConflictError: the name is taken.
         """
         spec = app if isinstance(app, AppSpec) else AppSpec(name=app, command=command, files=files, **more)
-        package = _command(spec) if spec.command or spec.wasm else None
+        package = _command(spec) if spec.command or spec.wasm or spec.portable else None
         if package is not None:
             package.check()
         self._refuse_taken(spec.name)
@@ -121,6 +128,7 @@ class AppMethods:
         outputs: Sequence[str] | None = None,
         stdout: str | None = None,
         wasm: str | Path | None = None,
+        requirements: str | Path | None = None,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
         plan_class: str = "",
@@ -140,7 +148,8 @@ class AppMethods:
             raise JobError(
                 f"{name} is a native program. Add versions with: cobblestone app version add {name}"
             )
-        if wasm is None and any(runs_modules(each) for each in app.versions):
+        portable = any(runs_python(each) for each in app.versions)
+        if wasm is None and not portable and any(runs_modules(each) for each in app.versions):
             raise JobError(
                 f"{name} runs a WebAssembly module. Give that of the new version as well: --wasm FILE"
             )
@@ -149,12 +158,14 @@ class AppMethods:
         package = _command(
             AppSpec(
                 name=name,
-                command=app.command if command is None else command,
+                command=_python_words(app.command, portable) if command is None else command,
                 files=files,
                 outputs=names,
                 optional_outputs=optional,
                 stdout=app.stdout if stdout is None else stdout,
                 wasm=wasm,
+                portable=portable,
+                requirements=requirements,
                 installed=installed,
                 platforms=platforms,
                 plan_class=plan_class,
@@ -231,25 +242,37 @@ def _version(connection: Connection, package: Command) -> NewVersion:
     return command_version(connection, package)
 
 
+def _python_words(command: Sequence[str], portable: bool) -> list[str]:
+    """Return the words of an app's command as a scientist writes them."""
+    return ["python3", *command[1:]] if portable else list(command)
+
+
 def _command(spec: AppSpec) -> Command:
-    if spec.wasm is not None:
-        return WasmCommand(
-            module=Path(spec.wasm),
-            words=split_command(spec.command) if isinstance(spec.command, str) else list(spec.command),
-            files=[Path(file) for file in spec.files],
+    words = split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
+    files: Sequence[Path] = [Path(file) for file in spec.files]
+    if spec.wasm is None and not spec.portable:
+        return Command(
+            words=words,
+            files=files,
             outputs=spec.outputs,
             optional_outputs=spec.optional_outputs,
             stdout=spec.stdout,
+            installed=spec.installed,
             platforms=spec.platforms,
             plan_class=spec.plan_class,
         )
-    return Command(
-        words=split_command(spec.command) if isinstance(spec.command, str) else list(spec.command),
-        files=[Path(file) for file in spec.files],
+    module = None if spec.wasm is None else Path(spec.wasm)
+    if module is None:
+        module, words, files = portable_command(words, files, _path(spec.requirements))
+    return WasmCommand(
+        module=module,
+        runs_python=spec.portable,
+        environment={"PYTHONPATH": PACKAGES_FILE} if spec.portable else {},
+        words=words,
+        files=files,
         outputs=spec.outputs,
         optional_outputs=spec.optional_outputs,
         stdout=spec.stdout,
-        installed=spec.installed,
         platforms=spec.platforms,
         plan_class=spec.plan_class,
     )

@@ -16,10 +16,13 @@ FORMER = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd"})
 """Modules of older versions of Python, from 3.6 on, that newer ones have no more."""
 
 
-def check_modules(contents: Mapping[str, bytes], *, installed: Collection[str] = ()) -> None:
+def check_modules(
+    contents: Mapping[str, bytes], *, installed: Collection[str] = (), absent: Collection[str] = ()
+) -> None:
     """Find imports of modules that are neither part of Python nor sent along.
 
     Volunteers' computers have some Python 3 and nothing else for sure.  Imports within ``try`` may fail and are left alone.
+    ``absent`` are modules of Python that its build for WebAssembly lacks.
 
     Raises:
         JobError: there is one; the text says where, and what to do.
@@ -32,6 +35,16 @@ def check_modules(contents: Mapping[str, bytes], *, installed: Collection[str] =
         if not name.endswith(".py"):
             continue
         for module, line in _imports(data):
+            if module in absent and module not in sent:
+                raise JobError(
+                    f"{name}, line {line}: it imports {module}, which Python in WebAssembly does not have. Do without it, or send"
+                    ' the program to computers that have Python: --command "python3 …", without --portable'
+                )
+            if module not in known and absent:
+                raise JobError(
+                    f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along. Send it:"
+                    f" --files {module}.py; or name it in a file for --requirements, if it is pure Python; or do without it"
+                )
             if module not in known:
                 raise JobError(
                     f"{name}, line {line}: it imports {module}, which is not part of Python and is not sent along, so it would"

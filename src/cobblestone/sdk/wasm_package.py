@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
@@ -12,9 +12,10 @@ from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
 from cobblestone.launcher import RESERVED_OPEN_NAMES
 from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
 from cobblestone.sdk import wasm_toolchain as toolchain
-from cobblestone.sdk.app_package import Command, read_files, upload_bytes
+from cobblestone.sdk.app_package import Command, check_words, read_files, upload_bytes
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.wasm_module import check_module
+from cobblestone.sdk.wasm_sources import PYTHON_MODULE, python_files, python_module
 
 MODULE_SUFFIX = ".wasm"
 
@@ -24,6 +25,8 @@ class WasmCommand(Command):
     """A scientist's program as a WebAssembly module, with its command line: the first word is the module's name."""
 
     module: Path
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])  #: beside the usual variables
+    runs_python: bool = False  #: the module is an interpreter, and the first word its program
 
     @property
     def open_name(self) -> str:
@@ -40,12 +43,16 @@ class WasmCommand(Command):
         """
         check_module(read_module(self.module), self.module.name)
         toolchain.wasm_platforms(self.platforms)
-        if self.words[0].removesuffix(MODULE_SUFFIX) != self.open_name.removesuffix(MODULE_SUFFIX):
+        if not self.runs_python and self.words[0].removesuffix(MODULE_SUFFIX) != self.open_name.removesuffix(
+            MODULE_SUFFIX
+        ):
             raise JobError(
                 f"The command begins with {self.words[0]}, but the module is called {self.module.name}. Write:"
                 f' --command "{self.module.stem} {" ".join(self.words[1:])}"'
             )
         contents = read_files(self.files)
+        if self.runs_python:
+            check_words(self.words, contents)
         form = JobForm(
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
         )
@@ -56,6 +63,28 @@ class WasmCommand(Command):
         wasm_description(self.words, module=self.open_name, files=contents, stdout=self.stdout)
 
 
+def portable_command(
+    words: Sequence[str],
+    files: Sequence[Path],
+    requirements: Path | None,
+    *,
+    say: toolchain.Say = lambda text: None,
+) -> tuple[Path, list[str], tuple[Path, ...]]:
+    """Return the module, the words and the files of a Python program that runs in WebAssembly.
+
+    Raises:
+        JobError: the command does not run Python, or the program imports what is not there.
+        ConfigError: Python for WebAssembly cannot be fetched.
+    """
+    if words[0] != "python3":
+        raise JobError(
+            f"--portable is for Python, but the command begins with {words[0]}. Write:"
+            ' --command "python3 program.py {input} {output}"'
+        )
+    check_words(words, read_files(files))
+    return python_module(say=say), ["python", *words[1:]], python_files(files, requirements)
+
+
 def read_module(path: Path) -> bytes:
     """Return a module's bytes.  Raises JobError if it cannot be read."""
     try:
@@ -64,14 +93,17 @@ def read_module(path: Path) -> bytes:
         raise JobError(f"--wasm: {path} cannot be read: {error.strerror}.") from error
 
 
-def prepare(module: Path, platforms: Sequence[str], *, say: toolchain.Say) -> None:
-    """Check the module, then fetch and compile what its app needs on each platform, saying what takes time.
+def prepare(module: Path | None, platforms: Sequence[str], *, say: toolchain.Say) -> None:
+    """Fetch and compile what an app of a module (None: of Python) needs on each platform, saying what takes time.
 
     Raises:
         JobError: the module or a platform cannot be used.
         ConfigError: something cannot be fetched or compiled.
     """
-    check_module(read_module(module), module.name)
+    if module is None:
+        python_module(say=say)
+    else:
+        check_module(read_module(module), module.name)
     for platform in toolchain.wasm_platforms(platforms):
         toolchain.library(platform, say=say)
         toolchain.launcher(platform, say=say)
@@ -90,6 +122,7 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
         files=contents,
         stdout=command.stdout,
         optional_outputs=command.optional_outputs,
+        environment=command.environment,
     )
     shared = [
         VersionFileBody(
@@ -126,6 +159,11 @@ def _platform_files(connection: Connection, platform: str) -> list[VersionFileBo
             executable=True,
         ),
     ]
+
+
+def runs_python(version: Version) -> bool:
+    """Whether a version runs a Python program in WebAssembly."""
+    return any(file.open_name == PYTHON_MODULE for file in version.files)
 
 
 def runs_modules(version: Version) -> bool:

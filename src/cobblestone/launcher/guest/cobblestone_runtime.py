@@ -1,0 +1,67 @@
+"""Progress and checkpoints for a Python program that runs in WebAssembly.
+
+The functions are those of the module of the same name that programs under the volunteer's own Python get, so a program runs
+either way.  They speak to the native launcher through small files in the program's folder; without a launcher nothing happens.
+"""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["checkpoint", "progress", "time_to_checkpoint"]
+
+
+class _Job:
+    """What has been told to the launcher so far."""
+
+    def __init__(self) -> None:
+        self.folder = os.environ.get("COBBLESTONE_FOLDER", "")
+        self.told = -1.0
+        self.announced = False
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def write(self, name: str, text: str) -> None:
+        with open(self.path(name + ".new"), "w") as file:
+            file.write(text)
+        os.replace(self.path(name + ".new"), self.path(name))
+
+    def progress(self, fraction: float) -> None:
+        """Tell which fraction (0 to 1) of the job is done.  Cheap: call it as often as you like."""
+        value = float(fraction)
+        if value != value:
+            raise ValueError("progress() needs a number from 0 to 1, got NaN")
+        if self.folder and (value > self.told + 0.001 or value < self.told or value >= 1.0 > self.told):
+            self.told = value
+            self.write("cobblestone_progress", "%.6f\n" % min(max(value, 0.0), 1.0))
+
+    def time_to_checkpoint(self) -> bool:
+        """Say whether to save the state now: the volunteer's period is over, or the client asks the job to stop."""
+        if not self.folder:
+            return False
+        if not self.announced:
+            self.announced = True
+            self.write("cobblestone_checkpoints", "")
+        return os.path.exists(self.path("cobblestone_time_to_checkpoint"))
+
+    def checkpoint(self) -> None:
+        """Tell that the state is safely in a file: from here the job continues after an interruption."""
+        if not self.folder:
+            return
+        try:
+            with open(self.path("cobblestone_checkpoint")) as file:
+                last = int(file.read())
+        except (OSError, ValueError):
+            last = 0
+        self.write("cobblestone_checkpoint", "%d\n" % (last + 1))
+        try:
+            os.remove(self.path("cobblestone_time_to_checkpoint"))
+        except FileNotFoundError:
+            pass
+
+
+_job = _Job()
+checkpoint = _job.checkpoint
+progress = _job.progress
+time_to_checkpoint = _job.time_to_checkpoint
