@@ -131,6 +131,32 @@ def fill(tx: Transaction, *, n: int, n_hosts: int, n_users: int) -> None:
         )
 
 
+def fill_hosts(tx: Transaction, *, n: int) -> None:
+    """Let there be so many more computers with credit, each of an owner of its own."""
+    base = 1_000_000
+    now = time.time()
+    many = _MANY.format(n=n)
+    credit = f"i * 0.001, i * 0.0001, {now}"
+    tx.execute(
+        "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time,"
+        f" total_credit, expavg_credit, expavg_time) {many} SELECT {base} + i, 'n' || i, 'e' || i, 'a' || i, 'w' || i, 'c' || i,"
+        f" {now}, {credit} FROM n"
+    )
+    tx.execute(
+        "INSERT INTO host (id, user_id, host_cpid, domain_name, create_time, rpc_time, description, total_credit, expavg_credit,"
+        f" expavg_time) {many} SELECT {base} + i, {base} + i, 'h' || i, 'volunteer-host', {now}, {now} - i,"
+        f' \'{{"p_fpops": 1e9, "p_model": "Model"}}\', {credit} FROM n'
+    )
+    tx.execute(
+        "INSERT INTO host_app_version (host_id, app_version_id, et_n, et_avg)"
+        f" {many} SELECT {base} + i, 1, 5, 1e-9 FROM n"
+    )
+    tx.execute(
+        "INSERT INTO app_credit (owner, app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time)"
+        f" {many} SELECT 'host', 1, {base} + i, 1, {credit} FROM n"
+    )
+
+
 # -- the day ----------------------------------------------------------------------------------------------------
 
 
@@ -227,8 +253,8 @@ def counted_postgresql(server: PostgresServer, database: str) -> Generator[Work,
         work.add(query, calls=calls, units=float(blocks))
 
 
-def measure(folder: Path, *, n: int, server: PostgresServer | None = None) -> Work:
-    """Play the day over ``n`` finished results."""
+def measure(folder: Path, *, n: int, n_hosts: int = 0, server: PostgresServer | None = None) -> Work:
+    """Play the day over ``n`` finished results and ``n_hosts`` more computers."""
     database = "" if server is None else server.empty_database()
     name = urlsplit(database).path.removeprefix("/")
     project = make_project(
@@ -237,6 +263,7 @@ def measure(folder: Path, *, n: int, server: PostgresServer | None = None) -> Wo
     with open_project(folder) as ctx:
         begin = time.perf_counter()
         ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=5000, n_users=1000))
+        ctx.store.write(lambda tx: fill_hosts(tx, n=n_hosts))
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)
@@ -267,6 +294,7 @@ def main() -> None:
     )
     parser.add_argument("--few", type=int, default=20_000)
     parser.add_argument("--many", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=100_000, help="more computers with the many results")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     arguments = parser.parse_args()
     configure_logging(level="warning")
@@ -278,7 +306,8 @@ def main() -> None:
                 settings={"shared_buffers": "1GB", "shared_preload_libraries": "pg_stat_statements"}
             )
             stack.callback(server.close)
-        few, many = (measure(folder / str(n), n=n, server=server) for n in (arguments.few, arguments.many))
+        few = measure(folder / "few", n=arguments.few, server=server)
+        many = measure(folder / "many", n=arguments.many, n_hosts=arguments.hosts, server=server)
     found = grown(few, many, little=LITTLE[arguments.database])
     unit = "steps" if arguments.database == "sqlite" else "buffers"
     print(f"{len(many.calls)} statements, {len(found)} of which grew ({unit} a call):")

@@ -154,6 +154,7 @@ def measure(
         if server is not None:
             name = urlsplit(database).path.removeprefix("/")
             server.execute("VACUUM ANALYZE", database=name)
+            server.execute("SELECT pg_stat_reset()", database=name)  # making the project changed rows, too
             rows: Any = server.execute(
                 f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
                 " AND backend_type = 'client backend'",

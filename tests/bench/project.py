@@ -284,7 +284,6 @@ def _add_host(tx: Transaction, user_id: UserId, now: float) -> int:
         host.id,
         HostDescription(domain_name="volunteer-host", p_fpops=1e9, p_iops=1e9),
         rpc_seqno=1,
-        host_cpid="",
         external_ip_addr="127.0.0.1",
         now=now,
     )

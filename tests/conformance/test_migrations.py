@@ -64,7 +64,7 @@ def test_migrations_make_the_same_schema_on_postgresql(postgres: PostgresServer)
 
 
 def postgres_structure(address: str) -> list[tuple[object, ...]]:
-    """Columns, constraints and indexes."""
+    """Columns, constraints, indexes, and how rows are stored."""
     with psycopg.connect(address) as connection:
         columns = connection.execute(
             "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns"
@@ -73,7 +73,11 @@ def postgres_structure(address: str) -> list[tuple[object, ...]]:
         indexes = connection.execute(
             "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY 1"
         ).fetchall()
-    return [*columns, *indexes]
+        storage = connection.execute(
+            "SELECT relname, option_name, option_value FROM pg_class, pg_options_to_table(reloptions) ORDER BY 1, 2"
+        ).fetchall()
+    assert storage
+    return [*columns, *indexes, *storage]
 
 
 def test_a_new_database_is_made_at_the_head_and_a_second_upgrade_does_nothing(tmp_path: Path):

@@ -8,14 +8,17 @@ from tests.bench.bench_growth import LITTLE, grown, measure
 
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
 """Pages about somebody's own tasks and credit read what he has of them."""
+COUNTED = ("SELECT count(*) FROM host", "SELECT count(*) FROM user_account", "SELECT count(DISTINCT user_id)")
+"""Readers count computers and volunteers, for pages, figures and ranks: a few milliseconds for 100,000."""
 
 
-def test_no_statement_reads_more_when_many_more_results_are_finished(tmp_path: Path):
+def test_no_statement_reads_more_when_many_more_results_are_finished_and_computers_known(tmp_path: Path):
     few = measure(tmp_path / "few", n=60_000)
-    many = measure(tmp_path / "many", n=180_000)
+    many = measure(tmp_path / "many", n=180_000, n_hosts=100_000)
     found = [
         f"{before:,.0f} -> {after:,.0f} steps in each of {calls} calls: {sql}"
         for before, after, calls, sql in grown(few, many, little=LITTLE["sqlite"])
         if not any(condition in sql for condition in OF_ONE_OWNER)
+        and not sql.lower().startswith(tuple(map(str.lower, COUNTED)))
     ]
     assert not found, "\n".join(found)

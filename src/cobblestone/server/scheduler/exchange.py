@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from cobblestone.domain.hosts import Host
-from cobblestone.domain.ids import HostId
+from cobblestone.domain.hosts import Host, HostAppVersion
+from cobblestone.domain.ids import AppVersionId, HostId
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import changed
@@ -78,6 +78,7 @@ class Exchange:
         self.preferences = ProjectPreferences()
         self.reply = SchedulerReply(master_url=ctx.master_url, project_name=ctx.settings.project.name)
         self.texts: list[Message] = []
+        self._records: dict[AppVersionId, HostAppVersion] | None = None
 
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
@@ -169,10 +170,11 @@ class Exchange:
             host.id,
             description,
             rpc_seqno=message.rpc_seqno,
-            host_cpid=cpid or host.host_cpid,
             external_ip_addr=address,
             now=self.now,
         )
+        if cpid and cpid != host.host_cpid:
+            hosts.set_cpid(tx, host.id, cpid)
         return changed(host, description=description), decision.send_host_id
 
     # ------------------------------------------------------------------ what it brings
@@ -183,21 +185,13 @@ class Exchange:
         if not reported and not self.message.file_transfer_results:
             return host, False
         rows = dispatch.reported_rows(self.tx, [item.name for item in reported])
-        keys = [
-            (host.id, row.result.app_version_id)
-            for row in rows.values()
-            if row.result.app_version_id is not None
-        ]
-        known = hosts.records(self.tx, keys)
-        records = dict(known)
+        records = self._records_of(host)
+        known = dict(records)
         twice = False
         for item in reported:
             row = rows.get(item.name)
-            key = (
-                None
-                if row is None or row.result.app_version_id is None
-                else (host.id, row.result.app_version_id)
-            )
+            version_id = None if row is None else row.result.app_version_id
+            record = None if version_id is None else _record(records, host, version_id)
             decision = judge_report(
                 ReportedResult(
                     name=item.name,
@@ -211,7 +205,7 @@ class Exchange:
                     result=None if row is None else row.result,
                     output_specs=() if row is None else row.output_specs,
                     outputs_present=frozenset() if row is None else row.outputs_present,
-                    record=None if key is None else records[key],
+                    record=record,
                     host_owner=None if row is None else row.host_owner,
                     ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
                 ),
@@ -222,12 +216,13 @@ class Exchange:
                 now=self.now,
             )
             twice = twice or decision.resend_lost
-            if decision.record is not None and key is not None:
-                records[key] = decision.record
-            if row is not None and key is not None and decision.accepted is not None:
-                records[key] = record_after_report(
-                    records[key], decision.accepted, delay_bound=row.delay_bound, now=self.now
-                )
+            if row is not None and record is not None and version_id is not None:
+                record = decision.record or record
+                if decision.accepted is not None:
+                    record = record_after_report(
+                        record, decision.accepted, delay_bound=row.delay_bound, now=self.now
+                    )
+                records[version_id] = record
             if decision.accepted is not None:
                 host = self._note_missing_runtime(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
@@ -242,13 +237,22 @@ class Exchange:
                     host_id=host.id,
                     now=self.now,
                 )
-        hosts.save_records(self.tx, [record for key, record in records.items() if record is not known[key]])
+        hosts.save_records(
+            self.tx, [record for id_, record in records.items() if record is not known.get(id_)]
+        )
         acks = (
             *(item.name for item in reported),
             *(item.name for item in self.message.file_transfer_results),
         )
         self.reply.result_acks = acks
         return host, twice
+
+    def _records_of(self, host: Host) -> dict[AppVersionId, HostAppVersion]:
+        """Return the host's records by app version, as they are after what was done so far; read once."""
+        if self._records is None:
+            self.tx.lock("host", [host.id])  # it stands for its records, of which some may not exist yet
+            self._records = hosts.records_of_host(self.tx, host.id)
+        return self._records
 
     def _note_missing_runtime(self, host: Host, exit_status: int) -> Host:
         """Remember what a job lacked there that others will lack too."""
@@ -336,11 +340,11 @@ class Exchange:
         if not self._may_send(exchange):
             return
         request = work_request(
-            self.tx,
             message,
             user=user,
             host=host,
             preferences=self.preferences,
+            records=self._records_of(host),
             in_progress=in_progress,
             catalogue=self.offer.catalogue,
             now=self.now,
@@ -477,3 +481,9 @@ class Exchange:
         self.texts.append(
             Message(text=text, priority=MessagePriority.NOTICE if notice else MessagePriority.LOW)
         )
+
+
+def _record(
+    records: Mapping[AppVersionId, HostAppVersion], host: Host, version_id: AppVersionId
+) -> HostAppVersion:
+    return records.get(version_id) or HostAppVersion(host_id=host.id, app_version_id=version_id)

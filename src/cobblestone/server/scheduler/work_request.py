@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
-from cobblestone.domain.hosts import CPU, Host, HostDescription
+from cobblestone.domain.hosts import CPU, Host, HostAppVersion, HostDescription
+from cobblestone.domain.ids import AppVersionId
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.values import changed
 from cobblestone.policy.dispatch.capacity import usable_capacity
@@ -16,8 +17,6 @@ from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.policy.estimate.speed import availability
 from cobblestone.server.scheduler.request_facts import computing_preferences, own_versions
-from cobblestone.store.engine.database import Database
-from cobblestone.store.people import hosts
 from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.preferences import read_project_preferences
 from cobblestone.wire.scheduler_request import SchedulerRequest
@@ -53,12 +52,12 @@ def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
 
 
 def work_request(
-    db: Database,
     message: SchedulerRequest,
     *,
     user: User,
     host: Host,
     preferences: ProjectPreferences,
+    records: Mapping[AppVersionId, HostAppVersion],
     in_progress: Sequence[JobInProgress],
     catalogue: Catalogue,
     now: float,
@@ -90,7 +89,7 @@ def work_request(
         in_progress_gpu=Counter(job.app_id for job in in_progress if uses_gpu(job, catalogue)),
         previous_request_time=host.rpc_time if host.rpc_seqno else 0.0,
         preferences=preferences,
-        records=hosts.records_of_host(db, host.id),
+        records=records,
         team_id=user.team_id,
         workload=_workload(message, host, now) if message.in_progress_results else (),
         sticky_files=frozenset(file.name for file in message.sticky_files if file.status == STICKY_PRESENT),

@@ -118,7 +118,6 @@ def update_host(
     description: HostDescription,
     *,
     rpc_seqno: int,
-    host_cpid: str,
     external_ip_addr: str,
     now: float,
 ) -> None:
@@ -128,10 +127,11 @@ def update_host(
         "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
         [(text, description.domain_name, rpc_seqno, external_ip_addr, now, host_id)],
     )
-    # On its own, for it hardly ever changes, and naming the column above would rewrite its index each time.
-    tx.execute_many(
-        "UPDATE host SET host_cpid = ? WHERE id = ? AND host_cpid <> ?", [(host_cpid, host_id, host_cpid)]
-    )
+
+
+def set_cpid(tx: Transaction, host_id: HostId, host_cpid: str) -> None:
+    """Store the (hashed) id that a host has for all projects.  It hardly ever changes, and has an index."""
+    tx.execute("UPDATE host SET host_cpid = ? WHERE id = ?", (host_cpid, host_id))
 
 
 def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
@@ -273,8 +273,11 @@ def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId
 
 
 def speed_percentiles(db: Database, *, sample: int = 1000, default: float = 3.3e9) -> tuple[float, float]:
-    """Return median and 95th percentile of CPU speed over the hosts that called last; ``default`` without any."""
-    rows = db.query("SELECT description FROM host ORDER BY rpc_time DESC LIMIT ?", (sample,))
+    """Return median and 95th percentile of CPU speed over the newest hosts; ``default`` without any.
+
+    Not over those that called last: the time of a call has no index, for it would be written with each.
+    """
+    rows = db.query("SELECT description FROM host ORDER BY id DESC LIMIT ?", (sample,))
     speeds = sorted(speed for row in rows if (speed := _decode_processors(row[0]).p_fpops) > 0.0)
     if not speeds:
         return default, default

@@ -20,6 +20,7 @@ from cobblestone.policy.lifecycle.states import (
     Cause,
 )
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
 from cobblestone.store.work.rows import RESULTS, decode_outputs
@@ -228,23 +229,22 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
         return {}
     tx.lock_rows(WORKUNITS_OF_RESULTS, names)
     rows = tx.query_in(
-        f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id FROM result r"
-        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id WHERE r.name IN (??)",
+        f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id, u.name FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id"
+        " LEFT JOIN upload u ON u.result_id = r.id WHERE r.name IN (??)",
         names,
     )
-    present: dict[int, set[int]] = {}
-    for result_id, name in tx.query_in(
-        "SELECT result_id, name FROM upload WHERE result_id IN (??)", [row[0] for row in rows]
-    ):
-        present.setdefault(result_id, set()).add(int(name.rpartition("_")[2]))
-    found: dict[str, ReportedRow] = {}
+    by_result: dict[int, list[Row]] = {}  # a row for each output that is there
     for row in rows:
-        result = RESULTS.load(row)
-        specs, delay_bound, owner = row[_N_RESULT_COLUMNS:]
+        by_result.setdefault(row[0], []).append(row)
+    found: dict[str, ReportedRow] = {}
+    for same in by_result.values():
+        result = RESULTS.load(same[0])
+        specs, delay_bound, owner, _ = same[0][_N_RESULT_COLUMNS:]
         found[result.name] = ReportedRow(
             result=result,
             output_specs=decode_outputs(specs),
-            outputs_present=frozenset(present.get(result.id, ())),
+            outputs_present=frozenset(int(row[-1].rpartition("_")[2]) for row in same if row[-1] is not None),
             host_owner=owner,
             delay_bound=delay_bound,
         )
