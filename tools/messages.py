@@ -17,9 +17,9 @@ from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 PACKAGE = Path(__file__).parents[1] / "src" / "cobblestone"
-SERVICES = [PACKAGE / "server", PACKAGE / "service", PACKAGE / "statistics"]
+SERVICES = [PACKAGE / name for name in ("account_manager", "server", "service", "statistics")]
 LOCALES = PACKAGE / "service" / "locales"
-POLICIES = [PACKAGE / "policy" / name for name in ("credit", "dispatch", "validation")]
+POLICIES = [PACKAGE / "policy" / name for name in ("account_manager", "credit", "dispatch", "validation")]
 STORE = PACKAGE / "store"
 REASONS: dict[str, Any] = {"reason": (2,), "phrase": None}
 SENTENCES = {**REASONS, "_note": None, "_ask": None, "add": (3,), "MalformedOutput": None}

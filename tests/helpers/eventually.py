@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+def eventually(condition: Callable[[], bool], *, seconds: float = 30, pause: float = 0.02) -> None:
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.02)
+        time.sleep(pause)

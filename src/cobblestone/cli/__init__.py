@@ -41,6 +41,7 @@ NOUNS = (
     "credit",
     "scales",
     "statistics",
+    "manager",
     "trickle",
     "archive",
     "backup",
@@ -50,6 +51,8 @@ NOUNS = (
     "config",
     "docs",
 )
+MODULES = {"manager": "account_manager"}
+"""Modules that are not called as their noun."""
 # Further commands come with parts that may be absent.
 OPTIONAL = ("client", "demo", "explain", "simulate", "advise", "paper", "frontier")
 
@@ -87,7 +90,7 @@ def build(first: str = "") -> Commands:
 
     every = (*NOUNS, *OPTIONAL)
     for name in (first,) if first in every else every:
-        full = f"{__name__}.{name}"
+        full = f"{__name__}.{MODULES.get(name, name)}"
         if name in NOUNS or importlib.util.find_spec(full) is not None:
             importlib.import_module(full).register(root)
     return root

@@ -32,8 +32,8 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ProjectSection(Section):
-    """What volunteers see of the project."""
+class ServiceSection(Section):
+    """What people see of a service."""
 
     name: str = Field("My project", min_length=1, max_length=100, description="Shown to volunteers.")
     description: str = Field(
@@ -53,15 +53,6 @@ class ProjectSection(Section):
         le=10**9,
         description="Number of the project in the list of projects that clients fetch; 0: it is not in there.",
     )
-    forum_url: str = Field(
-        "",
-        max_length=200,
-        pattern=r"^(https?://[^\s\"'<>;,]+)?$",
-        description="The project's forum; empty: none.",
-    )
-    forum_embedded: bool = Field(
-        False, description="Show the forum inside of a page of the project; its server must allow that."
-    )
 
     @field_validator("url")
     @classmethod
@@ -74,6 +65,20 @@ class ProjectSection(Section):
         if url.query or url.fragment or len(value) > 120:
             raise ValueError("must be a plain address of at most 120 characters, without ? or #")
         return value if value.endswith("/") else value + "/"
+
+
+class ProjectSection(ServiceSection):
+    """What volunteers see of the project."""
+
+    forum_url: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^(https?://[^\s\"'<>;,]+)?$",
+        description="The project's forum; empty: none.",
+    )
+    forum_embedded: bool = Field(
+        False, description="Show the forum inside of a page of the project; its server must allow that."
+    )
 
 
 class ServerSection(Section):

@@ -242,9 +242,15 @@ def _account(account: ManagedAccount) -> str:
     if account.resource_share is not None:
         out.append(scalar("resource_share", float(account.resource_share), pad))
     out += (scalar("no_rsc", device, pad) for device in account.no_resources)
-    out += (scalar(name, float(getattr(account, name)), pad) for name in ("user_avg_ec", "user_total_ec"))
-    out += (scalar(name, float(getattr(account.credit, name)), pad) for name in _ACCOUNTING)
-    out += (scalar(name, getattr(account, name), pad) for name in ("njobs_success", "njobs_error"))
+    # Clients before 8 do not know these and note each of them in their log.
+    sums = {
+        "user_avg_ec": account.user_avg_ec,
+        "user_total_ec": account.user_total_ec,
+        **{name: getattr(account.credit, name) for name in _ACCOUNTING},
+    }
+    out += (scalar(name, float(value), pad) for name, value in sums.items() if value)
+    counts = {"njobs_success": account.njobs_success, "njobs_error": account.njobs_error}
+    out += (scalar(name, value, pad) for name, value in counts.items() if value)
     return f"<account>\n{''.join(out)}</account>\n"
 
 

@@ -18,6 +18,7 @@ from cobblestone.wire.tag_tree import read_tree
 MAX_PAGE = 4 * 1024 * 1024
 MAX_SCHEDULERS = 20
 MAX_URL = 255
+WEAK_KEY = re.compile(r"\d{1,18}_[0-9a-fA-F]{32}")
 _SCHEDULER = re.compile(
     r"<scheduler>\s*([^<\s]{1,512})\s*</scheduler>"
     r"|<link\s+rel=[\"']boinc_scheduler[\"']\s+href=[\"']([^\"'\s]{1,512})[\"']",
@@ -80,6 +81,27 @@ def create_account_url(
         f"{base}create_account.php?email_addr={quote_plus(email)}&passwd_hash={quote_plus(hashed)}"
         f"&user_name={quote_plus(user_name)}{team}{agreed}"
     )
+
+
+def account_info_url(base: str, authenticator: str) -> str:
+    """Ask for what a project keeps of an account."""
+    return f"{base}am_get_info.php?account_key={quote_plus(authenticator)}"
+
+
+def parse_weak_key(body: bytes) -> str:
+    """Return the weak key in what a project keeps of an account.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        RemoteProtocolError: the answer holds none.
+    """
+    _raise_for_error(body)
+    root = read_tree(body, "am_get_info_reply", ("global_prefs", "project_prefs"), max_bytes=MAX_PAGE)
+    notes: list[Lenience] = []
+    key = root.reader(notes).text("weak_auth", 255).strip()
+    if not WEAK_KEY.fullmatch(key):
+        raise RemoteProtocolError("the project's answer holds no weak account key")
+    return key
 
 
 def parse_account_out(body: bytes) -> str:

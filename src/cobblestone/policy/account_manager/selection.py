@@ -123,6 +123,34 @@ def select_projects(
     return _cover(ranked, computer, refused)
 
 
+def select_by_hand(
+    candidates: Sequence[Candidate], wishes: Wishes, computer: Computer, shares: Mapping[int, float]
+) -> Selection:
+    """Take all possible projects that the owner gave a share to."""
+    refused: dict[int, Reason] = {}
+    chosen: list[Choice] = []
+    for candidate in candidates:
+        devices, objection = _usable(candidate, wishes, computer)
+        if objection is None and shares.get(candidate.id, 0.0) <= 0:
+            objection = reason("no_share", "You gave it no share.")
+        if objection is not None:
+            refused[candidate.id] = objection
+            continue
+        chosen.append(
+            Choice(
+                project_id=candidate.id,
+                devices=devices,
+                covers={device: _cover_of(candidate, device, computer) for device in devices},
+                keywords=0.0,
+                lag=0.0,
+                place=len(chosen) + 1,
+            )
+        )
+    covered = {device for choice in chosen for device in choice.devices}
+    uncovered = tuple(device for device in computer.devices if device not in covered)
+    return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
+
+
 def lag_of(candidate: Candidate) -> float:
     """Return the work per share: who has the least of it lags most."""
     return candidate.work / max(candidate.share, MIN_SHARE)
@@ -199,14 +227,14 @@ def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tup
         said.append(
             reason(
                 "wanted",
-                "Its jobs are about what you want to support ({percent} %, all your keywords together).",
+                "Its jobs are about what you want to support ({percent} percent, all your keywords together).",
                 percent=round(100 * choice.keywords),
             )
         )
     said.append(
         reason(
             "share",
-            "It shall get {percent} % of all computing; by that measure it was number {place} in turn.",
+            "It shall get {percent} percent of all computing; by that measure it was number {place} in turn.",
             percent=round(100 * candidate.share / of_shares, 1) if of_shares else 0,
             place=choice.place,
         )
@@ -222,7 +250,7 @@ def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tup
             said.append(
                 reason(
                     "dry",
-                    "It had work for {device} in {percent} % of recent requests only, so another project was added.",
+                    "It had work for {device} in {percent} percent of recent requests only, so another project was added.",
                     device=device,
                     percent=round(100 * part),
                 )

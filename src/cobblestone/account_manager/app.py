@@ -1,0 +1,42 @@
+"""The account manager's application: the RPC of clients, pages for people."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Mount, Route
+
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
+from cobblestone.account_manager.web import web_routes
+from cobblestone.account_manager.web.site import ManagerSite
+from cobblestone.service.http.middleware import RequestMiddleware
+from cobblestone.service.http.readiness import Readiness
+
+
+def create_app(ctx: ManagerContext) -> Starlette:
+    """Compose the application, below the path of its address."""
+    members, site = Members(ctx), ManagerSite(ctx)
+    rpc = ManagerRpc(ctx, members.passwords)
+    routes: list[BaseRoute] = [
+        Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
+        Route("/get_project_config.php", rpc.project_config),
+        *Readiness(ctx).routes(),
+        *web_routes(site, members),
+    ]
+    prefix = urlsplit(ctx.master_url).path.rstrip("/")
+
+    def part_of(path: str) -> str:
+        return "contact" if path == f"{prefix}/{RPC_PATH}" else "page"
+
+    return Starlette(
+        routes=[Mount(prefix, routes=routes)] if prefix else routes,
+        middleware=[
+            Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy={f"{prefix}/{RPC_PATH}": rpc})
+        ],
+        exception_handlers={HTTPException: site.http_error},
+    )

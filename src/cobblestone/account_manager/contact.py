@@ -1,0 +1,435 @@
+"""One contact of a computer: what it reports is counted, projects are chosen for it, and it is told.
+
+All of it is one transaction; the rules are those of `cobblestone.policy.account_manager`.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.model import (
+    HostFacts,
+    HostProject,
+    ManagedHost,
+    ManagedProject,
+    ManagerAccount,
+    ProjectAccount,
+    ProjectWhy,
+)
+from cobblestone.account_manager.store import accounts, hosts, ledger
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.domain.statistics import RecentAverage
+from cobblestone.policy.account_manager.accounting import (
+    CREDIT_PER_FLOP,
+    DAY,
+    MAX_CPUS,
+    MAX_GPUS,
+    YOUNG_SECONDS,
+    Accounting,
+    HostLimits,
+    ReportRecord,
+    count_contact,
+    speed_limit,
+)
+from cobblestone.policy.account_manager.amounts import Amounts
+from cobblestone.policy.account_manager.presets import PRESETS
+from cobblestone.policy.account_manager.selection import (
+    Candidate,
+    Computer,
+    Selection,
+    Wishes,
+    expected_work,
+    reasons_of,
+    select_by_hand,
+    select_projects,
+)
+from cobblestone.policy.credit.history import day_of
+from cobblestone.policy.credit.rac import decayed
+from cobblestone.store.engine.database import Transaction
+from cobblestone.wire.account_manager import ManagedAccount, ManagerReply
+from cobblestone.wire.account_manager_server import (
+    ReceivedRequest,
+    ReportedProject,
+    key_of_address,
+)
+from cobblestone.wire.client_records import EstimatedCredit
+from cobblestone.wire.preferences import write_global_preferences
+
+MAIN_SHARE = 100.0
+TELLS_SUMS_FROM = 80_000
+"""Clients of this version and later know the sums of an account; 7.20.5 notes each of them in its log as unknown."""
+
+
+class ContactRefused(CobblestoneError):
+    """A computer is not looked after; the text is for its owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contact:
+    """Who calls, from where, when."""
+
+    account: ManagerAccount
+    request: ReceivedRequest
+    address_block: str
+    now: float
+
+
+def answer_contact(
+    tx: Transaction, ctx: ManagerContext, contact: Contact, rng: random.Random
+) -> ManagerReply:
+    """Carry out one contact; the answer is for the client.
+
+    Raises:
+        ContactRefused: the account has too many computers.
+    """
+    host = _host(tx, ctx, contact)
+    before = hosts.host_projects(tx, host.id) if host.contact_time else {}
+    reported = _known_projects(ctx, contact.request)
+    counted = _count(tx, ctx, contact, host, before, reported)
+    for entry in counted.entries:
+        accounts.add_credit(tx, contact.account.id, entry.project_id, entry.counted.credit, now=contact.now)
+    at_projects = accounts.project_accounts(tx, contact.account.id)
+    candidates = _candidates(ctx, at_projects, contact.now)
+    computer = _computer(contact.request, host.facts, reported)
+    selection = _select(candidates, contact.account, computer, rng)
+    expected = expected_work(selection, _rates(contact.request), ctx.settings.contacts.repeat_seconds)
+    records = _records(before, counted, reported, expected)
+    # Booked now, so that who calls next sees it; a write that is undone leaves some seconds of who is next wrong.
+    change = {id_: expected.get(id_, 0.0) - each.expected for id_, each in before.items()}
+    ctx.projects.book(
+        {entry.project_id: entry.counted.credit for entry in counted.entries},
+        {**expected, **change},
+        _served(reported),
+        now=contact.now,
+    )
+    host = replace(
+        host,
+        hidden=False,
+        meter=counted.meter,
+        why=_why(selection, candidates),
+        contact_time=contact.now,
+    )
+    hosts.put_contact(tx, host)
+    hosts.put_host_projects(tx, host.id, records.values())
+    ledger.add_entries(
+        tx, counted.entries, host_id=host.id, account_id=contact.account.id, day=day_of(contact.now)
+    )
+    orders = _orders(ctx, contact, selection, reported, records, at_projects)
+    return _reply(ctx, contact.account, host, orders)
+
+
+# -- who it is ------------------------------------------------------------------------------------------
+
+
+def host_facts(request: ReceivedRequest, address_block: str) -> HostFacts:
+    """Return what a computer says of itself; of several GPUs the kind that is fastest together."""
+    info = request.host
+    gpu = max(request.coprocs, key=lambda each: each.count * each.peak_flops, default=None)
+    return HostFacts(
+        host_cpid=request.host_cpid or info.host_cpid,
+        domain_name=request.domain_name or info.domain_name,
+        address_block=address_block,
+        p_vendor=info.p_vendor,
+        p_model=info.p_model,
+        ncpus=info.p_ncpus,
+        p_fpops=info.p_fpops,
+        gpu_model=gpu.name if gpu else "",
+        ngpus=sum(each.count for each in request.coprocs),
+        gpu_flops=gpu.peak_flops if gpu else 0.0,
+        os_name=info.os_name,
+        os_version=info.os_version,
+        client_version=request.client_version,
+    )
+
+
+def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost:
+    """Return the computer: by what we gave it to keep, else by the client's own id, else a new one."""
+    facts = host_facts(contact.request, contact.address_block)
+    account_id, opaque = contact.account.id, contact.request.opaque
+    number = opaque.get("host_id", "")
+    known = (
+        hosts.host_by_id(tx, int(number))
+        if number.isascii() and number.isdecimal() and len(number) < 17
+        else None
+    )
+    if known is None or known.account_id != account_id or known.host_key != opaque.get("host_key", ""):
+        known = hosts.host_like(tx, account_id, facts)
+    if known is not None:
+        return replace(known, facts=facts)
+    limits = ctx.settings.contacts
+    if hosts.count_hosts(tx, account_id) >= limits.max_hosts or (
+        hosts.count_hosts(tx, account_id, since=contact.now - DAY) >= limits.max_new_hosts
+    ):
+        raise ContactRefused("Your account has too many new computers. Try again tomorrow.")
+    new = ManagedHost(
+        id=0, account_id=account_id, host_key=secrets.token_hex(16), facts=facts, create_time=contact.now
+    )
+    return replace(new, id=hosts.add_host(tx, new))
+
+
+def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, ReportedProject]:
+    """Return what is reported of projects that we know, whatever the spelling of their addresses; the first of several."""
+    found: dict[int, ReportedProject] = {}
+    for reported in request.projects:
+        try:
+            project = ctx.projects.by_key.get(key_of_address(reported.url))
+        except RemoteProtocolError:
+            continue
+        if project is not None:
+            found.setdefault(project.id, reported)
+    return found
+
+
+# -- what it did ----------------------------------------------------------------------------------------
+
+
+def _count(
+    tx: Transaction,
+    ctx: ManagerContext,
+    contact: Contact,
+    host: ManagedHost,
+    before: Mapping[int, HostProject],
+    reported: Mapping[int, ReportedProject],
+) -> Accounting:
+    settings, facts, account_id = ctx.settings.contacts, host.facts, contact.account.id
+    limits = HostLimits(
+        ncpus=facts.ncpus,
+        ngpus=facts.ngpus,
+        cpu_flops=speed_limit(
+            hosts.peer_speeds(tx, facts.p_model, account_id, gpu=False), settings.cpu_flops
+        ),
+        gpu_flops=speed_limit(
+            hosts.peer_speeds(tx, facts.gpu_model, account_id, gpu=True), settings.gpu_flops
+        )
+        if facts.ngpus
+        else 0.0,
+        n_young=hosts.n_young(tx, facts, since=contact.now - YOUNG_SECONDS)
+        if contact.now - host.create_time < YOUNG_SECONDS
+        else 1,
+    )
+    return count_contact(
+        host.meter,
+        {id_: each.record for id_, each in before.items()},
+        {id_: Amounts(*each.totals) for id_, each in reported.items()},
+        limits,
+        now=contact.now,
+    )
+
+
+def _records(
+    before: Mapping[int, HostProject],
+    counted: Accounting,
+    reported: Mapping[int, ReportedProject],
+    expected: Mapping[int, float],
+) -> dict[int, HostProject]:
+    """Return what is to be kept of the computer at each project."""
+    return {
+        id_: HostProject(
+            project_id=id_,
+            project_host_id=reported[id_].host_id
+            if id_ in reported
+            else before[id_].project_host_id
+            if id_ in before
+            else 0,
+            record=counted.records.get(id_) or (before[id_].record if id_ in before else ReportRecord()),
+            expected=expected.get(id_, 0.0),
+        )
+        for id_ in before.keys() | reported.keys() | expected.keys()
+    }
+
+
+def _served(reported: Mapping[int, ReportedProject]) -> dict[tuple[int, str], bool]:
+    """Return which projects had work, by device, as far as this computer can tell."""
+    found: dict[tuple[int, str], bool] = {}
+    for id_, each in reported.items():
+        if not each.attached_by_manager:
+            continue
+        found.update({(id_, device): False for device in each.no_work})
+        if each.not_started_seconds + each.in_progress_seconds > 0:
+            found.update({(id_, device): True for device in ("CPU",) if device not in each.no_work})
+    return found
+
+
+# -- what it shall do -----------------------------------------------------------------------------------
+
+
+def _candidates(
+    ctx: ManagerContext, at_projects: Mapping[int, ProjectAccount], now: float
+) -> list[Candidate]:
+    return [
+        Candidate(
+            id=project.id,
+            name=project.name or project.url,
+            share=project.share,
+            keywords=project.keywords,
+            versions=frozenset(project.versions),
+            closed=_closed(project, at_projects.get(project.id)),
+            dryness=ctx.projects.dryness(project.id),
+            work=ctx.projects.balances[project.id].at(now),
+        )
+        for project in ctx.projects.projects
+    ]
+
+
+def _closed(project: ManagedProject, account: ProjectAccount | None) -> Reason | None:
+    """Say why nobody, or not this person, can be sent to a project now."""
+    if project.stopped:
+        return reason("stopped", "The operator of this account manager has stopped it.")
+    if project.problem:
+        return reason("problem", "It cannot be used at the moment: {problem}", problem=project.problem)
+    if project.shared_key or (account is not None and account.weak_key):
+        return None
+    if account is not None and account.problem:
+        return reason("no_account", "You have no account there yet: {problem}", problem=account.problem)
+    return reason("account_soon", "Your account there is being made.")
+
+
+def _computer(
+    request: ReceivedRequest, facts: HostFacts, reported: Mapping[int, ReportedProject]
+) -> Computer:
+    gpus = tuple(dict.fromkeys(each.type for each in request.coprocs))
+    in_vain = {
+        (id_, device)
+        for id_, each in reported.items()
+        for device in (each.no_work if not each.rpc_failures else ("CPU", *gpus))
+    }
+    return Computer(
+        platforms=frozenset(request.platforms),
+        devices=("CPU", *gpus),
+        virtualbox=bool(request.host.virtualbox_version),
+        in_vain=frozenset(in_vain),
+    )
+
+
+def _select(
+    candidates: list[Candidate], account: ManagerAccount, computer: Computer, rng: random.Random
+) -> Selection:
+    choices = account.choices
+    wishes = Wishes(
+        yes=frozenset(choices.yes),
+        no=frozenset(choices.no),
+        kept_out=frozenset(choices.kept_out),
+        kept_out_devices=frozenset(choices.kept_out_devices),
+    )
+    if choices.mode == "classic":
+        return select_by_hand(candidates, wishes, computer, choices.shares)
+    return select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])
+
+
+def _rates(request: ReceivedRequest) -> dict[str, float]:
+    """Return estimated credit a second, by device."""
+    rates = {"CPU": min(request.host.p_ncpus, MAX_CPUS) * request.host.p_fpops * CREDIT_PER_FLOP}
+    for each in request.coprocs:
+        rates[each.type] = min(each.count, MAX_GPUS) * each.peak_flops * CREDIT_PER_FLOP
+    return rates
+
+
+def _why(selection: Selection, candidates: list[Candidate]) -> tuple[ProjectWhy, ...]:
+    by_id = {each.id: each for each in candidates}
+    of_shares = sum(each.share for each in candidates if each.closed is None)
+    chosen = [
+        ProjectWhy(
+            project_id=choice.project_id,
+            chosen=True,
+            reasons=tuple(
+                each.as_json() for each in reasons_of(choice, by_id[choice.project_id], of_shares=of_shares)
+            ),
+        )
+        for choice in selection.chosen
+    ]
+    refused = [
+        ProjectWhy(project_id=id_, chosen=False, reasons=(each.as_json(),))
+        for id_, each in selection.refused.items()
+    ]
+    return (*chosen, *refused)
+
+
+# -- what it is told ------------------------------------------------------------------------------------
+
+
+def _orders(
+    ctx: ManagerContext,
+    contact: Contact,
+    selection: Selection,
+    reported: Mapping[int, ReportedProject],
+    records: Mapping[int, HostProject],
+    at_projects: Mapping[int, ProjectAccount],
+) -> list[ManagedAccount]:
+    choices = contact.account.choices
+    projects = {project.id: project for project in ctx.projects.projects}
+    devices = ("CPU", *dict.fromkeys(each.type for each in contact.request.coprocs))
+    orders: list[ManagedAccount] = []
+    told = contact.request.client_version >= TELLS_SUMS_FROM
+    for choice in selection.chosen:
+        project, record = projects[choice.project_id], records.get(choice.project_id)
+        account = at_projects.get(project.id) or ProjectAccount(project_id=project.id)
+        allowed = choice.devices if choice.reserve else choice.covers.keys()
+        share = 0.0 if choice.reserve else MAIN_SHARE
+        order = ManagedAccount(
+            url=project.url,
+            url_signature=project.url_signature,
+            authenticator=project.shared_key or account.weak_key,
+            resource_share=choices.shares.get(project.id, 0.0) if choices.mode == "classic" else share,
+            suspend=project.id in choices.suspended,
+            no_resources=tuple(device for device in devices if device not in allowed),
+        )
+        orders.append(_with_sums(order, account, record, contact.now) if told else order)
+    chosen = {choice.project_id for choice in selection.chosen}
+    for id_, each in reported.items():
+        if each.attached_by_manager and id_ not in chosen:
+            orders.append(
+                ManagedAccount(
+                    url=projects[id_].url,
+                    url_signature=projects[id_].url_signature,
+                    dont_request_more_work=True,
+                    detach_when_done=True,
+                )
+            )
+    return orders
+
+
+def _with_sums(
+    order: ManagedAccount, account: ProjectAccount, record: HostProject | None, now: float
+) -> ManagedAccount:
+    """Add what the person has there, and the totals that a client which attaches anew goes on from."""
+    totals = record.record.reported if record else Amounts()
+    return replace(
+        order,
+        credit=EstimatedCredit(
+            cpu_ec=totals.cpu_ec, cpu_time=totals.cpu_time, gpu_ec=totals.gpu_ec, gpu_time=totals.gpu_time
+        ),
+        njobs_success=int(totals.njobs_success),
+        njobs_error=int(totals.njobs_error),
+        user_avg_ec=decayed(RecentAverage(account.recent, account.recent_time), now),
+        user_total_ec=account.total,
+    )
+
+
+def _reply(
+    ctx: ManagerContext, account: ManagerAccount, host: ManagedHost, orders: list[ManagedAccount]
+) -> ManagerReply:
+    choices = account.choices
+    preferences: dict[str, float | bool | str] = {
+        "source_project": ctx.master_url,
+        "mod_time": float(int(choices.changed or account.create_time)),
+        **PRESETS[choices.preset],
+    }
+    return ManagerReply(
+        name=ctx.settings.manager.name,
+        authenticator=account.weak_authenticator,
+        signing_key=ctx.signing_key,
+        repeat_sec=ctx.settings.contacts.repeat_seconds,
+        dynamic=True,
+        user_name=account.name,
+        global_preferences=write_global_preferences(preferences),
+        host_venue=host.venue,
+        keywords_yes=choices.yes,
+        keywords_no=choices.no,
+        opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>",
+        accounts=tuple(orders),
+    )

@@ -1,0 +1,173 @@
+"""What an account manager does by itself: looks at projects, makes accounts there, stores balances, adds up days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import httpx
+import structlog
+
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.projects_web import fetch_config, make_account, versions_of
+from cobblestone.account_manager.store import accounts, ledger, projects
+from cobblestone.account_manager.store.accounts import WantedAccount
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.policy.account_manager.accounting import DAY
+from cobblestone.policy.account_manager.selection import retry_seconds
+from cobblestone.policy.credit.history import day_of
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people.sessions import forget_ended
+from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
+from cobblestone.wire.project_pages import ProjectConfig
+from cobblestone.wire.web_rpc_client import WebRpcRefused
+
+log = structlog.get_logger(__name__)
+
+MADE_AT_ONCE = 8
+FORGOTTEN_AFTER = 14 * DAY
+"""What is expected of computers that have not called for so long is no longer expected."""
+FOR_THE_PERSON = frozenset(
+    (
+        WebRpcError.NOT_UNIQUE,
+        WebRpcError.BAD_PASSWD,
+        WebRpcError.CONSENT_REQUIRED,
+        WebRpcError.ACCOUNT_CREATION_DISABLED,
+    )
+)
+"""Refusals that no second attempt changes."""
+
+
+class ProjectChecker:
+    """Looks at what projects say of themselves; one that does not answer is left alone for longer and longer."""
+
+    name = "projects"
+
+    def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
+        self._ctx = ctx
+        self._client = client
+
+    async def step(self) -> int:
+        """Look at the projects that are due; returns how many."""
+        ctx = self._ctx
+        await ctx.store.aread(ctx.projects.load)
+        due = [each for each in ctx.projects.projects if each.next_check <= ctx.clock() and not each.stopped]
+        for project in due:
+            checked = await self._check(project)
+            await ctx.store.awrite(lambda tx, checked=checked: projects.put_project(tx, checked))
+        return len(due)
+
+    async def _check(self, project: ManagedProject) -> ManagedProject:
+        now = self._ctx.clock()
+        try:
+            config = await fetch_config(self._client, project.url)
+        except CobblestoneError as error:
+            failures = project.failures + 1
+            log.warning("project_unusable", project=project.url, error=str(error))
+            return replace(
+                project, problem=str(error), failures=failures, next_check=now + retry_seconds(failures)
+            )
+        problem = _objection(config)
+        return replace(
+            project,
+            name=config.name or project.name,
+            versions=versions_of(config),
+            problem=problem,
+            failures=project.failures + 1 if problem else 0,
+            checked_time=now,
+            next_check=now
+            + (retry_seconds(project.failures + 1) if problem else self._ctx.settings.contacts.check_seconds),
+        )
+
+
+def _objection(config: ProjectConfig) -> str:
+    if config.account_manager:
+        return "It is an account manager, not a project."
+    if config.sched_stopped:
+        return "It gives out no work: its scheduler is stopped."
+    if not config.platforms:
+        return "It has no versions of any app."
+    return ""
+
+
+class AccountMaker:
+    """Makes accounts at projects, through the projects' own RPCs."""
+
+    name = "project_accounts"
+
+    def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
+        self._ctx = ctx
+        self._client = client
+
+    async def step(self) -> int:
+        """Make those that are wanted now; returns how many were tried."""
+        ctx = self._ctx
+        now = ctx.clock()
+        wanted = await ctx.store.aread(lambda db: accounts.wanted_accounts(db, now=now, limit=MADE_AT_ONCE))
+        for each in wanted:
+            await self._make(each)
+        return len(wanted)
+
+    async def _make(self, wanted: WantedAccount) -> None:
+        ctx, account_id = self._ctx, wanted.account.id
+        project = await ctx.store.aread(lambda db: projects.project_by_id(db, wanted.project_id))
+        try:
+            key = await make_account(self._client, project.url, wanted.account)
+        except CobblestoneError as error:
+            text, next_try = _refusal(error), ctx.clock() + retry_seconds(wanted.failures + 1)
+            final = isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON
+            await ctx.store.awrite(
+                lambda tx: accounts.set_not_made(
+                    tx, account_id, project.id, text, next_try=None if final else next_try
+                )
+            )
+        else:
+            await ctx.store.awrite(lambda tx: accounts.set_made(tx, account_id, project.id, key))
+
+
+def _refusal(error: CobblestoneError) -> str:
+    if isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON:
+        said = ERROR_MESSAGES[WebRpcError(error.number)]
+        return f"{said}. Make an account there yourself, and give its weak key here."
+    return str(error)
+
+
+class BalanceKeeper:
+    """Stores how much was done for projects, and forgets what is expected of computers that have gone."""
+
+    name = "balances"
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        self._ctx = ctx
+        self._looked = float("-inf")
+
+    async def step(self) -> int:
+        """Store the balances as they are now."""
+        ctx = self._ctx
+        if ctx.clock() - self._looked >= DAY:
+            self._looked = ctx.clock()
+            since = self._looked - FORGOTTEN_AFTER
+            # In the writer's thread, between two contacts.
+            await ctx.store.awrite(lambda tx: ctx.projects.load(tx, expected_since=since))
+        await ctx.store.awrite(lambda tx: projects.put_balances(tx, ctx.projects.with_balances()))
+        return 0
+
+
+class DayKeeper:
+    """Adds up the ledger by day: yesterday and today again and again, earlier days once."""
+
+    name = "days"
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Add up the last two days."""
+        today = day_of(self._ctx.clock())
+
+        def add_up(tx: Transaction) -> None:
+            ledger.fold(tx, since_day=today - 1, until_day=today)
+            forget_ended(tx, now=self._ctx.clock())
+
+        await self._ctx.store.awrite(add_up)
+        return 0

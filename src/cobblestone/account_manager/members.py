@@ -1,0 +1,88 @@
+"""Who joins, and who logs in."""
+
+from __future__ import annotations
+
+import secrets
+
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.model import ManagerAccount
+from cobblestone.account_manager.store import accounts
+from cobblestone.domain.errors import Conflict
+from cobblestone.service.http.rate_limits import limit_key, refuse_after
+from cobblestone.service.passwords import Passwords
+from cobblestone.store.engine.database import Transaction
+from cobblestone.wire.account import WebRpcError, WebRpcFailure
+from cobblestone.wire.identity import passwd_hash
+
+
+class Members:
+    """Makes accounts and finds them."""
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        self._ctx = ctx
+        self.passwords = Passwords()
+
+    async def join(
+        self, *, email: str, name: str, password: str, invitation: str, address: str
+    ) -> ManagerAccount:
+        """Make an account; accounts at projects follow in the background.
+
+        Raises:
+            WebRpcFailure: the address is taken, the invitation is wrong, or there were too many attempts.
+        """
+        ctx, key, now = self._ctx, limit_key(address), self._ctx.clock()
+        settings = ctx.settings.accounts
+        if settings.creation == "closed":
+            raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
+        refuse_after(ctx.limits.failures_by_address.wait(key, now=now))
+        if settings.creation == "invitation" and not secrets.compare_digest(
+            invitation.encode(), settings.invitation_code.encode()
+        ):
+            ctx.limits.failures_by_address.take(key, now=now)
+            raise WebRpcFailure(WebRpcError.GENERIC)
+        refuse_after(ctx.limits.creations.wait(key, now=now))
+        ctx.limits.creations.take(key, now=now)
+        new = ManagerAccount(
+            id=0,
+            email_addr=email,
+            name=name,
+            authenticator=secrets.token_hex(16),
+            weak_authenticator="",
+            project_secret=secrets.token_hex(16),
+            create_time=now,
+        )
+        hashed = await self.passwords.hash(passwd_hash(password, email))
+        suffix = secrets.token_hex(16)
+
+        def make(tx: Transaction) -> ManagerAccount:
+            made = accounts.create_account(tx, new, hashed, weak_suffix=suffix)
+            accounts.want_project_accounts(tx, account_id=made.id, now=now)
+            return made
+
+        try:
+            return await ctx.store.awrite(make)
+        except Conflict:
+            raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
+
+    async def log_in(self, email: str, password: str, *, address: str) -> ManagerAccount:
+        """Return the account of an address and a password.
+
+        Raises:
+            WebRpcFailure: there is none, or there were too many wrong attempts.
+        """
+        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        refuse_after(limits.try_password(key, email, now=now))
+        found = await self._ctx.store.aread(lambda db: accounts.account_by_email(db, email))
+        right = await self.passwords.verify(found[1] if found else None, passwd_hash(password, email))
+        if found is None or not right:
+            raise WebRpcFailure(WebRpcError.BAD_PASSWD)
+        limits.password_was_right(key, email, now=now)
+        return found[0]
+
+    async def change_password(self, account: ManagerAccount, new: str) -> None:
+        """Set a password; all sessions end, computers go on."""
+        hashed = await self.passwords.hash(passwd_hash(new, account.email_addr))
+        key = secrets.token_hex(16)
+        await self._ctx.store.awrite(
+            lambda tx: accounts.set_password(tx, account.id, hashed, authenticator=key)
+        )

@@ -1,0 +1,148 @@
+"""What an account manager knows: people, projects, computers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cobblestone.policy.account_manager.accounting import Meter, ReportRecord
+from cobblestone.policy.account_manager.selection import Version
+
+Mode = Literal["science", "classic"]
+Preset = Literal["standard", "low_power", "maximum"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What somebody chose."""
+
+    mode: Mode = "science"  #: by what shall be supported; or classic: each project by hand
+    preset: Preset = "standard"
+    yes: tuple[int, ...] = ()  #: keywords
+    no: tuple[int, ...] = ()
+    kept_out: tuple[int, ...] = ()  #: projects
+    kept_out_devices: tuple[tuple[int, str], ...] = ()
+    shares: dict[int, float] = field(default_factory=dict[int, float])  #: classic: by project
+    suspended: tuple[int, ...] = ()  #: projects
+    changed: float = 0.0  #: Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerAccount:
+    """Somebody's account."""
+
+    id: int
+    email_addr: str
+    name: str
+    authenticator: str  #: the secret key
+    weak_authenticator: str  #: what computers have: it opens no page
+    project_secret: str  #: from which the password at projects is made
+    language: str = ""
+    session_epoch: int = 0
+    is_operator: bool = False
+    choices: Choices = Choices()
+    create_time: float = 0.0
+
+    @property
+    def erased(self) -> bool:
+        """An account that was deleted has no row at all."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyword:
+    """A subject or place that jobs are about."""
+
+    id: int
+    kind: str  #: ``subject`` or ``place``
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedProject:
+    """A project that computers may be sent to."""
+
+    id: int
+    url: str
+    address_key: str  #: the same for all spellings of the address
+    url_signature: str
+    name: str = ""
+    share: float = 1.0
+    stopped: bool = False  #: by the operator
+    shared_key: str = ""  #: weak key of one account for all people; empty: everybody has an own one
+    keywords: dict[int, float] = field(default_factory=dict[int, float])
+    versions: tuple[Version, ...] = ()
+    dryness: dict[str, float] = field(default_factory=dict[str, float])
+    done: float = 0.0  #: see `Balance`
+    done_time: float = 0.0
+    failures: int = 0
+    next_check: float = 0.0
+    problem: str = ""
+    checked_time: float = 0.0
+    create_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectAccount:
+    """Somebody's account at a project."""
+
+    project_id: int
+    weak_key: str = ""
+    problem: str = ""
+    total: float = 0.0  #: estimated credit
+    recent: float = 0.0  #: average a day, at ``recent_time``
+    recent_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What a computer says of itself."""
+
+    host_cpid: str = ""
+    domain_name: str = ""
+    address_block: str = ""
+    p_vendor: str = ""
+    p_model: str = ""
+    ncpus: int = 1
+    p_fpops: float = 0.0
+    gpu_model: str = ""
+    ngpus: int = 0
+    gpu_flops: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    client_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectWhy:
+    """Why a project was or was not chosen for a computer, as it is stored."""
+
+    project_id: int
+    chosen: bool
+    reasons: tuple[dict[str, object], ...]  #: see `Reason.as_json`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedHost:
+    """A computer."""
+
+    id: int
+    account_id: int
+    host_key: str  #: what it shows at each contact; nobody else knows it
+    facts: HostFacts
+    venue: str = ""
+    hidden: bool = False
+    meter: Meter | None = None
+    why: tuple[ProjectWhy, ...] = ()
+    create_time: float = 0.0
+    contact_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProject:
+    """A computer at a project."""
+
+    project_id: int
+    project_host_id: int = 0
+    record: ReportRecord = ReportRecord()
+    expected: float = 0.0  #: credit booked until the next contact

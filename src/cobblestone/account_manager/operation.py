@@ -1,0 +1,170 @@
+"""What an operator does: projects, keywords, corrections of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from cobblestone.account_manager.folder import ManagerFolder
+from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.store import accounts, ledger, projects
+from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.domain.errors import ConfigError, NotFound, RemoteProtocolError
+from cobblestone.policy.account_manager.selection import Balance, joining_work
+from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.maintenance.upgrade import check_revision
+from cobblestone.wire.account_manager_server import key_of_address
+from cobblestone.wire.signatures import decode_private_key, decode_public_key, sign_bytes, verify_bytes
+from cobblestone.wire.web_rpc_client import WEAK_KEY, canonical_master_url
+
+MAX_SHARE = 1e6
+
+
+@contextmanager
+def open_beside(root: Path) -> Generator[tuple[ManagerFolder, Store], None, None]:
+    """Open an account manager's database, also beside the process that runs it; that one sees changes within half a minute.
+
+    Raises:
+        ConfigError: the folder is no account manager.
+        StoreError: the database is not one that this program understands.
+    """
+    folder = ManagerFolder(root.resolve())
+    folder.settings()
+    check_revision(folder.database, MANAGER)
+    store = Store(folder.database, readers=1)
+    try:
+        yield folder, store
+    finally:
+        store.close()
+
+
+def sign_address(folder: ManagerFolder, url: str, signature: str = "") -> str:
+    """Return the signature of a project's address: the given one if it is right, else one by the key in the folder.
+
+    Raises:
+        ConfigError: the given one is wrong, or there is neither one nor a key.
+        RemoteProtocolError: this is no address.
+    """
+    address = canonical_master_url(url).encode()
+    if signature:
+        public = decode_public_key(folder.read_key(folder.sign_public))
+        if not verify_bytes(public, address, signature):
+            raise ConfigError(
+                f"This is no signature of {address.decode()} by the key of this account manager."
+            )
+        return signature
+    if not folder.sign_private.exists():
+        raise ConfigError(
+            f"{folder.sign_private} is kept elsewhere. Sign the address there (cobblestone manager sign KEYFILE URL), and give"
+            " the signature with --signature FILE."
+        )
+    return sign_bytes(decode_private_key(folder.read_key(folder.sign_private)), address)
+
+
+def add_project(
+    tx: Transaction, url: str, *, signature: str, share: float = 1.0, shared_key: str = "", now: float
+) -> int:
+    """Add a project; returns its number.  It begins in step with the others.
+
+    Raises:
+        Conflict: it is there already.
+        ConfigError: a value is wrong.
+        RemoteProtocolError: this is no address.
+    """
+    _check(share, shared_key)
+    address = canonical_master_url(url)
+    known = [
+        (Balance(done=each.done, time=each.done_time).at(now), each.share)
+        for each in projects.all_projects(tx)
+        if not each.stopped
+    ]
+    id_ = projects.add_project(
+        tx,
+        ManagedProject(
+            id=0,
+            url=address,
+            address_key=key_of_address(address),
+            url_signature=signature,
+            name=address,
+            share=share,
+            shared_key=shared_key,
+            done=joining_work(known, share),
+            done_time=now,
+            problem="It has not been asked yet.",
+            create_time=now,
+        ),
+    )
+    if not shared_key:
+        accounts.want_accounts_at(tx, id_, now=now)
+    return id_
+
+
+def change_project(
+    tx: Transaction,
+    project_id: int,
+    *,
+    share: float | None = None,
+    stopped: bool | None = None,
+    keywords: dict[int, float] | None = None,
+    shared_key: str | None = None,
+    now: float,
+) -> ManagedProject:
+    """Change what is given, and have the project looked at; returns it as it is now.
+
+    Raises:
+        NotFound: there is none.
+        ConfigError: a value is wrong.
+    """
+    project = projects.project_by_id(tx, project_id)
+    _check(project.share if share is None else share, shared_key or "")
+    if keywords is not None and not all(0.0 < part <= 1.0 for part in keywords.values()):
+        raise ConfigError("The part of a project's jobs that has a keyword is a number above 0, at most 1.")
+    project = replace(
+        project,
+        share=project.share if share is None else share,
+        stopped=project.stopped if stopped is None else stopped,
+        keywords=project.keywords if keywords is None else keywords,
+        shared_key=project.shared_key if shared_key is None else shared_key,
+        next_check=now,
+    )
+    projects.put_project(tx, project)
+    if not project.shared_key and not project.stopped:
+        accounts.want_accounts_at(tx, project.id, now=now)
+    return project
+
+
+def _check(share: float, shared_key: str) -> None:
+    if not 0.0 < share <= MAX_SHARE:
+        raise ConfigError(f"A share is a number above 0, at most {MAX_SHARE:g}.")
+    if shared_key and not WEAK_KEY.fullmatch(shared_key):
+        raise ConfigError(
+            "The shared account is given by its weak key, such as 12_0123456789abcdef0123456789abcdef."
+        )
+
+
+def find_project(db: Database, text: str) -> ManagedProject:
+    """Return a project by its number or address.  Raises NotFound."""
+    try:
+        key = key_of_address(text)
+    except RemoteProtocolError:
+        key = ""
+    for project in projects.all_projects(db):
+        if text == str(project.id) or project.address_key == key:
+            return project
+    raise NotFound(f"There is no project {text} here. See them with: cobblestone manager projects DIR")
+
+
+def verify_sums(tx: Transaction, *, repair: bool) -> list[int]:
+    """Return the days whose sums differ from the entries of the ledger; with ``repair`` they are made again."""
+    days = ledger.wrong_days(tx)
+    if repair:
+        for day in days:
+            ledger.fold(tx, since_day=day, until_day=day)
+    return days
+
+
+def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[ledger.Entry]:
+    """Delete bad entries of the ledger; the sums of their days are made again.  Returns what they were."""
+    return ledger.delete_entries(tx, ids)

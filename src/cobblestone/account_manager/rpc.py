@@ -1,0 +1,128 @@
+"""The endpoint that clients call: ``rpc.php``; and what tells them that this is an account manager."""
+
+from __future__ import annotations
+
+import random
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cobblestone import __version__
+from cobblestone.account_manager.contact import Contact, ContactRefused, answer_contact
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.model import ManagerAccount
+from cobblestone.account_manager.store import accounts
+from cobblestone.domain.errors import RemoteProtocolError, StoreError
+from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
+from cobblestone.service.http.rate_limits import TooManyAttempts, client_address, limit_key, refuse_after
+from cobblestone.service.passwords import Passwords
+from cobblestone.store.engine.database import Transaction
+from cobblestone.wire.account import WebRpcError
+from cobblestone.wire.account_manager import ManagerReply
+from cobblestone.wire.account_manager_server import (
+    MAX_REQUEST,
+    ReceivedRequest,
+    parse_manager_request,
+    write_manager_reply,
+)
+from cobblestone.wire.project_pages import ProjectConfig, write_project_config
+
+log = structlog.get_logger(__name__)
+
+XML = "text/xml; charset=utf-8"
+RPC_PATH = "rpc.php"
+
+
+class _Refused(Exception):
+    """The answer is an error."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class ManagerRpc:
+    """Answers clients, as a bare ASGI application: it is the busy endpoint."""
+
+    def __init__(self, ctx: ManagerContext, passwords: Passwords) -> None:
+        self._ctx = ctx
+        self._passwords = passwords
+        self._rng = random.Random()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one contact; what goes wrong is an answer too, with status 200, as clients want it."""
+        try:
+            request = parse_manager_request(await read_all(scope, receive, MAX_REQUEST))
+            reply = await self._answer(request, limit_key(client_address(scope)))
+        except ClientDisconnect:
+            return
+        except (RemoteProtocolError, BodyTooLarge) as error:
+            reply = ManagerReply(error_num=WebRpcError.XML, error_msg=f"The request cannot be read: {error}")
+        except _Refused as error:
+            reply = ManagerReply(error_num=error.number, error_msg=str(error))
+        except ContactRefused as error:
+            reply = ManagerReply(error_num=WebRpcError.GENERIC, error_msg=str(error))
+        except StoreError as error:
+            log.error("contact_failed", error=str(error))
+            text = "The account manager cannot answer at the moment. Nothing is lost; the client tries again."
+            reply = ManagerReply(error_num=WebRpcError.NO_DATABASE, error_msg=text)
+        await answer(send, write_manager_reply(reply), XML)
+
+    async def _answer(self, request: ReceivedRequest, address: str) -> ManagerReply:
+        ctx, now = self._ctx, self._ctx.clock()
+        known = None if request.authenticator else await self._by_password(request, address)
+        if known is None:
+            _check_wait(ctx.limits.failures_by_address.wait(address, now=now))
+
+        def write(tx: Transaction) -> ManagerReply | None:
+            account = known or accounts.account_by_key(tx, request.authenticator)
+            if account is None:
+                return None
+            contact = Contact(account=account, request=request, address_block=_block(address), now=now)
+            return answer_contact(tx, ctx, contact, self._rng)
+
+        reply = await ctx.store.awrite(write)
+        if reply is None:
+            ctx.limits.failures_by_address.take(address, now=now)
+            raise _Refused(WebRpcError.BAD_PASSWD, "This account key is unknown here. Log in again.")
+        return reply
+
+    async def _by_password(self, request: ReceivedRequest, address: str) -> ManagerAccount:
+        """Return the account of a name and a password.  Raises _Refused."""
+        ctx, email, now = self._ctx, request.name.lower(), self._ctx.clock()
+        _check_wait(ctx.limits.try_password(address, email, now=now))
+        found = await ctx.store.aread(lambda db: accounts.account_by_email(db, email))
+        if (
+            not await self._passwords.verify(found[1] if found else None, request.password_hash)
+            or found is None
+        ):
+            raise _Refused(WebRpcError.BAD_PASSWD, "There is no account with this address and password.")
+        ctx.limits.password_was_right(address, email, now=now)
+        return found[0]
+
+    async def project_config(self, request: Request) -> Response:
+        """Tell a client that asks at this address what it is."""
+        settings = self._ctx.settings
+        config = ProjectConfig(
+            name=settings.manager.name,
+            master_url=self._ctx.master_url,
+            server_version=__version__,
+            account_manager=True,
+            min_passwd_length=settings.accounts.min_password_length,
+            client_account_creation_disabled=True,
+        )
+        return Response(write_project_config(config), media_type=XML)
+
+
+def _check_wait(seconds: float) -> None:
+    try:
+        refuse_after(seconds)
+    except TooManyAttempts as error:
+        raise _Refused(WebRpcError.GENERIC, str(error)) from None
+
+
+def _block(address: str) -> str:
+    """Return the part of an address that neighbours have in common: the first three bytes, or the network of IPv6."""
+    return address.rpartition(".")[0] if address.count(".") == 3 else address

@@ -1,0 +1,126 @@
+"""Run an account manager: its application and daemons in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from cobblestone.account_manager.app import create_app
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
+from cobblestone.account_manager.folder import ManagerFolder
+from cobblestone.account_manager.projects_web import new_client
+from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.service.serving import run_service, serve_http, tune_gc
+from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, run_daemons
+from cobblestone.store.maintenance.upgrade import check_revision
+
+log = structlog.get_logger(__name__)
+
+CHECK_SWEEP_SECONDS = 30.0
+DAYS_SWEEP_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[ManagerContext, None, None]:
+    """Open an account manager's folder: settings, lock, keys, database.
+
+    Raises:
+        ConfigError: it is none, or its settings or keys are wrong.
+        Busy: another process has it open.
+    """
+    folder = ManagerFolder(root.resolve())
+    settings = folder.settings()
+    secret, key = folder.read_key(folder.secret_file), folder.read_key(folder.sign_public)
+    with folder.lock(), contextlib.closing(folder.open_store()) as store:
+        ctx = ManagerContext(
+            store=store,
+            secret=bytes.fromhex(secret),
+            master_url=settings.manager.url,
+            clock=clock,
+            folder=folder,
+            settings=settings,
+            signing_key=key,
+        )
+        store.read(ctx.projects.load)
+        yield ctx
+
+
+@asynccontextmanager
+async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
+    """Run the daemons while the block runs."""
+    balances = BalanceKeeper(ctx)
+    async with new_client() as client:
+        checker, maker = ProjectChecker(ctx, client), AccountMaker(ctx, client)
+        daemons = (
+            Daemon(name=checker.name, step=checker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
+            Daemon(name=maker.name, step=maker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
+            Daemon(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
+            Daemon(name="days", step=DayKeeper(ctx).step, sweep_seconds=DAYS_SWEEP_SECONDS),
+        )
+        async with run_daemons(ctx, daemons):
+            yield
+    await balances.step()
+
+
+def check_start(root: Path) -> None:
+    """Check that an account manager can be run by this program.  Raises ConfigError or StoreError."""
+    folder = ManagerFolder(root.resolve())
+    folder.settings()
+    folder.read_key(folder.sign_public)
+    check_revision(folder.database, MANAGER)
+
+
+def serve(
+    root: Path,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    ready: Callable[[ManagerContext], None] | None = None,
+) -> None:
+    """Run an account manager until it is told to stop (SIGINT, SIGTERM); SIGHUP begins anew without losing a connection.
+
+    Raises:
+        ConfigError: settings, folder or port are wrong.
+        Busy: another process has it open.
+    """
+
+    def address(ctx: ManagerContext) -> tuple[str, int]:
+        server = ctx.settings.server
+        return server.host if host is None else host, server.port if port is None else port
+
+    run_service(open_manager(root), address, partial(_serve, ready=ready))
+
+
+async def _serve(
+    ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
+) -> bool:
+    """Serve until the end; return whether to begin anew."""
+    ctx.started = ctx.clock()
+    tune_gc()
+    folder = str(ctx.folder.root)
+
+    def started() -> None:
+        if ready is not None:
+            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
+                ready(ctx)
+        log.info("manager_running", url=ctx.master_url, folder=folder)
+
+    async with manager_daemons(ctx):
+        again = await serve_http(
+            ctx,
+            create_app(ctx),
+            listener,
+            ctx.settings.server,
+            check=("manager", "run", "--check", folder),
+            started=started,
+        )
+    log.info("manager_stopped", folder=folder)
+    return again

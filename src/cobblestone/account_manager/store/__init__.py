@@ -1,0 +1,1 @@
+"""The tables of an account manager, and all of its SQL."""

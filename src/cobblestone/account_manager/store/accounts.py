@@ -1,0 +1,190 @@
+"""Accounts, and those that they have at projects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cobblestone.account_manager.model import Choices, ManagerAccount, ProjectAccount
+from cobblestone.domain.errors import Conflict, StoreError
+from cobblestone.domain.statistics import RecentAverage
+from cobblestone.policy.credit.rac import update_average
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+ACCOUNT = RowMapper(ManagerAccount)
+PROJECT_ACCOUNT = RowMapper(ProjectAccount)
+_NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
+_CHOICES = ACCOUNT.writer(
+    without=tuple(
+        name for name in ManagerAccount.__dataclass_fields__ if name not in ("choices", "name", "language")
+    )
+)
+
+
+def create_account(
+    tx: Transaction, new: ManagerAccount, passwd_hash: str, *, weak_suffix: str
+) -> ManagerAccount:
+    """Add an account; ``new.id`` and its weak key are given here: the number, ``_`` and the suffix.
+
+    Raises:
+        Conflict: the address has an account.
+    """
+    if tx.one("SELECT 1 FROM account WHERE email_addr = ?", (new.email_addr,)):
+        raise Conflict(f"{new.email_addr} has an account already.")
+    first = tx.one("SELECT 1 FROM account LIMIT 1") is None
+    id_ = tx.insert(
+        _NEW.insert("account", "passwd_hash", "weak_authenticator"),
+        (*_NEW.values(new), passwd_hash, f"new_{weak_suffix}"),
+    )
+    # The first one is the operator's: whoever sets up an account manager joins it first.
+    tx.execute(
+        "UPDATE account SET weak_authenticator = ?, is_operator = ? WHERE id = ?",
+        (f"{id_}_{weak_suffix}", int(first or new.is_operator), id_),
+    )
+    made = account_by_id(tx, id_)
+    if made is None:
+        raise StoreError("A row vanished inside its own transaction.")
+    return made
+
+
+def account_by_id(db: Database, account_id: int) -> ManagerAccount | None:
+    """Return an account, or None."""
+    row = db.one(f"SELECT {ACCOUNT.columns} FROM account WHERE id = ?", (account_id,))
+    return None if row is None else ACCOUNT.load(row)
+
+
+def account_of_session(db: Database, account_id: int, session_key: str) -> ManagerAccount | None:
+    """Return the account of a session; None: there is none, or the session was logged out."""
+    ended = db.one("SELECT 1 FROM ended_session WHERE session_hash = ?", (session_key,))
+    return None if ended else account_by_id(db, account_id)
+
+
+def account_by_key(db: Database, key: str) -> ManagerAccount | None:
+    """Return the account of a strong or weak key."""
+    if not key:
+        return None
+    column = "weak_authenticator" if "_" in key else "authenticator"
+    row = db.one(f"SELECT {ACCOUNT.columns} FROM account WHERE {column} = ?", (key,))
+    return None if row is None else ACCOUNT.load(row)
+
+
+def account_by_email(db: Database, email_addr: str) -> tuple[ManagerAccount, str] | None:
+    """Return the account of an address, with the stored hash of its password."""
+    row = db.one(f"SELECT {ACCOUNT.columns}, passwd_hash FROM account WHERE email_addr = ?", (email_addr,))
+    return None if row is None else (ACCOUNT.load(row), str(row[-1]))
+
+
+def set_choices(tx: Transaction, account: ManagerAccount, choices: Choices) -> None:
+    """Keep what somebody chose."""
+    tx.execute(_CHOICES.update("account"), (*_CHOICES.values(replace(account, choices=choices)), account.id))
+
+
+def set_password(tx: Transaction, account_id: int, passwd_hash: str, *, authenticator: str) -> None:
+    """Set a password; all sessions end, computers go on."""
+    tx.execute(
+        "UPDATE account SET passwd_hash = ?, authenticator = ?, session_epoch = session_epoch + 1 WHERE id = ?",
+        (passwd_hash, authenticator, account_id),
+    )
+
+
+def erase_account(tx: Transaction, account_id: int) -> None:
+    """Delete an account with all that is known of its computers; sums of projects stay."""
+    tx.execute(
+        "DELETE FROM host_project WHERE host_id IN (SELECT id FROM host WHERE account_id = ?)", (account_id,)
+    )
+    tx.execute("DELETE FROM host WHERE account_id = ?", (account_id,))
+    tx.execute("DELETE FROM project_account WHERE account_id = ?", (account_id,))
+    tx.execute("DELETE FROM daily WHERE owner = 'account' AND owner_id = ?", (account_id,))
+    # Without the person an entry still says what a project got on a day.
+    tx.execute(
+        "UPDATE ledger SET account_id = 0 WHERE account_id = ?",
+        (account_id,),
+    )
+    tx.execute("DELETE FROM account WHERE id = ?", (account_id,))
+
+
+# -- at projects ----------------------------------------------------------------------------------------
+
+
+def project_accounts(db: Database, account_id: int) -> dict[int, ProjectAccount]:
+    """Return somebody's accounts at projects."""
+    rows = db.query(
+        f"SELECT {PROJECT_ACCOUNT.columns} FROM project_account WHERE account_id = ?", (account_id,)
+    )
+    return {each.project_id: each for each in map(PROJECT_ACCOUNT.load, rows)}
+
+
+def want_project_accounts(tx: Transaction, *, account_id: int, now: float) -> None:
+    """Have accounts made at all projects where somebody has none yet, except where all share one."""
+    tx.execute(
+        "INSERT INTO project_account (account_id, project_id, next_try)"
+        " SELECT ?, id, ? FROM project WHERE shared_key = '' AND stopped = 0"
+        " ON CONFLICT (account_id, project_id) DO NOTHING",
+        (account_id, now),
+    )
+    tx.wake("project_accounts")
+
+
+def want_accounts_at(tx: Transaction, project_id: int, *, now: float) -> None:
+    """Have everybody get an account at a new project."""
+    tx.execute(
+        "INSERT INTO project_account (account_id, project_id, next_try) SELECT id, ?, ? FROM account WHERE 0 = 0"
+        " ON CONFLICT (account_id, project_id) DO NOTHING",
+        (project_id, now),
+    )
+    tx.wake("project_accounts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedAccount:
+    """An account that is to be made at a project."""
+
+    account: ManagerAccount
+    project_id: int
+    failures: int
+
+
+def wanted_accounts(db: Database, *, now: float, limit: int) -> list[WantedAccount]:
+    """Return accounts that are to be made now."""
+    rows = db.query(
+        f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures FROM project_account p JOIN account a ON a.id = p.account_id"
+        " WHERE p.next_try <= ? ORDER BY p.next_try LIMIT ?",
+        (now, limit),
+    )
+    return [WantedAccount(account=ACCOUNT.load(row), project_id=row[-2], failures=row[-1]) for row in rows]
+
+
+def set_made(tx: Transaction, account_id: int, project_id: int, weak_key: str) -> None:
+    """Keep the key of an account that was made at a project."""
+    tx.execute(
+        "UPDATE project_account SET weak_key = ?, failures = 0, next_try = NULL, problem = ''"
+        " WHERE account_id = ? AND project_id = ?",
+        (weak_key, account_id, project_id),
+    )
+
+
+def set_not_made(
+    tx: Transaction, account_id: int, project_id: int, problem: str, *, next_try: float | None
+) -> None:
+    """Note why an account could not be made; ``next_try`` None: it is for the person to do something."""
+    tx.execute(
+        "UPDATE project_account SET failures = failures + 1, next_try = ?, problem = ?"
+        " WHERE account_id = ? AND project_id = ?",
+        (next_try, problem[:500], account_id, project_id),
+    )
+
+
+def add_credit(tx: Transaction, account_id: int, project_id: int, credit: float, *, now: float) -> None:
+    """Add estimated credit to somebody's sum and recent average at a project."""
+    row = tx.one(
+        "SELECT total, recent, recent_time FROM project_account WHERE account_id = ? AND project_id = ?",
+        (account_id, project_id),
+    )
+    total, before = (row[0], RecentAverage(row[1], row[2] or now)) if row else (0.0, RecentAverage(0.0, now))
+    after = update_average(before, credit=credit, work_start=before.time, now=max(now, before.time))
+    tx.execute(
+        "INSERT INTO project_account (account_id, project_id, total, recent, recent_time) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (account_id, project_id) DO UPDATE SET total = excluded.total, recent = excluded.recent,"
+        " recent_time = excluded.recent_time",
+        (account_id, project_id, total + credit, after.value, after.time),
+    )

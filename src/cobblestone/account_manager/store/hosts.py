@@ -1,0 +1,109 @@
+"""Computers, and what they reported of projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cobblestone.account_manager.model import HostFacts, HostProject, ManagedHost
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+FACTS = RowMapper(HostFacts)
+HOST = RowMapper(ManagedHost, {"facts": FACTS})
+HOST_PROJECT = RowMapper(HostProject)
+_NEW = HOST.writer(without=("id",))
+_CONTACT = HOST.writer(without=("id", "account_id", "host_key", "venue", "hidden", "create_time"))
+_REPORT = HOST_PROJECT.writer()
+
+
+def add_host(tx: Transaction, new: ManagedHost) -> int:
+    """Add a computer; ``new.id`` is given here."""
+    return tx.insert(_NEW.insert("host"), _NEW.values(new))
+
+
+def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
+    """Return a computer, or None."""
+    row = db.one(f"SELECT {HOST.columns} FROM host WHERE id = ?", (host_id,))
+    return None if row is None else HOST.load(row)
+
+
+def host_like(db: Database, account_id: int, facts: HostFacts) -> ManagedHost | None:
+    """Return the computer of an account that has this client's id and name, the one that called last."""
+    row = db.one(
+        f"SELECT {HOST.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
+        " ORDER BY contact_time DESC, id DESC LIMIT 1",
+        (account_id, facts.host_cpid, facts.domain_name),
+    )
+    return None if row is None else HOST.load(row)
+
+
+def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
+    """Return how many computers of an account came since then."""
+    sql = "SELECT COUNT(*) FROM host WHERE account_id = ? AND create_time >= ?"
+    return int(db.value(sql, (account_id, since)))
+
+
+def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[ManagedHost]:
+    """Return somebody's computers, the last to call first."""
+    rows = db.query(
+        f"SELECT {HOST.columns} FROM host WHERE account_id = ? AND hidden = 0 ORDER BY contact_time DESC, id LIMIT ?",
+        (account_id, limit),
+    )
+    return [HOST.load(row) for row in rows]
+
+
+def put_contact(tx: Transaction, host: ManagedHost) -> None:
+    """Store what a contact changed of a computer."""
+    tx.execute(_CONTACT.update("host"), (*_CONTACT.values(host), host.id))
+
+
+def set_venue(tx: Transaction, host_id: int, account_id: int, venue: str) -> None:
+    """Say where somebody's computer stands."""
+    tx.execute("UPDATE host SET venue = ? WHERE id = ? AND account_id = ?", (venue, host_id, account_id))
+
+
+def set_hidden(tx: Transaction, host_id: int, account_id: int) -> None:
+    """Leave somebody's computer out of lists; it comes back when it calls."""
+    tx.execute("UPDATE host SET hidden = 1 WHERE id = ? AND account_id = ?", (host_id, account_id))
+
+
+def n_young(db: Database, facts: HostFacts, *, since: float) -> int:
+    """Return how many computers of this model came from this address block since then."""
+    return int(
+        db.value(
+            "SELECT COUNT(*) FROM host WHERE address_block = ? AND p_model = ? AND create_time > ?",
+            (facts.address_block, facts.p_model, since),
+        )
+    )
+
+
+def peer_speeds(db: Database, model: str, account_id: int, *, gpu: bool, limit: int = 50) -> list[float]:
+    """Return the speeds that other accounts state for a model of processor or GPU, one figure for each."""
+    if not model:
+        return []
+    column, speed = ("gpu_model", "gpu_flops") if gpu else ("p_model", "p_fpops")
+    rows = db.query(
+        f"SELECT MIN({speed}) FROM host WHERE {column} = ? AND account_id <> ? GROUP BY account_id LIMIT ?",
+        (model, account_id, limit),
+    )
+    return [float(row[0]) for row in rows if row[0] > 0]
+
+
+def host_projects(db: Database, host_id: int) -> dict[int, HostProject]:
+    """Return what a computer reported of projects."""
+    rows = db.query(f"SELECT {HOST_PROJECT.columns} FROM host_project WHERE host_id = ?", (host_id,))
+    return {each.project_id: each for each in map(HOST_PROJECT.load, rows)}
+
+
+def put_host_projects(tx: Transaction, host_id: int, reports: Iterable[HostProject]) -> None:
+    """Store what a computer reported of projects."""
+    tx.execute_many(
+        f"INSERT INTO host_project ({', '.join(_REPORT.names)}, host_id, kept_back)"
+        f" VALUES ({', '.join('?' * (len(_REPORT.names) + 2))}) ON CONFLICT (host_id, project_id) DO UPDATE SET"
+        " project_host_id = excluded.project_host_id, record = excluded.record, expected = excluded.expected,"
+        " kept_back = excluded.kept_back",
+        [
+            (*_REPORT.values(each), host_id, (each.record.held + each.record.disputed).credit)
+            for each in reports
+        ],
+    )

@@ -1,0 +1,188 @@
+"""The ledger of what was counted: an entry per computer, project and day, and the sums of days made from it.
+
+All sums can be made again from the entries (`fold`); whoever deletes an entry folds its day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from cobblestone.policy.account_manager.accounting import Counted
+from cobblestone.policy.account_manager.amounts import NOTHING, QUANTITIES, Amounts
+from cobblestone.store.engine.database import Database, Transaction
+
+Owner = Literal["account", "project", "all"]
+_SUMS = ", ".join(f"SUM({name})" for name in QUANTITIES)
+_COLUMNS = ", ".join(QUANTITIES)
+_ADDED = ", ".join(f"{name} = ledger.{name} + excluded.{name}" for name in QUANTITIES)
+_GROUPS: dict[Owner, str] = {"account": "account_id", "project": "project_id", "all": "0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayOf:
+    """What was counted on a day."""
+
+    day: int  #: days since 1970, UTC
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry of the ledger."""
+
+    id: int
+    host_id: int
+    account_id: int
+    project_id: int
+    day: int
+    kind: str  #: ``contact``, or ``released`` by an operator
+    amounts: Amounts
+    kept_back: float  #: credit
+    limits: str
+
+
+def add_entries(
+    tx: Transaction,
+    counted: Iterable[Counted],
+    *,
+    host_id: int,
+    account_id: int,
+    day: int,
+    kind: str = "contact",
+) -> None:
+    """Add to the entries of a computer's day."""
+    tx.execute_many(
+        f"INSERT INTO ledger (host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, project_id, day, kind) DO UPDATE SET"
+        f" {_ADDED}, kept_back = ledger.kept_back + excluded.kept_back,"
+        " limits = CASE WHEN excluded.limits = '' THEN ledger.limits ELSE excluded.limits END",
+        [
+            (
+                host_id,
+                account_id,
+                each.project_id,
+                day,
+                kind,
+                *each.counted.astuple(),
+                each.kept_back.credit,
+                ",".join(each.limits),
+            )
+            for each in counted
+        ],
+    )
+
+
+def fold(tx: Transaction, *, since_day: int, until_day: int) -> None:
+    """Make the sums of some days again from the entries."""
+    tx.execute("DELETE FROM daily WHERE day BETWEEN ? AND ?", (since_day, until_day))
+    for owner, column in _GROUPS.items():
+        tx.execute(
+            f"INSERT INTO daily (owner, owner_id, day, {_COLUMNS}) SELECT ?, {column}, day, {_SUMS} FROM ledger"
+            f" WHERE day BETWEEN ? AND ? GROUP BY {column}, day".replace("GROUP BY 0, day", "GROUP BY day"),
+            (owner, since_day, until_day),
+        )
+
+
+def days_of(db: Database, owner: Owner, owner_id: int, *, since_day: int) -> list[DayOf]:
+    """Return the days on which something was counted, in order."""
+    rows = db.query(
+        f"SELECT day, {_COLUMNS} FROM daily WHERE owner = ? AND owner_id = ? AND day >= ? ORDER BY day",
+        (owner, owner_id, since_day),
+    )
+    return [DayOf(day=row[0], amounts=Amounts(*row[1:7])) for row in rows]
+
+
+def sum_of(db: Database, owner: Owner, owner_id: int = 0) -> Amounts:
+    """Return everything that was ever counted, from the sums of days."""
+    row = db.one(f"SELECT {_SUMS} FROM daily WHERE owner = ? AND owner_id = ?", (owner, owner_id))
+    return NOTHING if row is None or row[0] is None else Amounts(*row)
+
+
+def replayed(db: Database, owner: Owner, owner_id: int = 0) -> Amounts:
+    """Return the same, from the entries."""
+    column = _GROUPS[owner]
+    where = "" if owner == "all" else f" WHERE {column} = ?"
+    row = db.one(f"SELECT {_SUMS} FROM ledger{where}", () if owner == "all" else (owner_id,))
+    return NOTHING if row is None or row[0] is None else Amounts(*row)
+
+
+def wrong_days(db: Database) -> list[int]:
+    """Return the days whose sums over all differ from their entries."""
+    rows = db.query(f"SELECT day, {_SUMS} FROM ledger GROUP BY day ORDER BY day")
+    entries = {row[0]: row[1:] for row in rows}
+    sums = {
+        row[0]: row[1:]
+        for row in db.query(f"SELECT day, {_COLUMNS} FROM daily WHERE owner = 'all' ORDER BY day")
+    }
+    nothing = NOTHING.astuple()
+    return [
+        day
+        for day in sorted(entries.keys() | sums.keys())
+        if any(
+            abs(one - other) > 1e-6 * max(1.0, abs(one))
+            for one, other in zip(entries.get(day, nothing), sums.get(day, nothing), strict=True)
+        )
+    ]
+
+
+def by_project(db: Database, account_id: int) -> dict[int, Amounts]:
+    """Return what was counted for somebody, by project."""
+    rows = db.query(
+        f"SELECT project_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY project_id", (account_id,)
+    )
+    return {row[0]: Amounts(*row[1:]) for row in rows}
+
+
+def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
+    """Return what was counted for somebody, by computer."""
+    rows = db.query(
+        f"SELECT host_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY host_id", (account_id,)
+    )
+    return {row[0]: Amounts(*row[1:]) for row in rows}
+
+
+def largest_entries(db: Database, *, since_day: int, limit: int) -> list[Entry]:
+    """Return the entries with the most credit since a day: where an operator looks first."""
+    rows = db.query(
+        f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
+        " WHERE day >= ? ORDER BY cpu_ec + gpu_ec + kept_back DESC LIMIT ?",
+        (since_day, limit),
+    )
+    return [_entry(row) for row in rows]
+
+
+def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[Entry]:
+    """Delete entries and make the sums of their days again; returns what they were."""
+    rows = tx.query_in(
+        f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
+        " WHERE id IN (??)",
+        list(ids),
+    )
+    found = [_entry(row) for row in rows]
+    for entry in found:
+        tx.execute("DELETE FROM ledger WHERE id = ?", (entry.id,))
+        tx.execute(
+            "UPDATE project_account SET total = total - ? WHERE account_id = ? AND project_id = ?",
+            (entry.amounts.credit, entry.account_id, entry.project_id),
+        )
+    for day in {entry.day for entry in found}:
+        fold(tx, since_day=day, until_day=day)
+    return found
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    id_, host_id, account_id, project_id, day, kind, *rest = row
+    *amounts, kept_back, limits = rest
+    return Entry(
+        id=int(str(id_)),
+        host_id=int(str(host_id)),
+        account_id=int(str(account_id)),
+        project_id=int(str(project_id)),
+        day=int(str(day)),
+        kind=str(kind),
+        amounts=Amounts(*(float(str(each)) for each in amounts)),
+        kept_back=float(str(kept_back)),
+        limits=str(limits),
+    )

@@ -1,0 +1,81 @@
+"""Projects and keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cobblestone.account_manager.model import Keyword, ManagedProject
+from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+PROJECT = RowMapper(ManagedProject)
+_NEW = PROJECT.writer(without=("id",))
+_KEYWORD = RowMapper(Keyword)
+
+
+def add_project(tx: Transaction, new: ManagedProject) -> int:
+    """Add a project; ``new.id`` is given here.
+
+    Raises:
+        Conflict: its address is known already.
+    """
+    if tx.one("SELECT 1 FROM project WHERE address_key = ?", (new.address_key,)):
+        raise Conflict(f"{new.url} is a project of this account manager already.")
+    id_ = tx.insert(_NEW.insert("project"), _NEW.values(new))
+    tx.wake("projects")
+    return id_
+
+
+def all_projects(db: Database) -> list[ManagedProject]:
+    """Return all projects, in the order in which they came."""
+    return [PROJECT.load(row) for row in db.query(f"SELECT {PROJECT.columns} FROM project ORDER BY id")]
+
+
+def project_by_id(db: Database, project_id: int) -> ManagedProject:
+    """Return a project.  Raises NotFound."""
+    row = db.one(f"SELECT {PROJECT.columns} FROM project WHERE id = ?", (project_id,))
+    if row is None:
+        raise NotFound(f"There is no project {project_id} here.")
+    return PROJECT.load(row)
+
+
+def put_project(tx: Transaction, project: ManagedProject) -> None:
+    """Store a project as it is now, but for its balance."""
+    writer = PROJECT.writer(without=("id", "done", "done_time", "dryness"))
+    tx.execute(writer.update("project"), (*writer.values(project), project.id))
+    tx.wake("projects")
+
+
+def put_balances(tx: Transaction, projects: Iterable[ManagedProject]) -> None:
+    """Store how much was done for projects, and what they had no work for."""
+    names = ("done", "done_time", "dryness")
+    writer = PROJECT.writer(without=tuple(name for name in PROJECT.names if name not in names))
+    tx.execute_many(writer.update("project"), [(*writer.values(each), each.id) for each in projects])
+
+
+def expected_work(db: Database, *, since: float) -> dict[int, float]:
+    """Return the credit that is booked for projects, by computers that called since then."""
+    rows = db.query(
+        "SELECT p.project_id, SUM(p.expected) FROM host_project p JOIN host h ON h.id = p.host_id"
+        " WHERE h.contact_time >= ? GROUP BY p.project_id",
+        (since,),
+    )
+    return {row[0]: float(row[1]) for row in rows}
+
+
+def keywords(db: Database) -> list[Keyword]:
+    """Return all keywords, by kind and name."""
+    return [
+        _KEYWORD.load(row)
+        for row in db.query(f"SELECT {_KEYWORD.columns} FROM keyword ORDER BY kind DESC, name")
+    ]
+
+
+def put_keywords(tx: Transaction, named: Mapping[int, tuple[str, str]]) -> None:
+    """Name keywords: kind and name by number."""
+    tx.execute_many(
+        "INSERT INTO keyword (id, kind, name) VALUES (?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, name = excluded.name",
+        [(id_, kind, name) for id_, (kind, name) in named.items()],
+    )

@@ -1,0 +1,23 @@
+"""Pages of an account manager for people."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.web.choices import ChoicePages
+from cobblestone.account_manager.web.computers import ComputerPages
+from cobblestone.account_manager.web.joining import JoiningPages
+from cobblestone.account_manager.web.operator import OperatorPages
+from cobblestone.account_manager.web.site import ManagerSite
+
+
+def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
+    """Routes of the pages."""
+    return [
+        *JoiningPages(site, members).routes(),
+        *ChoicePages(site, members).routes(),
+        *ComputerPages(site).routes(),
+        *OperatorPages(site).routes(),
+        site.static_route(),
+    ]

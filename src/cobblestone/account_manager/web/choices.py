@@ -1,0 +1,176 @@
+"""One's own account: what was done, what one wants to support, accounts at projects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.model import Choices, ManagerAccount, Preset
+from cobblestone.account_manager.store import accounts, hosts, ledger, projects
+from cobblestone.account_manager.web.days import day_bars
+from cobblestone.account_manager.web.site import ManagerSite, Visit
+from cobblestone.policy.account_manager.presets import PRESETS
+from cobblestone.policy.credit.history import day_of
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import parse_number, password_problem, wrong_password
+from cobblestone.service.pages.site import PageError
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.wire.account import WebRpcFailure
+from cobblestone.wire.web_rpc_client import WEAK_KEY
+
+DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
+MAX_SHARE = 1e6
+MAX_FIELDS = 2000
+MAX_BYTES = 100_000
+
+
+class ChoicePages:
+    """Pages of one's own account."""
+
+    def __init__(self, site: ManagerSite, members: Members) -> None:
+        self._site = site
+        self._members = members
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        own, both = self._site.own_page, ["GET", "POST"]
+        return [
+            Route("/home.php", own(self.home)),
+            Route("/choices.php", own(self.choices), methods=both),
+            Route("/project_key.php", own(self.project_key), methods=["POST"]),
+            Route("/account.php", own(self.account), methods=both),
+        ]
+
+    async def home(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Show what one's computers did, and where they are sent."""
+        today = day_of(visit.ctx.clock())
+
+        def read(db: Database) -> dict[str, Any]:
+            days = ledger.days_of(db, "account", account.id, since_day=today - 29)
+            return {
+                "hosts": hosts.hosts_of(db, account.id),
+                "by_host": ledger.by_host(db, account.id),
+                "by_project": ledger.by_project(db, account.id),
+                "at_projects": accounts.project_accounts(db, account.id),
+                "counted": ledger.sum_of(db, "account", account.id),
+                "bars": day_bars(days, today=today),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        return visit.show("home.html", account=account, projects=visit.ctx.projects.projects, **found)
+
+    async def choices(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Choose what to support, or each project by hand."""
+        keywords = await visit.ctx.store.aread(projects.keywords)
+        known = visit.ctx.projects.projects
+        problems: dict[str, str] = {}
+        if visit.request.method == "POST":
+            form = await visit.form(max_fields=MAX_FIELDS, max_bytes=MAX_BYTES)
+            chosen = _chosen(
+                form,
+                [each.id for each in keywords],
+                [each.id for each in known],
+                problems,
+                now=visit.ctx.clock(),
+            )
+            if not problems:
+                await visit.ctx.store.awrite(lambda tx: accounts.set_choices(tx, account, chosen))
+                return visit.go("choices.php?done=1")
+            account = replace(account, choices=chosen)
+        return visit.show_form(
+            "choices.html",
+            http_status=422 if problems else 200,
+            account=account,
+            choices=account.choices,
+            keywords=keywords,
+            projects=known,
+            devices=DEVICES,
+            presets=_preset_names(),
+            problems=problems,
+            done=visit.fields.get("done", ""),
+        )
+
+    async def project_key(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Take the weak key of an account that somebody made at a project."""
+        form = await visit.form()
+        number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
+        known = {str(each.id): each for each in visit.ctx.projects.projects}
+        if number not in known or not WEAK_KEY.fullmatch(key):
+            raise PageError(
+                422,
+                _("This is no weak key"),
+                _(
+                    "It is a number, a low line and 32 digits, as your account's page at the project shows it."
+                ),
+            )
+        project, now = known[number], visit.ctx.clock()
+
+        def keep(tx: Transaction) -> None:
+            accounts.want_project_accounts(tx, account_id=account.id, now=now)
+            accounts.set_made(tx, account.id, project.id, key)
+
+        await visit.ctx.store.awrite(keep)
+        return visit.go("home.php")
+
+    async def account(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Change the password, or delete the account."""
+        problem = ""
+        if visit.request.method == "POST":
+            form = await visit.form()
+            try:
+                await self._members.log_in(account.email_addr, form.get("passwd", ""), address=visit.address)
+            except WebRpcFailure:
+                problem = wrong_password()
+            else:
+                if form.get("what") == "erase":
+                    await visit.ctx.store.awrite(lambda tx: accounts.erase_account(tx, account.id))
+                    return visit.go("")
+                new = form.get("new_passwd", "")
+                problem = password_problem(new, visit.ctx.settings.accounts.min_password_length)
+                if not problem:
+                    await self._members.change_password(account, new)
+                    return visit.go("login.php")
+        return visit.show_form(
+            "account.html", http_status=422 if problem else 200, account=account, problem=problem
+        )
+
+
+def _chosen(
+    form: Mapping[str, str], keywords: list[int], known: list[int], problems: dict[str, str], *, now: float
+) -> Choices:
+    """Return the choices in a form; ``problems`` gets what is wrong."""
+    preset, mode = form.get("preset", ""), form.get("mode", "")
+    shares: dict[int, float] = {}
+    for id_ in known:
+        typed = form.get(f"share_{id_}", "").strip()
+        value = parse_number(typed) if typed else 0.0
+        if value is None or not 0 <= value <= MAX_SHARE:
+            problems[f"share_{id_}"] = _("This is not a number.")
+        elif value:
+            shares[id_] = value
+    return Choices(
+        mode="classic" if mode == "classic" else "science",
+        preset=cast("Preset", preset if preset in PRESETS else "standard"),
+        yes=tuple(id_ for id_ in keywords if form.get(f"keyword_{id_}") == "yes"),
+        no=tuple(id_ for id_ in keywords if form.get(f"keyword_{id_}") == "no"),
+        kept_out=tuple(id_ for id_ in known if f"out_{id_}" in form),
+        kept_out_devices=tuple(
+            (id_, device) for id_ in known for device in DEVICES if f"out_{id_}_{device}" in form
+        ),
+        suspended=tuple(id_ for id_ in known if f"suspend_{id_}" in form),
+        shares=shares,
+        changed=now,
+    )
+
+
+def _preset_names() -> dict[str, str]:
+    return {
+        "standard": _("Standard: half of the processors, not while you need them"),
+        "low_power": _("Low power: a quarter of the processors, and nothing while nobody is there"),
+        "maximum": _("As much as possible"),
+    }

@@ -1,0 +1,125 @@
+"""The first page, joining, logging in and out, language."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.web.site import ManagerSite, Visit, own_page
+from cobblestone.service.http.rate_limits import TooManyAttempts
+from cobblestone.service.languages import NAMES
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
+from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.store.people.sessions import end_session
+from cobblestone.wire.account import WebRpcError, WebRpcFailure
+
+
+class JoiningPages:
+    """Pages for those who are not logged in."""
+
+    def __init__(self, site: ManagerSite, members: Members) -> None:
+        self._site = site
+        self._members = members
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        page, both = self._site.page, ["GET", "POST"]
+        return [
+            Route("/", page(self.index)),
+            Route("/join.php", page(self.join), methods=both),
+            Route("/login.php", page(self.log_in), methods=both),
+            Route("/logout.php", page(self.log_out), methods=["POST"]),
+            Route("/language.php", page(self.language)),
+        ]
+
+    async def index(self, visit: Visit) -> Response:
+        """Show what this is, and which projects it knows."""
+        counted = await visit.ctx.store.aread(lambda db: ledger.sum_of(db, "all"))
+        known = [each for each in visit.ctx.projects.projects if not each.stopped]
+        return visit.show("index.html", projects=known, counted=counted)
+
+    async def join(self, visit: Visit) -> Response:
+        """Show the form for a new account."""
+        if visit.viewer is not None:
+            return visit.go("home.php")
+        settings = visit.ctx.settings.accounts
+        if visit.request.method != "POST" or settings.creation == "closed":
+            return visit.show_form("join.html", typed={}, problems={})
+        form = await visit.form()
+        email, name = form.get("email_addr", "").strip().lower(), form.get("user_name", "").strip()
+        found = {
+            "user_name": name_problem(name),
+            "email_addr": address_problem(email),
+            "passwd": password_problem(form.get("passwd", ""), settings.min_password_length),
+        }
+        problems = {field: problem for field, problem in found.items() if problem}
+        if not problems:
+            try:
+                account = await self._members.join(
+                    email=email,
+                    name=name,
+                    password=form["passwd"],
+                    invitation=form.get("invite_code", "").strip(),
+                    address=visit.address,
+                )
+            except WebRpcFailure as failure:
+                problems = _problem_of(failure)
+            else:
+                response = visit.go("home.php")
+                self._site.sessions.start(response, account)
+                return response
+        return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
+
+    async def log_in(self, visit: Visit) -> Response:
+        """Show the form for people who have an account."""
+        wanted = own_page(visit.fields.get("next", ""), otherwise="home.php")
+        if visit.viewer is not None:
+            return visit.go(wanted)
+        if visit.request.method != "POST":
+            return visit.show_form("login.html", typed={"next": wanted}, problem="")
+        form = await visit.form()
+        try:
+            account = await self._members.log_in(
+                form.get("email_addr", "").strip().lower(), form.get("passwd", ""), address=visit.address
+            )
+        except TooManyAttempts as error:
+            problem = too_many(error)
+        except WebRpcFailure:
+            problem = _(
+                "There is no account with this e-mail address and password. Check both, also the Caps Lock key."
+            )
+        else:
+            response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
+            self._site.sessions.start(response, account)
+            return response
+        return visit.show_form("login.html", http_status=422, typed=form, problem=problem)
+
+    async def log_out(self, visit: Visit) -> Response:
+        """End the session, also for whoever has a copy of its cookie."""
+        await visit.form()
+        key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
+        await visit.ctx.store.awrite(lambda tx: end_session(tx, key, expire_time=end))
+        response = visit.go("")
+        self._site.sessions.end(response)
+        return response
+
+    async def language(self, visit: Visit) -> Response:
+        """Choose the language of the pages, and go back to where one was."""
+        response = visit.go(own_page(visit.fields.get("next", ""), otherwise=""))
+        wish = visit.fields.get("to", "")
+        if wish in NAMES:
+            self._site.remember_language(response, wish)
+        return response
+
+
+def _problem_of(failure: WebRpcFailure) -> dict[str, str]:
+    """Return a refused account, as a problem of the field that caused it."""
+    if isinstance(failure, TooManyAttempts):
+        return {"email_addr": too_many(failure)}
+    if failure.error is WebRpcError.NOT_UNIQUE:
+        text = _("There is already an account with this address. Log in with it, or use another address.")
+        return {"email_addr": text}
+    return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}

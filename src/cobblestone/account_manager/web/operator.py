@@ -1,0 +1,91 @@
+"""For the operator: how the projects are, what was counted, and where to look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.account_manager import operation
+from cobblestone.account_manager.model import ManagerAccount
+from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.web.days import day_bars
+from cobblestone.account_manager.web.site import ManagerSite, Visit
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.policy.credit.history import day_of
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import parse_number
+from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.store.engine.database import Database
+
+SHOWN_ENTRIES = 20
+
+
+class OperatorPages:
+    """Pages of operation."""
+
+    def __init__(self, site: ManagerSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route("/ops.php", self._site.own_page(self.operation), methods=["GET", "POST"])]
+
+    async def operation(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Show everything of importance; forms change projects and delete entries of the ledger."""
+        if not account.is_operator:
+            raise not_found(_("page"))
+        if visit.request.method == "POST":
+            await self._change(visit)
+            await visit.ctx.store.aread(visit.ctx.projects.load)
+            return visit.go("ops.php")
+        today = day_of(visit.ctx.clock())
+
+        def read(db: Database) -> dict[str, Any]:
+            return {
+                "counted": ledger.sum_of(db, "all"),
+                "by_project": {
+                    each.id: ledger.sum_of(db, "project", each.id) for each in visit.ctx.projects.projects
+                },
+                "entries": ledger.largest_entries(db, since_day=today - 6, limit=SHOWN_ENTRIES),
+                "bars": day_bars(ledger.days_of(db, "all", 0, since_day=today - 29), today=today),
+                "people": int(db.value("SELECT COUNT(*) FROM account")),
+            }
+
+        found = await visit.ctx.store.aread(read)
+        projects = visit.ctx.projects
+        return visit.show_form(
+            "ops.html",
+            projects=projects.projects,
+            dryness={each.id: projects.dryness(each.id) for each in projects.projects},
+            daemons={
+                name: (state.value, visit.ctx.health.daemons[name].last_error)
+                for name, state in visit.ctx.health.states(visit.ctx.clock()).items()
+            },
+            **found,
+        )
+
+    async def _change(self, visit: Visit) -> None:
+        form = await visit.form()
+        ctx, now = visit.ctx, visit.ctx.clock()
+        try:
+            if form.get("what") == "add":
+                url = form.get("url", "")
+                signature = operation.sign_address(ctx.folder, url)
+                await ctx.store.awrite(
+                    lambda tx: operation.add_project(tx, url, signature=signature, now=now)
+                )
+            elif form.get("what") == "entry":
+                number = int(form.get("id", "0"))
+                await ctx.store.awrite(lambda tx: ledger.delete_entries(tx, [number]))
+            else:
+                number = int(form.get("id", "0"))
+                share = parse_number(form.get("share", ""))
+                await ctx.store.awrite(
+                    lambda tx: operation.change_project(
+                        tx, number, share=share, stopped="stopped" in form, now=now
+                    )
+                )
+        except (CobblestoneError, ValueError) as error:
+            raise PageError(422, _("That cannot be done"), str(error)) from error

@@ -1,0 +1,337 @@
+"""The account manager in one process: contacts, accounting, accounts at projects, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.helpers.manager_world import CREDIT_SECOND, LINUX, PASSWORD, Caller, ManagerWorld
+
+from cobblestone.account_manager.run import open_manager
+from cobblestone.account_manager.store import accounts, hosts, ledger, projects
+from cobblestone.policy.credit.history import day_of
+from cobblestone.wire.account import AccountInfo, write_account_out, write_am_get_info_reply
+from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig, write_project_config
+from cobblestone.wire.signatures import decode_public_key, verify_bytes
+
+DAY = 86400.0
+WEAK = f"3_{'b' * 32}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ManagerWorld]:
+    made = ManagerWorld(tmp_path / "manager")
+    yield made
+    made.close()
+
+
+def test_a_client_that_logs_in_gets_signed_projects_and_a_weak_key(world: ManagerWorld):
+    world.project(1)
+    world.project(2)
+    weak = world.join()
+    caller = Caller(world, name="Ann@example.org", password=PASSWORD)
+    reply = caller.call()
+    assert reply.error_num == 0
+    assert reply.authenticator == weak
+    assert reply.dynamic
+    assert "<max_ncpus_pct>50" in reply.global_preferences
+    key = decode_public_key(reply.signing_key)
+    main, reserve = reply.accounts
+    for each in reply.accounts:
+        assert verify_bytes(key, each.url.encode(), each.url_signature)
+        assert "_" in each.authenticator
+    assert (main.resource_share, reserve.resource_share) == (100.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("authenticator", "password"), [("", "wrong"), ("7_" + "0" * 32, ""), ("f" * 32, "")]
+)
+def test_a_wrong_password_or_key_is_refused_as_clients_know_it(
+    world: ManagerWorld, authenticator: str, password: str
+):
+    world.join()
+    caller = Caller(world, authenticator=authenticator, name="ann@example.org", password=password)
+    assert caller.call().error_num == -206
+
+
+def test_guesses_of_passwords_run_out(world: ManagerWorld):
+    world.join()
+    caller = Caller(world, name="ann@example.org", password="wrong")
+    numbers = [caller.call().error_num for _ in range(22)]
+    assert numbers[0] == -206
+    assert numbers[-1] == -1
+
+
+def test_what_computers_do_is_counted_by_person_project_and_day_and_follows_from_the_ledger(
+    world: ManagerWorld,
+):
+    project = world.project(1)
+    weak = world.join()
+    caller = Caller(world, authenticator=weak)
+    caller.totals["https://P1.example.org:443"] = [1e6] * 6
+    caller.call()
+    for _ in range(3):
+        world.now += DAY / 2
+        caller.works("https://P1.example.org:443", DAY / 2)
+        caller.call()
+    caller.version = "8.0.2"
+    reply = caller.call()
+    worth = 1.5 * DAY * 4 * CREDIT_SECOND
+    assert reply.accounts[0].user_total_ec == pytest.approx(worth)
+    assert reply.accounts[0].user_avg_ec > 0
+    world.run(world.days.step())
+    account = int(weak.partition("_")[0])
+    for counted in (
+        world.read(lambda db: ledger.replayed(db, "account", account)),
+        world.read(lambda db: ledger.sum_of(db, "project", project)),
+        world.read(lambda db: ledger.sum_of(db, "all")),
+    ):
+        assert counted.credit == pytest.approx(worth)
+        assert counted.njobs_success == 3
+    days = world.read(lambda db: ledger.days_of(db, "all", 0, since_day=0))
+    assert [each.day for each in days] == sorted({day_of(world.now - back * DAY) for back in (0, 0.5, 1)})
+    world.write(lambda tx: ledger.fold(tx, since_day=0, until_day=day_of(world.now)))
+    assert not world.read(ledger.wrong_days)
+    (largest, *_) = world.read(lambda db: ledger.largest_entries(db, since_day=0, limit=10))
+    world.write(lambda tx: ledger.delete_entries(tx, [largest.id]))
+    assert not world.read(ledger.wrong_days)
+    assert world.read(lambda db: ledger.sum_of(db, "account", account)).credit == pytest.approx(
+        worth - largest.amounts.credit
+    )
+
+
+def test_spellings_of_one_address_are_counted_once(world: ManagerWorld):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    caller.call()
+    world.now += DAY
+    for url in ("http://p1.example.org/", "https://p1.example.org", "HTTP://P1.EXAMPLE.ORG:80/"):
+        caller.works(url, DAY)
+    caller.call()
+    assert world.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(DAY * 4 * CREDIT_SECOND)
+
+
+def test_a_computer_keeps_its_record_and_nobody_else_gets_it(world: ManagerWorld):
+    world.project(1)
+    mine = world.join()
+    caller = Caller(world, authenticator=mine)
+    caller.call()
+    world.now += DAY
+    caller.call()
+    assert world.read(lambda db: db.value("SELECT COUNT(*) FROM host")) == 1
+    thief = Caller(world, authenticator=mine, opaque=caller.opaque.replace("<host_key>", "<host_key>0"))
+    thief.call()
+    assert world.read(lambda db: db.value("SELECT COUNT(*) FROM host")) == 2
+
+
+def test_an_account_has_so_many_new_computers_a_day(world: ManagerWorld):
+    weak = world.join()
+    replies = [Caller(world, authenticator=weak).call() for _ in range(51)]
+    assert replies[49].error_num == 0
+    assert "too many" in replies[50].error_msg
+    world.now += DAY + 1
+    assert Caller(world, authenticator=weak).call().error_num == 0
+
+
+def test_a_project_or_a_device_that_is_kept_out_is_left_and_said_why(world: ManagerWorld):
+    first, second = world.project(1), world.project(2)
+    caller = Caller(world, authenticator=world.join(), gpu=True)
+    caller.call()
+    world.post("choices.php", **{f"out_{first}": "1", f"out_{second}_NVIDIA": "1", "preset": "maximum"})
+    world.now += DAY
+    orders = {each.url: each for each in caller.call().accounts}
+    assert caller.reply is not None
+    left, kept = orders["http://p1.example.org/"], orders["http://p2.example.org/"]
+    assert (left.detach_when_done, left.dont_request_more_work) == (True, True)
+    assert kept.no_resources == ("NVIDIA",)
+    assert "<max_ncpus_pct>100" in caller.reply.global_preferences
+    page = world.get("computer.php?id=1").text
+    assert "You keep this project out." in page
+    assert "It shall get 50.0 percent of all computing" in page
+
+
+def test_wanted_keywords_go_first_and_refused_ones_never(world: ManagerWorld):
+    world.write(lambda tx: projects.put_keywords(tx, {1: ("subject", "Stars"), 2: ("subject", "Numbers")}))
+    world.project(1, keywords={1: 1.0}, share=9.0)
+    world.project(2, keywords={2: 1.0})
+    caller = Caller(world, authenticator=world.join())
+    world.post("choices.php", keyword_1="no", keyword_2="yes", mode="science")
+    reply = caller.call()
+    assert [each.url for each in reply.accounts] == ["http://p2.example.org/"]
+    assert (reply.keywords_yes, reply.keywords_no) == ((), ())  # our own client does not read them
+
+
+def test_by_hand_everybody_sets_shares_and_pauses(world: ManagerWorld):
+    first, second, _ = world.project(1), world.project(2), world.project(3)
+    caller = Caller(world, authenticator=world.join())
+    world.post(
+        "choices.php",
+        **{"mode": "classic", f"share_{first}": "30", f"share_{second}": "70,5", f"suspend_{second}": "1"},
+    )
+    orders = {each.url: (each.resource_share, each.suspend) for each in caller.call().accounts}
+    assert orders == {"http://p1.example.org/": (30.0, False), "http://p2.example.org/": (70.5, True)}
+    assert "not a number" in world.post("choices.php", mode="classic", **{f"share_{first}": "much"}).text
+
+
+def test_a_dry_project_gets_another_one_beside_it(world: ManagerWorld):
+    for number in (1, 2, 3):
+        world.project(number)
+    caller = Caller(world, authenticator=world.join())
+    caller.call()
+    (first,) = caller.urls
+    caller.in_vain[first] = ("CPU",)
+    world.now += DAY
+    caller.call()
+    assert caller.urls
+    assert caller.urls != [first]
+
+
+def test_shares_are_kept_over_many_computers_and_a_restart(world: ManagerWorld, tmp_path: Path):
+    world.project(1, share=3.0)
+    world.project(2, share=1.0)
+    weak = world.join()
+    counts = {"http://p1.example.org/": 0, "http://p2.example.org/": 0}
+    for _ in range(40):
+        caller = Caller(world, authenticator=weak)
+        caller.call()
+        counts[caller.urls[0]] += 1
+    assert counts == {"http://p1.example.org/": 30, "http://p2.example.org/": 10}
+    before = world.ctx.projects.balances[1].expected
+    world.run(world.balances.step())
+    world.release()
+    with open_manager(tmp_path / "manager", clock=lambda: world.now) as again:
+        again.store.read(lambda db: again.projects.load(db, expected_since=0.0))
+        assert again.projects.balances[1].expected == pytest.approx(before)
+
+
+def project_site(request: httpx.Request) -> httpx.Response:
+    """A project that makes accounts, one that is full, one that is down."""
+    if request.url.host == "down.example.org":
+        return httpx.Response(503)
+    if request.url.path == "/get_project_config.php":
+        config = ProjectConfig(
+            name="Pebbles",
+            master_url="http://p.example.org/",
+            platforms=(
+                PlatformEntry(platform_name=LINUX),
+                PlatformEntry(platform_name=LINUX, plan_class="cuda102"),
+                PlatformEntry(platform_name=LINUX, plan_class="vbox64"),
+            ),
+        )
+        return httpx.Response(200, content=write_project_config(config))
+    if request.url.host == "full.example.org":
+        error = b"<error><error_num>-137</error_num><error_msg>taken</error_msg></error>"
+        return httpx.Response(200, content=error)
+    if request.url.path == "/create_account.php":
+        assert request.url.params["passwd_hash"] != ""
+        return httpx.Response(200, content=write_account_out("c" * 32))
+    info = AccountInfo(id=3, name="Ann", weak_auth=WEAK)
+    return httpx.Response(200, content=write_am_get_info_reply(info))
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ManagerWorld]:
+    made = ManagerWorld(tmp_path / "manager", projects_http=httpx.MockTransport(project_site))
+    yield made
+    made.close()
+
+
+def add(world: ManagerWorld, url: str) -> int:
+    from cobblestone.account_manager import operation
+
+    signature = operation.sign_address(world.ctx.folder, url)
+    return world.write(lambda tx: operation.add_project(tx, url, signature=signature, now=world.now))
+
+
+def settle(world: ManagerWorld) -> None:
+    while world.run(world.checker.step()) + world.run(world.maker.step()):
+        pass
+    world.read(world.ctx.projects.load)
+
+
+def test_accounts_at_projects_are_made_through_their_own_rpcs_and_only_weak_keys_go_out(served: ManagerWorld):
+    add(served, "http://p.example.org/")
+    weak = served.join()
+    caller = Caller(served, authenticator=weak)
+    assert caller.call().accounts == ()
+    settle(served)
+    served.now += 3600
+    (order,) = caller.call().accounts
+    assert order.authenticator == WEAK
+    (project,) = served.ctx.projects.projects
+    assert project.name == "Pebbles"
+    assert {(each.device, each.virtualbox) for each in project.versions} == {
+        ("CPU", False),
+        ("NVIDIA", False),
+        ("CPU", True),
+    }
+
+
+def test_a_project_that_refuses_or_is_down_is_not_chosen_says_why_and_is_left_alone_longer_and_longer(
+    served: ManagerWorld,
+):
+    down, full = add(served, "http://down.example.org/"), add(served, "http://full.example.org/")
+    caller = Caller(served, authenticator=served.join())
+    settle(served)
+    assert caller.call().accounts == ()
+    page = served.get("computer.php?id=1").text
+    assert "It answers with HTTP status 503." in page
+    assert "Make an account there yourself" in page
+    first = next(each for each in served.ctx.projects.projects if each.id == down)
+    assert (first.failures, first.next_check) == (1, served.now + 600)
+    served.now += 601
+    settle(served)
+    first = next(each for each in served.ctx.projects.projects if each.id == down)
+    assert (first.failures, first.next_check) == (2, served.now + 1200)
+    token = served.get("home.php").text.partition('name="form_token" value="')[2].partition('"')[0]
+    form = {"form_token": token, "project_id": str(full), "weak_key": WEAK}
+    assert served.run(served.http.post("project_key.php", data=form)).status_code == 200
+    assert [each.authenticator for each in caller.call().accounts] == [WEAK]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<acct_mgr_request>", b"\x00" * 100, b"<acct_mgr_request>" + b"<a>" * 60, b"<x/>" * 1000]
+)
+def test_rubbish_is_answered_with_an_error(world: ManagerWorld, body: bytes):
+    response = world.run(world.http.post("rpc.php", content=body))
+    assert response.status_code == 200
+    assert b"<error_num>" in response.content
+
+
+def test_a_client_that_asks_hears_that_this_is_an_account_manager(world: ManagerWorld):
+    assert b"<account_manager/>" in world.get("get_project_config.php").content
+    assert world.get("readyz").status_code == 200
+
+
+def test_pages_are_for_their_owner_and_operators_see_operation(world: ManagerWorld):
+    world.project(1)
+    weak = world.join()
+    Caller(world, authenticator=weak).call()
+    assert "Largest entries" in world.get("ops.php").text
+    assert "p9.example.org" in world.post("ops.php", what="add", url="http://p9.example.org/").text
+    other = ManagerWorld.browser(world)
+    world.http, mine = other, world.http
+    assert "Log in" in world.get("home.php").text
+    world.join("Bob", "bob@example.org")
+    assert world.get("computer.php?id=1").status_code == 404
+    assert world.get("ops.php").status_code == 404
+    world.run(other.aclose())
+    world.http = mine
+
+
+def test_whoever_deletes_an_account_leaves_nothing_but_what_projects_got(world: ManagerWorld):
+    project = world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    caller.call()
+    world.now += DAY
+    caller.works("http://p1.example.org/", DAY)
+    caller.call()
+    world.post("account.php", passwd=PASSWORD, what="erase")
+    assert caller.call().error_num == -206
+    for table in ("account", "host", "host_project", "project_account"):
+        assert world.read(lambda db, table=table: db.value(f"SELECT COUNT(*) FROM {table}")) == 0
+    assert world.read(lambda db: ledger.replayed(db, "project", project)).credit > 0
+    assert world.read(lambda db: hosts.host_by_id(db, 1)) is None
+    assert world.read(lambda db: accounts.account_by_id(db, 1)) is None
