@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import structlog
 
@@ -19,7 +20,7 @@ from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.clock import Clock
 from cobblestone.statistics.fetch import Missing, fetch, new_client
 from cobblestone.statistics.ingest import NEEDED, Ingested, ingest
-from cobblestone.statistics.settings import Source, StatisticsSettings
+from cobblestone.statistics.settings import CollectSection, Source, StatisticsSettings
 from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
 from cobblestone.statistics.store.build import Member, build, published
 from cobblestone.wire.statistics_rows import COLUMNS
@@ -37,10 +38,17 @@ class Collector:
     """Fetches, reads and publishes."""
 
     def __init__(
-        self, folder: SiteFolder, settings: StatisticsSettings, *, clock: Clock, run: Runner | None = None
+        self,
+        folder: SiteFolder,
+        settings: StatisticsSettings,
+        *,
+        clock: Clock,
+        run: Runner | None = None,
+        connect: Callable[[CollectSection], httpx.AsyncClient] = new_client,
     ) -> None:
         """``run`` does the work that needs memory and processor; else a process of its own does."""
         self._run: Runner = run or run_apart
+        self._connect = connect
         self._folder = folder
         self._settings = settings
         self._clock = clock
@@ -124,7 +132,7 @@ class Collector:
         incoming.mkdir(parents=True, exist_ok=True)
         settings = self._settings.collect
         files: dict[str, FetchedFile] = {}
-        async with new_client(settings) as client:
+        async with self._connect(settings) as client:
             get = partial(fetch, client, settings=settings)
             name = "tables.xml"
             tables = await get(source.url + name, incoming / name, before.files.get(name))
