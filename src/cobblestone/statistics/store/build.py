@@ -215,9 +215,8 @@ def _ranked(db: duckdb.DuckDBPyConnection) -> None:
         "by_key": f"SELECT {short} FROM ranked ORDER BY kind, project, key",
         "by_recent": f"SELECT {short}, rank_recent FROM ranked ORDER BY kind, project, rank_recent",
         "by_name": f"SELECT {short}, fold(name) AS folded FROM ranked WHERE kind <> 'host' ORDER BY kind, project, folded",
-        "by_parent": f"SELECT {short}, parent, recent FROM ranked WHERE parent IS NOT NULL"
-        " ORDER BY kind, project, parent, rank_total",
-        "by_whole": f"SELECT {short}, whole FROM ranked WHERE whole IS NOT NULL ORDER BY kind, whole, project",
+        "by_parent": "SELECT * FROM ranked WHERE parent IS NOT NULL ORDER BY kind, project, parent, rank_total",
+        "by_whole": "SELECT * FROM ranked WHERE whole IS NOT NULL ORDER BY kind, whole, project",
         "size": "SELECT kind, project, count(*) AS n, sum(total) AS total, sum(recent) AS recent"
         " FROM ranked GROUP BY kind, project",
     }.items():

@@ -6,13 +6,21 @@ day.  A file whose days lie within another one's was merged into it and is left 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from cobblestone.statistics.store.engine import count, parquet, write_parquet
+
+pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+_COLUMNS = ["id", "day", "total", "recent"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,9 +87,42 @@ def forget(db: duckdb.DuckDBPyConnection, folder: Path, ids: str) -> None:
             write_parquet(db, f"SELECT * FROM {source} WHERE id NOT IN ({ids}) ORDER BY id, day", span.path)
 
 
-def files(folder: Path) -> Iterable[Path]:
+def files(folder: Path) -> list[Path]:
     """Return the files to read."""
     return [span.path for span in spans(folder)]
+
+
+def days_of(folder: Path, id_: int) -> Iterator[tuple[int, float, float]]:
+    """Yield day, total and recent credit of one user, computer or team, the oldest first.
+
+    Pages ask for many of these, each from a few files: finding the place by what is known of the files takes a fraction of a
+    millisecond, planning a query some.
+    """
+    for path in files(folder):
+        with path.open("rb") as file:
+            facts = os.fstat(file.fileno())
+            about, lasts = _about(path, facts.st_mtime_ns, facts.st_size)
+            group = bisect_left(lasts, id_)
+            parquet_file = pq.ParquetFile(file, metadata=about)
+            while group < len(lasts):
+                rows = parquet_file.read_row_group(group, columns=_COLUMNS, use_threads=False)
+                ids = rows.column("id").to_numpy()
+                begin, end = ids.searchsorted(id_, "left"), ids.searchsorted(id_, "right")
+                for row in rows.slice(begin, end - begin).to_pylist():
+                    yield row["day"], row["total"], row["recent"]
+                if end < len(ids):  # others follow: the next group has none of these
+                    break
+                group += 1
+
+
+@lru_cache(10_000)
+def _about(path: Path, changed: int, size: int) -> tuple[Any, list[int]]:
+    """Return what stands at the end of a file, and the last id of each of its groups of rows."""
+    about = pq.read_metadata(path)
+    place = about.schema.names.index("id")
+    return about, [
+        about.row_group(group).column(place).statistics.max for group in range(about.num_row_groups)
+    ]
 
 
 def _path(folder: Path, first: int, last: int) -> Path:

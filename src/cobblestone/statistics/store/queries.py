@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,25 +178,18 @@ class Published:
         if entity.project:
             return [entity]
         rows = self._rows(
-            "SELECT project, key, rank_total FROM by_whole WHERE kind = ? AND whole = ? ORDER BY project LIMIT ?",
+            "FROM by_whole WHERE kind = ? AND whole = ? ORDER BY total DESC LIMIT ?",
             [entity.kind, entity.key, MOST_MEMBERS],
         )
-        if not rows:
-            return []
-        places = ", ".join(f"({int(project)}, {int(rank)})" for project, _key, rank in rows)
-        numbers = [project for project, _key, _rank in rows]
-        return self._entities(
-            f"kind = ? AND project BETWEEN ? AND ? AND (project, rank_total) IN ({places}) ORDER BY total DESC",
-            [entity.kind, min(numbers), max(numbers)],
-        )
+        return [Entity(*row) for row in rows]
 
     def children(self, kind: str, entity: Entity, *, n: int = MOST_CHILDREN) -> list[Entity]:
         """Return the computers of a user, or the users of a team at a project, the largest first."""
-        ranks = self._rows(
-            "SELECT rank_total FROM by_parent WHERE kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?",
+        rows = self._rows(
+            "FROM by_parent WHERE kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?",
             [kind, entity.project, entity.key, n],
         )
-        return self._at(kind, entity.project, [rank for (rank,) in ranks])
+        return [Entity(*row) for row in rows]
 
     def neighbours(self, entity: Entity, *, n: int = 3) -> list[Entity]:
         """Return who stands around an entity by total credit, with itself."""
@@ -207,35 +200,24 @@ class Published:
 
     # -- history ---------------------------------------------------------------------------------------------
 
-    def history(self, entity: Entity, *, since: int = 0) -> list[DayFigures]:
+    def history(self, entity: Entity) -> list[DayFigures]:
         """Return the days on which an entity of one project, or an aggregated one, changed, the oldest first."""
-        if entity.kind in build.AGGREGATED:
-            project = self.projects[entity.project].name if entity.project else ""
-            return self._days(
-                history.files(self._folder.history),
-                "kind = ? AND project = ? AND key = ?",
-                [entity.kind, project, entity.key],
-                since,
-            )
-        folder = self._folder.project(self.projects[entity.project].name)
-        return self._days(history.files(folder.history(entity.kind)), "id = ?", [int(entity.key)], since)
+        if entity.kind not in build.AGGREGATED:
+            folder = self._folder.project(self.projects[entity.project].name).history(entity.kind)
+            return [DayFigures(*row) for row in history.days_of(folder, int(entity.key))]
+        project = self.projects[entity.project].name if entity.project else ""
+        if not (paths := history.files(self._folder.history)):
+            return []
+        rows = self._rows(
+            f"SELECT day, total, recent FROM {parquet(paths)} WHERE kind = ? AND project = ? AND key = ? ORDER BY day",
+            [entity.kind, project, entity.key],
+        )
+        return [DayFigures(*row) for row in rows]
 
     def _read_project_histories(self) -> dict[str, list[DayFigures]]:
         found: dict[str, list[DayFigures]] = {}
-        if paths := list(history.files(self._folder.history)):
+        if paths := history.files(self._folder.history):
             query = f"SELECT key, day, total, recent FROM {parquet(paths)} WHERE kind = 'project' ORDER BY key, day"
             for key, *figures in self._rows(query):
                 found.setdefault(key, []).append(DayFigures(*figures))
         return found
-
-    def _days(
-        self, files: Iterable[Path], condition: str, values: list[object], since: int
-    ) -> list[DayFigures]:
-        paths = list(files)
-        if not paths:
-            return []
-        rows = self._rows(
-            f"SELECT day, total, recent FROM {parquet(paths)} WHERE {condition} AND day >= ? ORDER BY day",
-            [*values, since],
-        )
-        return [DayFigures(*row) for row in rows]

@@ -14,6 +14,7 @@ from cobblestone.policy.credit.milestones import Reached, milestones_between
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
 from cobblestone.service.pages.site import PageError
+from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.queries import DayFigures, Entity, Published
 from cobblestone.statistics.web.curves import Curves, curves, value_at
 from cobblestone.statistics.web.site import Site, Visit
@@ -46,20 +47,11 @@ class View:
     time: float
 
     @property
-    def days(self) -> list[DayFigures]:
-        """The history of all together, the oldest day first."""
-        days = sorted({each.day for history in self.histories.values() for each in history})
-        return [
-            DayFigures(day, sum(value_at(history, day) for history in self.histories.values()), 0.0)
-            for day in days
-        ]
-
-    @property
     def milestones(self) -> list[Reached]:
         """Round amounts that were passed since the site knows it, the newest first."""
         found = [
             Reached(credit=amount, time=after.day * 86400.0)
-            for before, after in itertools.pairwise(self.days)
+            for before, after in itertools.pairwise(summed(self.histories))
             for amount in milestones_between(before.total, after.total)
         ]
         return found[::-1]
@@ -71,7 +63,7 @@ class View:
 
 def view(published: Published, entity: Entity) -> View:
     """Return what there is to say of an entity."""
-    members = published.members(entity) if entity.kind in ("user", "host", "team") else [entity]
+    members = _members(published, entity)
     titles = {number: project.title for number, project in published.projects.items()}
     child = CHILDREN.get(entity.kind, "")
     parent = published.find("team" if entity.kind == "user" else "user", entity.project, entity.parent or "")
@@ -81,7 +73,7 @@ def view(published: Published, entity: Entity) -> View:
     return View(
         entity=entity,
         project=titles.get(entity.project, ""),
-        members=members if not entity.project and entity.kind in ("user", "host", "team") else (),
+        members=members if not entity.project and entity.kind in JOINED else (),
         titles=titles,
         children=published.children(child, entity) if child else (),
         parent=parent if entity.parent else None,
@@ -95,6 +87,28 @@ def view(published: Published, entity: Entity) -> View:
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
     )
+
+
+def _members(published: Published, entity: Entity) -> Sequence[Entity]:
+    return published.members(entity) if entity.kind in JOINED else [entity]
+
+
+def histories_of(
+    published: Published, entity: Entity, members: Sequence[Entity]
+) -> dict[str, Sequence[DayFigures]]:
+    """Return the histories of what an entity stands for, by title of the project."""
+    return {
+        published.projects[member.project].title if member.project else entity.name: published.history(member)
+        for member in members[:MOST_HISTORIES]
+    }
+
+
+def summed(histories: Mapping[str, Sequence[DayFigures]]) -> list[DayFigures]:
+    """Return the history of all together, the oldest day first."""
+    days = sorted({each.day for history in histories.values() for each in history})
+    return [
+        DayFigures(day, sum(value_at(history, day) for history in histories.values()), 0.0) for day in days
+    ]
 
 
 def _days_between(entity: Entity, other: Entity) -> float | None:
@@ -148,16 +162,19 @@ class EntityPages:
             }
             raise PageError(404, _("Something is missing"), text)
 
-        def read(published: Published) -> list[View]:
-            return [view(published, visit.entity(published, key)) for key in dict.fromkeys(keys)]
+        def read(published: Published) -> list[tuple[Entity, list[DayFigures]]]:
+            found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
+            return [
+                (each, summed(histories_of(published, each, _members(published, each)))) for each in found
+            ]
 
         seen = await visit.read(read)
         plot = curves(
-            {f"{each.entity.name} (#{each.entity.rank_total})": each.days for each in seen},
-            until=int(seen[0].time // 86400),
+            {f"{entity.name} (#{entity.rank_total})": days for entity, days in seen},
+            until=int(visit.ctx.published.time // 86400) if visit.ctx.published else 0,
             stacked=False,
         )
-        return visit.show("compare.html", seen=seen, plot=plot, kind=visit.kind)
+        return visit.show("compare.html", rows=[entity for entity, _days in seen], plot=plot, kind=visit.kind)
 
     async def feed(self, visit: Visit) -> Response:
         """Milestones as RSS."""
