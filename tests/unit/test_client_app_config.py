@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.helpers.client_state import APP_CONFIG as FILE
-from tests.helpers.client_state import World, play
+from tests.helpers.client_state import URL, World, add_job, play
 from tests.helpers.daemon_in_test import said
 
 from cobblestone.client.app_versions import with_versions_in_force
+from cobblestone.client.core_news import stalled_downloads
+from cobblestone.client.scheduler_reply import describe_job
+from cobblestone.policy.client.core.events import JobsFound
 from cobblestone.wire.client_objects import write_known_version
+from cobblestone.wire.client_records import FileRecord, JobState
+from cobblestone.wire.job_description import FileInfo
 
 WISHES = """<app_config>
   <app><name>wide</name><max_concurrent>1</max_concurrent><fraction_done_exact/></app>
@@ -105,5 +110,60 @@ def test_after_a_restart_the_core_learns_what_the_file_says_by_then(tmp_path: Pa
         world.client.apply_conditions()
         world.client.drain()
         assert figures(world) == PLAIN
+
+    play(tmp_path, check)
+
+
+def test_a_project_may_be_put_behind_others_and_asked_for_no_work_of_one_kind(tmp_path: Path) -> None:
+    def described(world: World) -> tuple[int, tuple[str, ...]]:
+        (project,) = world.client.decisions.core.state.projects
+        return project.description.priority_group, project.description.forbidden
+
+    def check(world: World) -> None:
+        assert described(world) == (0, ())
+        text = "<priority_group>2</priority_group><no_rsc>CPU</no_rsc><no_rsc>NVIDIA</no_rsc>"
+        world.write(FILE, f"<app_config>{text}</app_config>")
+        assert described(world) == (2, ("", "NVIDIA"))
+        assert not world.client.journal.notices
+        world.remove(FILE)
+        assert described(world) == (0, ())
+
+    play(tmp_path, check)
+
+
+def test_a_job_whose_files_do_not_come_is_no_work_until_they_come_again(tmp_path: Path) -> None:
+    def check(world: World) -> None:
+        client, content = world.client, world.content
+        job = add_job(content, content.versions[0], "late", client.clock())
+        job.state = JobState.DOWNLOADING
+        info = FileInfo(name="wide_program", urls=(), nbytes=1, md5_cksum="")
+        file = content.files["wide_program"] = FileRecord(project=URL, name="wide_program", download=info)
+        client.post(JobsFound(client.clock(), (describe_job(content, job),)))
+        client.drain()
+        state = client.decisions.core.state
+        assert stalled_downloads(client.state, state, client.clock()) == []
+        file.num_retries, file.next_request_time = 1, client.clock() + 600
+        client.post(*stalled_downloads(client.state, state, client.clock()))
+        client.drain()
+        assert world.known("late_r").stalled
+        assert not world.known("late_r").queued
+        assert stalled_downloads(client.state, state, client.clock()) == []
+        client.post(*stalled_downloads(client.state, state, client.clock() + 601))
+        client.drain()
+        assert not world.known("late_r").stalled
+
+    play(tmp_path, check)
+
+
+def test_what_is_in_force_says_which_file_it_comes_from(tmp_path: Path) -> None:
+    def check(world: World) -> None:
+        world.write(
+            "global_prefs.xml", "<global_preferences><max_ncpus_pct>40</max_ncpus_pct></global_preferences>"
+        )
+        found = world.client.conditions.preferences_as_data()
+        assert found["max_ncpus_pct"] == {"value": 40.0, "from": "global_prefs.xml"}
+        assert found["disk_interval"] == {"value": 1.0, "from": "global_prefs_override.xml"}
+        assert found["hours"] == {"value": (0.0, 0.0), "from": "default"}
+        assert found["ncpus"] == {"value": 8, "from": "cc_config.xml"}
 
     play(tmp_path, check)

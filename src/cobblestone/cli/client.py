@@ -224,7 +224,9 @@ def prefs(asked: Asked = Asked()) -> None:
     """Print the preferences in force, and where each comes from."""
     found = asked.one("prefs")
     asked.out.show(
-        found, lines=[f"{name:<32} {value}" for name, value in found.items()], essential=list(found)
+        found,
+        lines=[f"{name:<32} {each['value']!s:<24} {each['from']}" for name, each in found.items()],
+        essential=list(found),
     )
 
 

@@ -22,7 +22,7 @@ from cobblestone.client.host.watch import HostWatch
 from cobblestone.client.identity import platforms
 from cobblestone.client.journal import Journal
 from cobblestone.client.own_apps import take_own_apps
-from cobblestone.client.preferences.files import APP_CONFIG, PREFERENCES, InForce, PreferenceFiles
+from cobblestone.client.preferences.files import APP_CONFIG, CONFIG, PREFERENCES, InForce, PreferenceFiles
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import Mode, State
@@ -392,9 +392,16 @@ class Conditions:
         ]
 
     def preferences_as_data(self) -> dict[str, object]:
-        """Return the preferences in force, by the family's names."""
-        wishes = self._in_force.preferences
-        return {name: getattr(wishes, name) for name in wishes.__dataclass_fields__}
+        """Return what is in force, by the family's names, and which file says so."""
+        wishes, origins, usual = self._in_force.preferences, self._in_force.origins, ClientConfig()
+        found: dict[str, object] = {
+            name: {"value": getattr(wishes, name), "from": origins.get(name, "default")}
+            for name in wishes.__dataclass_fields__
+        }
+        for name in self.config.__dataclass_fields__:
+            if getattr(self.config, name) != getattr(usual, name):
+                found[name] = {"value": getattr(self.config, name), "from": CONFIG}
+        return found
 
     def describe_project(self, content: ProjectContent) -> ProjectDescription:
         """Return a project as the volunteer has attached and limited it."""
@@ -406,7 +413,8 @@ class Conditions:
             id=project.master_url,
             share=project.resource_share,
             supplies=tuple(kind for kind in kinds if kind not in project.no_rsc_apps) or (CPU,),
-            forbidden=tuple(sorted({*project.no_rsc_pref, *project.no_rsc_ams})),
+            forbidden=tuple(sorted({*project.no_rsc_pref, *project.no_rsc_ams, *limits.no_rsc})),
+            priority_group=limits.priority_group,
             no_new_work=project.dont_request_more_work or project.ended,
             suspended=project.suspended_via_gui,
             non_cpu_intensive=project.non_cpu_intensive,

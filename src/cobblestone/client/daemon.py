@@ -24,6 +24,7 @@ from cobblestone.client.conditions import Conditions
 from cobblestone.client.connections import Connections
 from cobblestone.client.contacts import Contacts
 from cobblestone.client.control import Control, Errand
+from cobblestone.client.core_news import changed_descriptions, stalled_downloads
 from cobblestone.client.decisions import Decisions
 from cobblestone.client.feeds import Feeds
 from cobblestone.client.folders import DataFolder
@@ -31,7 +32,6 @@ from cobblestone.client.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.jobs import Jobs
 from cobblestone.client.journal import Journal
 from cobblestone.client.measurements import Measurements
-from cobblestone.client.scheduler_reply import changed_descriptions
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.start_events import events_at_start
 from cobblestone.client.state import State
@@ -393,6 +393,7 @@ class Client:
         if self._ticks % int(READINGS_EVERY // TICK) == 0:
             self.post(TimePassed(now))
         self.transfers.poll()
+        self.post(*stalled_downloads(self.state, self.decisions.core.state, now))
         self.drain()
 
     def _end_when_idle(self) -> None:

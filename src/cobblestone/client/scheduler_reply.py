@@ -14,7 +14,6 @@ from cobblestone.client.state import State
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.client.app_overrides import limits_of
 from cobblestone.policy.client.core.events import ReplyReceived
-from cobblestone.policy.client.core.state import ClientState
 from cobblestone.policy.client.core.values import CPU, JobDescription
 from cobblestone.wire.client_records import (
     DailyCredit,
@@ -308,20 +307,3 @@ def describe_job(content: ProjectContent, job: JobRecord) -> JobDescription:
         or wishes.report_results_immediately
         or limits.report_results_immediately,
     )
-
-
-def changed_descriptions(state: State, core: ClientState) -> tuple[JobDescription, ...]:
-    """Return the jobs that the core knows otherwise than the volunteer's files make them now."""
-    found: list[JobDescription] = []
-    for content in state.contents.values():
-        for job in content.jobs.values():
-            known = core.by_id.get(job_id(job.project, job.name))
-            if known is None:
-                continue
-            now = describe_job(content, job)
-            if any(getattr(now, name) != getattr(known, name) for name in _CHANGEABLE):
-                found.append(now)
-    return tuple(found)
-
-
-_CHANGEABLE = ("cpus", "gpus", "exact_fraction", "report_immediately")

@@ -121,17 +121,6 @@ class Transfers:
             url == project and (file.upload is not None) == upload for (url, _), file in self._wanted.items()
         )
 
-    def stalled(self, project: str) -> bool:
-        """Whether a project's downloads wait after failures."""
-        now = self._clock()
-        return any(
-            url == project
-            and file.download is not None
-            and file.num_retries > 0
-            and file.next_request_time > now
-            for (url, _), file in self._wanted.items()
-        )
-
     def be_patient(self, seconds: float, slowest: float) -> None:
         """Give up transfers that move fewer bytes a second than ``slowest`` for so long, unless the volunteer slows them."""
         limited = self.down.limit > 0 or self.up.limit > 0

@@ -182,6 +182,9 @@ class AppConfig:
     versions: tuple[VersionOverride, ...] = ()
     project_max_concurrent: int = 0
     report_results_immediately: bool = False
+    # Ours; other clients ignore them.
+    priority_group: int = 0  #: projects of a higher group come first, whatever their shares
+    no_rsc: tuple[str, ...] = ()  #: device types for which no work is taken; CPU is the empty name
 
 
 @value(kw_only=True)

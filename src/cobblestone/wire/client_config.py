@@ -43,6 +43,7 @@ _IGNORED = {
     "ignore_apple_dev": "apple_gpu",
 }
 _SUSPENDED = "suspended_gpu"
+_OF_PROJECT = ("project_max_concurrent", "report_results_immediately", "priority_group", "no_rsc")
 _NEEDLESS = {
     *("client_download_url", "client_new_version_name", "client_version_check_url", "network_test_url"),
     *("dont_contact_ref_site", "no_info_fetch", "no_rdp_check", "os_random_only", "use_all_gpus"),
@@ -191,7 +192,7 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
             apps[_text(_child(each, "name"))] = _app(each, problems)
         elif each.tag == "app_version":
             versions.append(_version(each, problems))
-        elif each.tag not in ("project_max_concurrent", "report_results_immediately"):
+        elif each.tag not in _OF_PROJECT:
             problems.append(f"line {each.sourceline}: <{str(each.tag)[:60]}> is not known here")
     at_once = root.find("report_results_immediately")
     return AppConfig(
@@ -199,6 +200,8 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
         versions=tuple(versions),
         project_max_concurrent=int(_optional(root, "project_max_concurrent", problems) or 0),
         report_results_immediately=at_once is not None and read_switch(at_once, problems),
+        priority_group=int(_optional(root, "priority_group", problems) or 0),
+        no_rsc=tuple("" if name == "CPU" else name for name in map(_text, _some_of(root, "no_rsc")) if name),
     ), tuple(problems)
 
 
@@ -237,6 +240,10 @@ def _excluded(element: Element, problems: list[str]) -> ExcludedGpu:
 
 def _some(parent: Element) -> Iterable[Element]:
     return list(parent)[:MAX_ENTRIES]
+
+
+def _some_of(parent: Element, name: str) -> Iterable[Element]:
+    return list(parent.iterfind(name))[:MAX_ENTRIES]
 
 
 def _child(parent: Element, name: str) -> Element | None:

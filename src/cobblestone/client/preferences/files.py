@@ -7,8 +7,9 @@ where the error is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +39,8 @@ class InForce:
     preferences: ComputingPreferences
     config: ClientConfig
     problems: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The file that changed a preference last, for those that are not as usual."""
 
 
 class PreferenceFiles:
@@ -54,7 +57,16 @@ class PreferenceFiles:
         preferences = base or ComputingPreferences()
         override = self._file(OVERRIDE, lambda body: override_preferences(preferences, body), problems)
         config = self._file(CONFIG, read_client_config, problems)
-        return InForce(override or preferences, config or ClientConfig(), tuple(problems))
+        steps = (
+            ("", ComputingPreferences()),
+            (PREFERENCES, preferences),
+            (OVERRIDE, override or preferences),
+        )
+        origins: dict[str, str] = {}
+        for (_, before), (name, after) in pairwise(steps):
+            fields = after.__dataclass_fields__
+            origins |= {each: name for each in fields if getattr(before, each) != getattr(after, each)}
+        return InForce(override or preferences, config or ClientConfig(), tuple(problems), origins)
 
     def read_app_config(self, project_dir: Path) -> tuple[AppConfig, tuple[str, ...]]:
         """Read the settings for one project."""
