@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.conftest import LiveProject
+from tests.e2e.test_launcher import COUNTER
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import PREFERENCES, OwnClient
 
 from cobblestone.demo.stock_client import StockClient
 
-WORK = """
-import sys, time
-end = time.process_time() + 12
-while time.process_time() < end:
-    pass
-open(sys.argv[2], "w").write("done")
-"""
+STATE = "slots/0/boinc_task_state.xml"  #: written at each checkpoint, by both clients
+
+
+def starts(project: LiveProject) -> list[int]:
+    """Where the job that was started most often began, each time."""
+    texts = [
+        zlib.decompress(row[0]).decode()
+        for row in project.query("SELECT stderr FROM result_text WHERE stderr IS NOT NULL")
+    ]
+    found = [
+        [int(line.rpartition(" ")[2]) for line in text.splitlines() if "start at" in line] for text in texts
+    ]
+    return max(found, key=len)
 
 
 def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveProject]):
     project = live()
-    project.app("work", WORK)
-    batch = project.submit("work", "1")
+    project.app("counter", COUNTER)
+    batch = project.submit("counter", "90")
     stock = project.volunteer("alice")
     project.wait(
-        lambda: any(t.active_task_state == "EXECUTING" for t in stock.tasks()),
+        lambda: any(task.checkpoint_cpu_time > 1 for task in stock.tasks()),
         stock,
-        seconds=60,
-        what="a running task",
+        seconds=90,
+        what="a checkpoint",
     )
-    name = stock.tasks()[0].name
+    (task,) = stock.tasks()
+    name, saved = task.name, task.checkpoint_cpu_time
     stock.stop()
     client = OwnClient(stock.folder)
     found = client.cli_alone("adopt")
@@ -42,18 +51,29 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
         client.start()
         (task,) = client.ask("tasks")
         assert (task["name"], task["slot"]) == (name, 0)
+        client.wait_for(
+            lambda: client.ask("tasks")[0]["state"] == "running", seconds=60, what="the job to go on"
+        )
+        (task,) = client.ask("tasks")
+        assert task["cpu_time"] >= saved
+        assert task["elapsed"] >= saved
+        assert task["fraction_done"] > 0
         project.wait_for_batch(batch, client, seconds=120)
         assert batch.status().n_success == 1
         (row,) = client.ask("projects")
         assert row["user"] == "Alice"
+    first, second = starts(project)
+    assert first == 0
+    assert second > 0, "not from the beginning"
+    assert project.value("SELECT MIN(cpu_time) FROM result") > saved
 
 
 def test_a_job_of_ours_is_finished_by_the_stock_client_with_the_same_preferences(
     live: Callable[..., LiveProject], tmp_path: Path
 ):
     project = live()
-    project.app("work", WORK)
-    batch = project.submit("work", "1", "2")
+    project.app("counter", COUNTER)
+    batch = project.submit("counter", "70", "3")
     client, target = OwnClient(tmp_path / "own"), tmp_path / "exported"
     wishes = PREFERENCES.replace(
         "<work_buf_min_days>0.01", "<idle_time_to_run>37</idle_time_to_run><work_buf_min_days>0.2"
@@ -71,6 +91,7 @@ def test_a_job_of_ours_is_finished_by_the_stock_client_with_the_same_preferences
         )
         assert "Another client is using" in client.cli("export", str(target), check=False).stderr
         assert not target.exists()
+        client.wait_for((client.folder / STATE).exists, seconds=60, what="a checkpoint")
         names = {task["name"] for task in client.ask("tasks")}
         client.stop()
         client.cli("export", str(target))
@@ -87,3 +108,6 @@ def test_a_job_of_ours_is_finished_by_the_stock_client_with_the_same_preferences
         project.wait_for_batch(batch, stock, seconds=120)
         assert batch.status().n_success == 2
         assert project.value("SELECT COUNT(*) FROM host") == 1
+    first, second = starts(project)
+    assert first == 0
+    assert second > 0, "not from the beginning"

@@ -100,12 +100,42 @@ def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
     for output in spec.outputs:
         checked_physical_name(output.physical_name)
         if not output.copy:
-            _link(
-                folder,
-                f"{OUTPUTS}/{output.physical_name}",
-                _free_name(output.open_name),
-                symbolic=spec.use_symlinks,
-            )
+            _link_output(folder, spec, output)
+    _complete(folder, spec)
+
+
+def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
+    """Make a slot ours in which another client of the family has saved a checkpoint of the job; whether it has.
+
+    Debian's client 7.20.5 leaves no mark of completeness, but writes the task's state at each checkpoint, as we do.  Its jobs
+    write their outputs to the project's directory, where ours may not write: what is there already comes into the slot.
+    """
+    if read_state(folder, spec.name) is None:
+        return False
+    folder.make()
+    begun: list[Path] = []
+    for output in spec.outputs:
+        written = spec.project_dir / checked_physical_name(output.physical_name)
+        name = _free_name(output.open_name)
+        if output.copy or (folder.exists(name) and not read_soft_link(_head(folder, name))):
+            continue
+        if written.is_file() and not written.is_symlink():
+            folder.copy_in(written, f"{OUTPUTS}/{output.physical_name}", executable=False)
+            begun.append(written)
+        _link_output(folder, spec, output)
+    folder.own_everything()
+    _complete(folder, spec)
+    for written in begun:
+        written.unlink(missing_ok=True)
+    return True
+
+
+def _link_output(folder: SlotFolder, spec: TaskSpec, output: OutputFile) -> None:
+    place, name = f"{OUTPUTS}/{output.physical_name}", _free_name(output.open_name)
+    _link(folder, place, name, symbolic=spec.use_symlinks)
+
+
+def _complete(folder: SlotFolder, spec: TaskSpec) -> None:
     folder.write(f"{OUTPUTS}/.keep", b"")
     folder.write(READY_FILE, f"{spec.name}\n".encode())
 

@@ -226,6 +226,13 @@ class SlotFolder:
         if self.account:
             os.chown(self.path, self.account.uid, self.account.gid)
 
+    def own_everything(self) -> None:
+        """Give all that is in the slot to the account."""
+        if self.account:
+            for _folder, folders, files, directory in os.fwalk(self.path):
+                for name in (*folders, *files):
+                    self._own(name, directory)
+
     def empty(self) -> None:
         """Remove the directory with all that is in it.  Raises OSError when something stays."""
         if self.path.exists():
