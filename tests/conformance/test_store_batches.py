@@ -11,6 +11,7 @@ from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.work import archive, batches, files, job_results, lifecycle
 from cobblestone.store.work import rows as work
+from cobblestone.store.work.archive_parts import Archive
 from cobblestone.store.work.batches import NewJob
 
 
@@ -337,7 +338,7 @@ def test_only_retired_batches_are_searched_for_jobs_to_archive(store: Store, tmp
     store.write(lambda tx: tx.execute("UPDATE workunit SET file_delete_state = 2"))
 
     def purge(limit: int) -> int:
-        return archive.purge(store, path, now=NOW + 100, min_age=50, limit=limit)
+        return archive.purge(store, Archive(path), now=NOW + 100, min_age=50, limit=limit)
 
     assert purge(2) == 2
     assert rows(store, "SELECT archived FROM batch ORDER BY id") == [(0,), (0,)], "one job is left"

@@ -21,6 +21,7 @@ from tests.helpers.project_world import URL, SimHost, World, file_size, post_upl
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.server.app import create_app
 from cobblestone.server.run import open_project
+from cobblestone.store.work.archive_parts import Archive
 from cobblestone.store.work.files import fan_out, place_of
 from cobblestone.store.work.uploads import output_content, outputs_of_results
 from cobblestone.wire.signatures import upload_signature
@@ -286,7 +287,7 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
     assert world.run(world.purger.step()) == 1
     assert world.value("SELECT COUNT(*) FROM workunit") == 0
     columns, rows = archive.query(
-        world.ctx.folder.archive,
+        world.ctx.archive.path,
         "SELECT r.name, r.granted_credit, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id",
     )
     assert columns == ["name", "granted_credit", "t.stderr IS NOT NULL"]
@@ -315,7 +316,7 @@ def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
 
     def written() -> list[tuple[int, bool]]:
         sql = "SELECT r.user_id, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id ORDER BY 1"
-        return archive.query(world.ctx.folder.archive, sql)[1]
+        return archive.query(world.ctx.archive.path, sql)[1]
 
     assert written() == [(1, True), (2, True)]
     world.write(lambda tx: account_changes.ask_to_erase(tx, UserId(1), world.now))
@@ -328,9 +329,9 @@ def test_an_archive_without_tables_keeps_no_account_from_being_erased(tmp_path):
     from cobblestone.store.work import archive
 
     path = tmp_path / "archive.sqlite"
-    archive.forget_words(path, 1)
+    archive.forget_words(Archive(path), 1)
     path.touch()
-    archive.forget_words(path, 1)
+    archive.forget_words(Archive(path), 1)
     assert path.stat().st_size == 0
 
 

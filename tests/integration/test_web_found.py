@@ -162,7 +162,7 @@ def test_an_archive_without_the_index_is_not_walked_through_and_gets_it_from_the
     world.add_jobs(app)
     compute(world, host)
     purge(world)
-    with contextlib.closing(sqlite3.connect(world.ctx.folder.archive)) as connection:
+    with contextlib.closing(sqlite3.connect(world.ctx.archive.path)) as connection:
         connection.execute("DROP INDEX result_by_user")
         connection.commit()
     assert "There are none." in text_of(world.get("/archived_tasks.php?userid=1"))

@@ -39,11 +39,15 @@ def query(
     """Ask the archive, e.g. "SELECT name, granted_credit FROM result WHERE user_id = 1"."""
     from cobblestone.domain.errors import ConfigError
     from cobblestone.server.core.project import ProjectFolder
+    from cobblestone.server.core.storage import archive_of, open_storage
     from cobblestone.store.work import archive
 
     folder = ProjectFolder(local_folder(project))
+    settings = folder.settings()
+    where = archive_of(folder, settings, open_storage(folder.root, settings.storage))
+    archive.follow(where)
     try:
-        columns, rows = archive.query(folder.archive, sql)
+        columns, rows = archive.query(where.path, sql)
     except FileNotFoundError as error:
         raise ConfigError(
             "Nothing is in the archive yet: finished jobs go there after files.purge_after."

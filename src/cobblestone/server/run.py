@@ -29,7 +29,7 @@ from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.assimilator import Assimilator
 from cobblestone.server.daemons.badges import BadgeKeeper
 from cobblestone.server.daemons.exporter import Exporter
-from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
+from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
 from cobblestone.server.daemons.transitioner import Transitioner
@@ -137,6 +137,9 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds
             )
     if Role.WEB in roles:
+        if ctx.archive.parts is not None:
+            follower = ArchiveFollower(ctx)
+            yield Daemon(name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS)
         yield Daemon(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
 
 

@@ -31,11 +31,11 @@ class AccountKeeper:
         due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
         for user_id in due:
             # Before the account is erased, or a crash between would leave it; and after, for tasks that were on their way there.
-            await asyncio.to_thread(archive.forget_words, ctx.folder.archive, user_id)
+            await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
             await ctx.store.awrite(
                 partial(account_changes.erase, user_id=user_id, key=secrets.token_hex(16), now=now)
             )
-            await asyncio.to_thread(archive.forget_words, ctx.folder.archive, user_id)
+            await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
             log.info("account_erased", user=user_id)
         forgotten = await ctx.store.awrite(
             lambda tx: (

@@ -13,7 +13,7 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,6 +29,7 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.settings import StorageSection
 
 if TYPE_CHECKING:
+    from obstore import ListStream, ObjectMeta
     from obstore.store import BackoffConfig, S3Config
 
 T = TypeVar("T")
@@ -84,7 +85,16 @@ class Bucket:
 
     async def keep(self, place: Path, source: Path) -> None:
         """See `FileStorage.keep`."""
-        await self._run(partial(self._keep, place, source))
+        await self._run(partial(self.keep_now, place, source))
+
+    def listed(self, folder: Path) -> Mapping[str, int]:
+        """See `FileStorage.listed`."""
+        with self._told(f"list {folder.name}"):
+            # What it gives in another form, which is not asked for, has no types.
+            pieces: ListStream[Sequence[ObjectMeta]] = obstore.list(  # pyright: ignore[reportUnknownMemberType]
+                self._store, f"{self._key(folder)}/", return_arrow=False
+            )
+            return {each["path"].rpartition("/")[2]: each["size"] for some in pieces for each in some}
 
     async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
         """See `FileStorage.bring`."""
@@ -126,7 +136,8 @@ class Bucket:
         with self._told(f"sign an address for {place.name}"):
             return obstore.sign(self._store, "GET", self._key(place), self._link_time)
 
-    def _keep(self, place: Path, source: Path) -> None:
+    def keep_now(self, place: Path, source: Path) -> None:
+        """See `FileStorage.keep_now`."""
         with self._told(f"keep {place.name}"):
             obstore.put(self._store, self._key(place), source)
 

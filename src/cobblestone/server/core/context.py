@@ -11,10 +11,11 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.project_texts import ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
-from cobblestone.server.core.storage import FileStorage, open_storage
+from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
+from cobblestone.store.work.archive_parts import Archive
 from cobblestone.store.work.candidates import CandidateQueue
 
 
@@ -30,9 +31,11 @@ class ServerContext(ServiceContext):
     texts: ProjectTexts = field(init=False)
     processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
+    archive: Archive = field(init=False)  #: purged jobs
 
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)
+        self.archive = archive_of(self.folder, self.settings, self.storage)
         self.processes = self.store.process_group(DIVIDED_ROLES)
         self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)

@@ -7,17 +7,20 @@ is a cache: what is kept is in the bucket, under the same path, and a machine th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.store.work.archive_parts import Archive, ArchiveParts
 from cobblestone.store.work.files import place_of
 from cobblestone.store.work.uploads import StoredOutput
 
 if TYPE_CHECKING:
-    from cobblestone.ops.settings import StorageSection
+    from cobblestone.ops.settings import Settings, StorageSection
 
 AWAY_SECONDS = 5.0
 
@@ -33,6 +36,14 @@ class FileStorage(Protocol):
 
     async def keep(self, place: Path, source: Path) -> None:
         """Keep ``source`` as the file of a place; when this returns, it is durable."""
+        ...
+
+    def keep_now(self, place: Path, source: Path) -> None:
+        """Do as `keep`, not for the event loop."""
+        ...
+
+    def listed(self, folder: Path) -> Mapping[str, int]:
+        """Return names and sizes of the files that are kept in a folder.  Not for the event loop."""
         ...
 
     async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
@@ -63,6 +74,15 @@ class SharedFolder:
 
     async def keep(self, place: Path, source: Path) -> None:
         """Do nothing: who calls this moves the file to its place."""
+
+    def keep_now(self, place: Path, source: Path) -> None:
+        """Do nothing: who calls this moves the file to its place."""
+
+    def listed(self, folder: Path) -> Mapping[str, int]:
+        """Return what lies in the folder."""
+        if not folder.is_dir():
+            return {}
+        return {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
 
     async def bring(self, place: Path, *, nbytes: int, md5: str) -> None:
         """Do nothing: it lies there."""
@@ -100,6 +120,14 @@ def open_storage(root: Path, settings: StorageSection) -> FileStorage:
             f"storage.bucket needs a library that is not installed. Install it with: {how_to_install('s3')}"
         ) from error
     return Bucket(root, settings)
+
+
+def archive_of(folder: ProjectFolder, settings: Settings, storage: FileStorage) -> Archive:
+    """Return where purged jobs are: with PostgreSQL in parts that all machines reach, which each machine follows."""
+    if not settings.database.url:
+        return Archive(folder.archive)
+    own = folder.root / f"archive-{socket.gethostname()}.sqlite"
+    return Archive(own, ArchiveParts(folder.root / "archive", storage))
 
 
 async def bring_outputs(storage: FileStorage, folder: Path, outputs: Iterable[StoredOutput]) -> None:

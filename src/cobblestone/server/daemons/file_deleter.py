@@ -72,16 +72,31 @@ class Purger:
         """Move up to a batch; how many workunits."""
         ctx = self._ctx
         await asyncio.to_thread(_forget_partial_uploads, ctx)
+        await asyncio.to_thread(archive.move_into_parts, ctx.folder.archive, ctx.archive)
         return await asyncio.to_thread(
             partial(
                 archive.purge,
                 ctx.store,
-                ctx.folder.archive,
+                ctx.archive,
                 now=ctx.clock(),
                 min_age=ctx.settings.files.purge_after,
                 limit=BATCH,
             )
         )
+
+
+class ArchiveFollower:
+    """Brings what other machines have purged into this machine's archive, for its pages."""
+
+    name = "archive"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Read new parts; there is never anything left to do at once."""
+        await asyncio.to_thread(archive.follow, self._ctx.archive)
+        return 0
 
 
 def _forget_partial_uploads(ctx: ServerContext) -> None:

@@ -280,7 +280,7 @@ def _secrets(ctx: ServerContext) -> list[Path]:
     """Return what only the project's owner may read: keys, and databases with addresses and password hashes."""
     folder = ctx.folder
     keys_ = [path for path in sorted(folder.keys.iterdir()) if path != folder.code_sign_public]
-    databases = [path for path in (folder.database, folder.archive) if path.exists()]
+    databases = [path for path in (folder.database, ctx.archive.path) if path.exists()]
     return [folder.keys, *keys_, *databases]
 
 

@@ -46,7 +46,7 @@ class FoundPages:
     async def found(self, visit: Visit, user: User) -> Response:
         """List the answers of one's computers that became those of their jobs; where the app allows, with their files."""
         before = visit.number("before")
-        path = visit.ctx.folder.archive
+        path = visit.ctx.archive.path
 
         def read(db: Database) -> dict[str, Any]:
             rows = page_queries.list_canonical(db, user.id, before=before)
@@ -114,7 +114,7 @@ class FoundPages:
         if not sees_computers(visit.viewer, user):
             raise private()
         whose = ArchiveOwner(user_id=0 if host_ids else owner.id, host_ids=host_ids)
-        path = visit.ctx.folder.archive
+        path = visit.ctx.archive.path
         counts = await asyncio.to_thread(archived_tasks.count_archived, path, whose)
         rows = await asyncio.to_thread(
             partial(

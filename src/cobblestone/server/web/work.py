@@ -101,7 +101,7 @@ class WorkPages:
         found = await visit.ctx.store.aread(read)
         archived = await asyncio.to_thread(
             count_archived,
-            visit.ctx.folder.archive,
+            visit.ctx.archive.path,
             ArchiveOwner(user_id=user.id, host_ids=found.pop("records")),
         )
         who = f"hostid={host.id}" if host else f"userid={user.id}"

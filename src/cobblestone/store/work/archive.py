@@ -1,5 +1,8 @@
 """The archive of purged jobs: a second SQLite database with rows as they were.
 
+Where several machines work on a project, purged rows go into parts that all machines reach (`archive_parts`), and each machine
+has a database of its own that follows them.
+
 A workunit is first written to the archive and committed there, then removed from the project's database; a crash between
 leaves it in both, and the next purge removes it from the project.  The ledger and the averages stay in the project.
 """
@@ -7,7 +10,8 @@ leaves it in both, and the next purge removes it from the project.  The ledger a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from cobblestone.domain.states import BatchState, FileDeleteState
 from cobblestone.policy.lifecycle.purge import why_not_purge
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
+from cobblestone.store.work.archive_parts import Archive, ArchiveParts, Rows, Tables
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
 _BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
@@ -22,18 +27,23 @@ _NOTHING_LEFT = (
     f"UPDATE batch SET archived = 1 WHERE {TO_ARCHIVE}"
     " AND NOT EXISTS (SELECT 1 FROM workunit WHERE workunit.batch_id = batch.id)"
 )
+MOVED_TOGETHER = 1000
 BUSY_SECONDS = 60.0  #: that somebody waits for another write to the archive
 _TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
-def purge(store: Store, path: Path, *, now: float, min_age: float, limit: int) -> int:
+def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: int) -> int:
     """Move workunits that are done with into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
     if not ids:
         return 0
     rows = store.read(lambda db: _rows(db, ids))
-    _append(path, rows)
+    if archive.parts is None:
+        _append(archive.path, rows)
+    else:
+        name = archive.parts.add(rows)
+        _append(archive.path, rows, part=name)
     return store.write(lambda tx: _remove(tx, ids))
 
 
@@ -76,8 +86,93 @@ def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[t
     return found
 
 
-def _append(path: Path, tables: dict[str, tuple[list[str], list[tuple[Any, ...]]]]) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
+def follow(archive: Archive) -> int:
+    """Bring this machine's database up to the parts that there are; return how many were new.  Not for the event loop.
+
+    Raises:
+        StoreError: see `ArchiveParts`.
+    """
+    if archive.parts is None:
+        return 0
+    there = archive.parts.names()
+    known = _known_parts(archive.path)
+    new = [name for name in there if name not in known]
+    for name in new:
+        tables = archive.parts.read(name, there[name])
+        if tables is not None:
+            _append(archive.path, tables, part=name)
+    if gone := known - there.keys():
+        _forget_parts(archive.path, gone)
+    return len(new)
+
+
+def move_into_parts(old: Path, archive: Archive) -> None:
+    """Move what one machine kept in a database of its own into parts.  Not for the event loop; harmless to repeat.
+
+    Raises:
+        StoreError: see `ArchiveParts`.
+    """
+    if archive.parts is None or not old.exists():
+        return
+    with closing(sqlite3.connect(old, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+        after = 0
+        while ids := [
+            row[0]
+            for row in connection.execute(
+                f"SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT {MOVED_TOGETHER}", (after,)
+            )
+        ]:
+            between = "BETWEEN ? AND ?"
+            tables = {
+                "workunit": _selected(connection, f"workunit WHERE id {between}", after + 1, ids[-1]),
+                "result": _selected(connection, f"result WHERE workunit_id {between}", after + 1, ids[-1]),
+                "result_text": _selected(
+                    connection,
+                    f"result_text WHERE result_id IN (SELECT id FROM result WHERE workunit_id {between})",
+                    after + 1,
+                    ids[-1],
+                ),
+            }
+            _append(archive.path, tables, part=archive.parts.add(tables))
+            after = ids[-1]
+    for suffix in ("", "-wal", "-shm"):
+        old.with_name(old.name + suffix).unlink(missing_ok=True)
+
+
+def _selected(connection: sqlite3.Connection, what: str, first: int, last: int) -> Rows:
+    cursor = connection.execute(f"SELECT * FROM {what} ORDER BY 1", (first, last))
+    return [column[0] for column in cursor.description], cursor.fetchall()
+
+
+def _known_parts(path: Path) -> set[str]:
+    if not path.exists():
+        return set()
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part'").fetchone():
+            return set()
+        return {row[0] for row in connection.execute("SELECT name FROM part")}
+
+
+def _forget_parts(path: Path, names: Iterable[str]) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+        connection.executemany("DELETE FROM part_user WHERE part = ?", [(name,) for name in names])
+        connection.executemany("DELETE FROM part WHERE name = ?", [(name,) for name in names])
+
+
+def _note_part(connection: sqlite3.Connection, part: str, tables: Tables) -> None:
+    """Note that a part is here, and whose results it has: who is erased must be found in all of them."""
+    connection.execute("CREATE TABLE IF NOT EXISTS part (name TEXT PRIMARY KEY)")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS part_user (user_id INTEGER, part TEXT, PRIMARY KEY (user_id, part)) WITHOUT ROWID"
+    )
+    columns, rows = tables["result"]
+    users = {row[columns.index("user_id")] for row in rows} - {None}
+    connection.executemany("INSERT OR IGNORE INTO part_user VALUES (?, ?)", [(user, part) for user in users])
+    connection.execute("INSERT OR IGNORE INTO part VALUES (?)", (part,))
+
+
+def _append(path: Path, tables: Tables, *, part: str = "") -> None:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
@@ -96,6 +191,8 @@ def _append(path: Path, tables: dict[str, tuple[list[str], list[tuple[Any, ...]]
         connection.execute("CREATE INDEX IF NOT EXISTS result_by_workunit ON result (workunit_id)")
         connection.execute("CREATE INDEX IF NOT EXISTS result_by_host ON result (host_id)")
         connection.execute("CREATE INDEX IF NOT EXISTS result_by_user ON result (user_id)")
+        if part:
+            _note_part(connection, part, tables)
         connection.execute("COMMIT")
     finally:
         connection.close()
@@ -112,11 +209,17 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
     return len(ids)
 
 
-def forget_words(path: Path, user_id: int) -> None:
+def forget_words(archive: Archive, user_id: int) -> None:
     """Remove what programs wrote on a user's computers, as `account_changes.erase` does in the project.
 
     Not for the event loop; harmless to repeat.
+
+    Raises:
+        StoreError: see `ArchiveParts`.
     """
+    if archive.parts is not None:
+        _forget_in_parts(archive, archive.parts, user_id)
+    path = archive.path
     if not path.exists():
         return
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
@@ -129,6 +232,48 @@ def forget_words(path: Path, user_id: int) -> None:
         )
     finally:
         connection.close()
+
+
+def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> None:
+    """Write the parts anew that have results of a user, without the words; the old ones go when the new ones are durable."""
+    follow(archive)
+    if not archive.path.exists():
+        return
+    with closing(sqlite3.connect(archive.path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part_user'").fetchone():
+            return
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT part FROM part_user WHERE user_id = ? ORDER BY part", (user_id,)
+            )
+        ]
+    there = parts.names()
+    for name in names:
+        tables = parts.read(name, there.get(name, 0))
+        if tables is None:
+            continue
+        silent = _without_words(tables, user_id)
+        if silent != tables:
+            _append(archive.path, silent, part=parts.add(silent, instead_of=name))
+            parts.remove(name)
+            _forget_parts(archive.path, [name])
+
+
+def _without_words(tables: Tables, user_id: int) -> Tables:
+    columns, rows = tables["result"]
+    id_, user = columns.index("id"), columns.index("user_id")
+    own = {row[id_] for row in rows if row[user] == user_id}
+    text_columns, texts = tables["result_text"]
+    blank = {"stderr": None, "report": "{}"}
+    of = text_columns.index("result_id")
+    silent = [
+        tuple(blank.get(column, value) for column, value in zip(text_columns, row, strict=True))
+        if row[of] in own
+        else row
+        for row in texts
+    ]
+    return {**tables, "result_text": (text_columns, silent)}
 
 
 def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
