@@ -11,7 +11,7 @@ from tests.helpers.project_world import World, failed, succeeded
 
 from cobblestone.domain.states import Outcome, ValidateState
 from cobblestone.domain.work import InputFile
-from cobblestone.server.daemons import finisher
+from cobblestone.server.daemons import finisher, transitioner
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.store.operation.invariants import assimilated_once, credited_once, workunit_states
 
@@ -100,6 +100,18 @@ def test_a_job_that_needs_nobody_is_done_after_one_write(world: World):
     assert world.query("SELECT validate_state, file_delete_state FROM result") == [(1, 2)]
     assert world.value("SELECT COUNT(*) FROM upload") == 0
     assert world.value("SELECT granted FROM credit_entry") > 0
+
+
+def test_many_jobs_are_finished_in_one_step_of_several_writes(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transitioner, "FINISHED_AT_ONCE", 2)
+    world.add_jobs(world.add_app(), n=5)
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1e6, instances=5)
+    host.rpc(reports=[host.finish(name, b"answer") for name in host.held])
+    n = len(host.reply.all("result_ack"))
+    assert n > 2
+    assert world.run(Transitioner(world.ctx, finishes=True).step()) == n
+    assert world.value("SELECT COUNT(*) FROM workunit WHERE assimilate_state = 2") == n
 
 
 def test_what_cannot_be_finished_is_left_to_the_daemons(world: World, monkeypatch: pytest.MonkeyPatch):
