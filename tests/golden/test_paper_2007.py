@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
@@ -80,6 +80,12 @@ def _worlds() -> st.SearchStrategy[Scenario]:
 
 
 @settings(max_examples=8, deadline=None)
+@example(
+    # an endangered job takes the place on top of the heap, and the next on top has outlived its slice
+    presets.mix(8, bound=30_000.0, compatibility=Compatibility.year_2007(literal=True)),
+    "CS1_WF2_WS2_JC2",
+    69,
+)
 @given(
     _worlds(), st.sampled_from(["CS1_WF2_WS2_JC2", "CS2_WF2_WS2_JC2", "CS2_WF1_WS1_JC1"]), st.integers(1, 99)
 )

@@ -52,11 +52,16 @@ class LiteralPolicy(Published):
     """The published family as its code of 2007 was."""
 
     enforced_with: list[int]  #: misses as the run list was last enforced with
+    enforced_change: (
+        bool  #: somebody gave way then: the heap upside down may have another on top now, whose slice is over
+    )
 
     def enforce(self, wanted: Sequence[Job]) -> Changes:
         """Return who starts and who gives way."""
         self.enforced_with = self.memory.misses
-        return super().enforce(wanted)
+        changes = super().enforce(wanted)
+        self.enforced_change = bool(changes.preempt)
+        return changes
 
 
 class PollingClient(SimulatedClient):
@@ -132,8 +137,10 @@ class PollingClient(SimulatedClient):
             # the list is enforced every second poll
             misses = self.policy.memory.misses
             after = max(self.state.look_again, now + quantum)
-            if misses != self.policy.enforced_with or any(
-                misses[job.project] for job in wanted if not job.running
+            if (
+                self.policy.enforced_change
+                or misses != self.policy.enforced_with
+                or any(misses[job.project] for job in wanted if not job.running)
             ):
                 after = now + quantum  # then with other eyes
             steps = max(1, math.ceil((after - self.state.last_enforce) / (2.0 * quantum)))
