@@ -20,7 +20,7 @@ from cobblestone.ops.durable_files import sync_folder
 from cobblestone.statistics.state import Counts, ProjectFolder
 from cobblestone.statistics.store.rows import take_rows
 from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
-from cobblestone.wire.statistics_rows import COLUMNS, row_reader
+from cobblestone.wire.statistics_rows import COLUMNS, RowReader
 
 BATCH = 50_000
 MAX_TABLES_BYTES = 10_000_000
@@ -116,8 +116,8 @@ def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
 
 def _columns(source: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int]:
     """Write the records of a file as columns; return how many there are, and how many are refused."""
-    reader, n_rows, place = row_reader(table), 0, 0
-    with pq.ParquetWriter(target, schema(table), compression="zstd") as writer:
+    reader, n_rows, place = RowReader(table), 0, 0
+    with pq.ParquetWriter(target, schema(table), compression="none") as writer:
         if not source.exists():
             if table in NEEDED:
                 raise RemoteProtocolError(f"{source.name}: the project exports none")

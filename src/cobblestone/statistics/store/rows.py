@@ -69,15 +69,15 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str) -> int:
     if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
         columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
+    n_doubled = count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
+    source = parquet(raw)
+    if n_doubled:
+        source = f"""(SELECT * EXCLUDE (file_row_number) FROM {parquet(raw, ", file_row_number = true")}
+            QUALIFY row_number() OVER (PARTITION BY id ORDER BY file_row_number) = 1)"""
     write_parquet(
-        db,
-        f"""SELECT {columns} FROM (
-            SELECT * EXCLUDE (file_row_number) FROM {parquet(raw, ", file_row_number = true")}
-            QUALIFY row_number() OVER (PARTITION BY id ORDER BY file_row_number) = 1
-        ) WHERE {condition} ORDER BY id""",
-        rows / f"{kind}.parquet",
+        db, f"SELECT {columns} FROM {source} WHERE {condition} ORDER BY id", rows / f"{kind}.parquet"
     )
-    return count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
+    return n_doubled
 
 
 def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day: int) -> None:
