@@ -11,17 +11,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.helpers.daemon_in_test import until
 from tests.helpers.file_server import Answer, FileServer
 
+from cobblestone.client.connections import Connections
 from cobblestone.client.http_transfer import Exchange, Outcome, Progress, download, partial_path, upload
 from cobblestone.client.state import State
 from cobblestone.client.tasks.description import OutputFile, TaskSpec
 from cobblestone.client.tasks.slot import collect_outputs
 from cobblestone.client.tasks.slot_files import SlotFolder
 from cobblestone.client.transfers import Transfers
+from cobblestone.domain.computing import Proxy
 from cobblestone.policy.client.transfers import (
     BACKOFF_MAX,
     Backoffs,
@@ -50,9 +51,9 @@ async def unhurried(_: int) -> None:
 class Place:
     """A folder, a server, and one download tried again and again."""
 
-    def __init__(self, folder: Path, server: FileServer, http: httpx.AsyncClient) -> None:
+    def __init__(self, folder: Path, server: FileServer, connections: Connections) -> None:
         self.path, self.server = folder / "f", server
-        self.exchange = Exchange(http, 72005, unhurried, unhurried)
+        self.exchange = Exchange(connections, 72005, unhurried, unhurried)
         self.file = FileRecord(project=PROJECT, name="f", download=info(f"{server.url}/f"))
 
     async def fetch(self, **changes: Any) -> Outcome:
@@ -67,8 +68,10 @@ class Place:
 
 def at(folder: Path, check: Callable[[Place], Awaitable[None]]) -> None:
     async def inside() -> None:
-        async with FileServer() as server, httpx.AsyncClient(trust_env=False) as http:
-            await check(Place(folder, server, http))
+        connections = Connections()
+        async with FileServer() as server:
+            await check(Place(folder, server, connections))
+        await connections.close()
 
     asyncio.run(inside())
 
@@ -241,8 +244,9 @@ def test_a_server_that_refuses_an_upload_says_for_how_long(
 class Client:
     """All transfers of a client, with a clock that the test moves."""
 
-    def __init__(self, folder: Path, http: httpx.AsyncClient) -> None:
+    def __init__(self, folder: Path) -> None:
         self.now = 1.8e9
+        self.connections = Connections()
         self.said: list[str] = []
         self.ended: list[FileRecord] = []
         self.measured: list[tuple[float, bool]] = []
@@ -250,7 +254,7 @@ class Client:
         self.state = State(folder)
         self.transfers = Transfers(
             self.state,
-            http,
+            self.connections,
             version=72005,
             clock=lambda: self.now,
             rng=random.Random(1),
@@ -283,10 +287,11 @@ class Client:
 
 def among(folder: Path, check: Callable[[Client, FileServer], Awaitable[None]]) -> None:
     async def inside() -> None:
-        async with FileServer() as server, httpx.AsyncClient(trust_env=False) as http:
-            client = Client(folder, http)
+        async with FileServer() as server:
+            client = Client(folder)
             await check(client, server)
             await client.transfers.close()
+            await client.connections.close()
             client.state.close()
 
     asyncio.run(inside())
@@ -369,9 +374,10 @@ def test_other_connections_take_over_from_where_a_transfer_stands(tmp_path: Path
         client.transfers.poll()
         part = partial_path(client.folder / "f")
         await until(lambda: part.exists() and part.stat().st_size >= 40_000, seconds=60, what="the beginning")
-        async with httpx.AsyncClient(trust_env=False, headers={"User-Agent": "other"}) as other:
-            client.transfers.reconnect(other)
-            await client.rest()
+        nowhere = Proxy(kind="http", host="127.0.0.1", port=9, direct=("127.0.0.1",))
+        assert client.connections.use(nowhere, 300.0)
+        client.transfers.reconnect()
+        await client.rest()
         assert file.status is FileStatus.PRESENT
         assert server.asked[1][1].startswith("bytes=")
 
