@@ -19,7 +19,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench docs coverage static format setup lock launchers clean
+.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ format: ## put the code into shape
 
 setup: ## install everything, run nothing
 	@tools/setup.sh test
+
+everywhere: ## the launcher of WebAssembly apps for Windows under wine; needs wine64, fetches a cross compiler (101 MB)
+	@tools/setup.sh check
+	$(BIN)/pytest $(PYTEST_ARGS) tests/everywhere
 
 launchers: ## compile the native launcher for all platforms, and note its hashes; fetches a cross compiler (101 MB)
 	@tools/setup.sh check

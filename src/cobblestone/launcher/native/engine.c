@@ -48,6 +48,7 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void, wasmtime_config_wasm_relaxed_simd_set, (void *, bool)) \
     F(void, wasmtime_config_wasm_threads_set, (void *, bool)) \
     F(void, wasmtime_config_parallel_compilation_set, (void *, bool)) \
+    F(void, wasmtime_config_memory_init_cow_set, (void *, bool)) \
     F(void, wasmtime_config_max_wasm_stack_set, (void *, size_t)) \
     F(void, wasmtime_config_async_stack_size_set, (void *, size_t)) \
     F(void *, wasmtime_store_new, (void *, void *, void *)) \
@@ -307,6 +308,7 @@ static void *new_engine(void) {
     api.wasmtime_config_wasm_relaxed_simd_set(config, false);
     api.wasmtime_config_wasm_threads_set(config, false);
     api.wasmtime_config_parallel_compilation_set(config, false); /* the client has counted one processor for this job */
+    api.wasmtime_config_memory_init_cow_set(config, false); /* where systems can do it, to fill the memory would not be counted */
     api.wasmtime_config_max_wasm_stack_set(config, STACK_BYTES);
     api.wasmtime_config_async_stack_size_set(config, 2 * STACK_BYTES);
     return api.wasm_engine_new_with_config(config);
