@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from cobblestone.domain.client_texts import MAX_BYTES, markup_in
 from cobblestone.domain.errors import ConfigError
 
 FILE_NAME = "cobblestone.toml"
@@ -54,6 +55,15 @@ class ServiceSection(Section):
         description="Number of the project in the list of projects that clients fetch; 0: it is not in there.",
     )
 
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        if piece := markup_in(value):
+            raise ValueError(f"clients would lose their jobs over {piece!r} in it: leave it out")
+        if not value.isprintable() or len(value.encode()) > MAX_BYTES:
+            raise ValueError(f"must be of characters that can be shown, {MAX_BYTES} bytes at most")
+        return value
+
     @field_validator("url")
     @classmethod
     def _check_url(cls, value: str) -> str:
@@ -62,8 +72,10 @@ class ServiceSection(Section):
             raise ValueError(
                 f"BOINC clients refuse a host without a dot ({url.host!r}): write 127.0.0.1 or a full name"
             )
-        if url.query or url.fragment or len(value) > 120:
-            raise ValueError("must be a plain address of at most 120 characters, without ? or #")
+        if url.query or url.fragment or len(value) > 120 or any(c in "<>&\"' " for c in value):
+            raise ValueError(
+                "must be a plain address of at most 120 characters, without ? # & spaces, quotes and brackets"
+            )
         return value if value.endswith("/") else value + "/"
 
 

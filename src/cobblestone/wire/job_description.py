@@ -14,7 +14,7 @@ from functools import lru_cache
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.values import value
 from cobblestone.wire.upload import legal_file_name
-from cobblestone.wire.xml_writer import decimal, scalar, whole
+from cobblestone.wire.xml_writer import decimal, scalar, title, verbatim, whole
 
 _HEX_TEXT = re.compile(r"[0-9a-f\s]+\.")
 _INDENT = "    "
@@ -139,8 +139,8 @@ def write_app(app: AppBlock) -> str:
     """Write an ``<app>``."""
     return (
         "<app>\n"
-        f"{scalar('name', app.name, _INDENT)}"
-        f"{scalar('user_friendly_name', app.user_friendly_name or app.name, _INDENT)}"
+        f"{verbatim('name', app.name, _INDENT)}"
+        f"{title('user_friendly_name', app.user_friendly_name or app.name, _INDENT)}"
         f"{scalar('non_cpu_intensive', app.non_cpu_intensive, _INDENT)}"
         f"{scalar('fraction_done_exact', app.fraction_done_exact, _INDENT)}"
         f"{_flag('report_results_immediately', app.report_results_immediately)}"
@@ -151,10 +151,10 @@ def write_app(app: AppBlock) -> str:
 @lru_cache(maxsize=1024)  # the files of an app version go into nearly every reply
 def write_file_info(file: FileInfo) -> str:
     """Write the ``<file_info>`` of a download."""
-    urls = "".join(scalar("url", url, _INDENT) for url in file.urls)
+    urls = "".join(verbatim("url", url, _INDENT) for url in file.urls)
     gzipped = signature = ""
     if file.gzipped_url:
-        gzipped = scalar("gzipped_url", file.gzipped_url, _INDENT)
+        gzipped = verbatim("gzipped_url", file.gzipped_url, _INDENT)
         gzipped += scalar("gzipped_nbytes", file.gzipped_nbytes, _INDENT)
     if file.file_signature:
         signature = (
@@ -179,7 +179,7 @@ def write_output_file_info(file: OutputFileInfo) -> str:
     return (
         f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
         f"    <max_nbytes>{file.max_nbytes:d}</max_nbytes>\n"
-        f"{''.join(scalar('url', url, _INDENT) for url in (file.upload_url, *file.other_upload_urls))}"
+        f"{''.join(verbatim('url', url, _INDENT) for url in (file.upload_url, *file.other_upload_urls))}"
         f"    {write_hex_element('xml_signature', file.xml_signature)}"
         f"{_flag('gzip_when_done', file.gzip_when_done)}"
         f"{_flag('sticky', file.sticky)}"
@@ -189,22 +189,22 @@ def write_output_file_info(file: OutputFileInfo) -> str:
 
 def write_app_version(version: AppVersionBlock) -> str:
     """Write an ``<app_version>``."""
-    plan_class = scalar("plan_class", version.plan_class, _INDENT) if version.plan_class else ""
-    cmdline = scalar("cmdline", version.cmdline, _INDENT) if version.cmdline else ""
+    plan_class = verbatim("plan_class", version.plan_class, _INDENT) if version.plan_class else ""
+    cmdline = verbatim("cmdline", version.cmdline, _INDENT) if version.cmdline else ""
     gpu_ram = f"    <gpu_ram>{decimal(version.gpu_ram)}</gpu_ram>\n" if version.gpu_ram else ""
     coproc = ""
     if version.coproc_type:
         coproc = (
-            f"    <coproc>\n{scalar('type', version.coproc_type, _INDENT * 2)}"
+            f"    <coproc>\n{verbatim('type', version.coproc_type, _INDENT * 2)}"
             f"        <count>{decimal(version.coproc_count)}</count>\n    </coproc>\n"
         )
     return (
         "<app_version>\n"
-        f"{scalar('app_name', version.app_name, _INDENT)}"
+        f"{verbatim('app_name', version.app_name, _INDENT)}"
         f"    <version_num>{version.version_num:d}</version_num>\n"
-        f"{scalar('platform', version.platform, _INDENT)}"
+        f"{verbatim('platform', version.platform, _INDENT)}"
         f"{plan_class}"
-        f"{scalar('api_version', version.api_version, _INDENT)}"
+        f"{verbatim('api_version', version.api_version, _INDENT)}"
         f"    <avg_ncpus>{decimal(version.avg_ncpus)}</avg_ncpus>\n"
         f"    <flops>{decimal(version.flops)}</flops>\n"
         f"{cmdline}{coproc}{gpu_ram}"
@@ -224,10 +224,10 @@ def write_workunit(workunit: WorkunitBlock) -> str:
         f"    <rsc_fpops_bound>{decimal(workunit.rsc_fpops_bound)}</rsc_fpops_bound>\n"
         f"    <rsc_memory_bound>{decimal(workunit.rsc_memory_bound)}</rsc_memory_bound>\n"
         f"    <rsc_disk_bound>{decimal(workunit.rsc_disk_bound)}</rsc_disk_bound>\n"
-        f"{scalar('command_line', workunit.command_line, _INDENT)}"
+        f"{verbatim('command_line', workunit.command_line, _INDENT)}"
         f"{write_file_refs(workunit.file_refs)}"
-        f"{scalar('name', workunit.name, _INDENT)}"
-        f"{scalar('app_name', workunit.app_name, _INDENT)}"
+        f"{verbatim('name', workunit.name, _INDENT)}"
+        f"{verbatim('app_name', workunit.app_name, _INDENT)}"
         "</workunit>\n"
     )
 
@@ -236,11 +236,11 @@ def write_result(result: ResultBlock) -> str:
     """Write a ``<result>``."""
     return (
         "<result>\n"
-        f"{scalar('name', result.name, _INDENT)}"
-        f"{scalar('wu_name', result.wu_name, _INDENT)}"
-        f"{scalar('platform', result.platform, _INDENT)}"
+        f"{verbatim('name', result.name, _INDENT)}"
+        f"{verbatim('wu_name', result.wu_name, _INDENT)}"
+        f"{verbatim('platform', result.platform, _INDENT)}"
         f"    <version_num>{result.version_num:d}</version_num>\n"
-        f"{scalar('plan_class', result.plan_class, _INDENT)}"
+        f"{verbatim('plan_class', result.plan_class, _INDENT)}"
         f"    <report_deadline>{whole(result.report_deadline)}</report_deadline>\n"
         f"{_flag('report_immediately', result.report_immediately)}"
         f"{write_file_refs(result.file_refs)}"
@@ -253,7 +253,7 @@ def write_file_refs(refs: Iterable[FileRef]) -> str:
     deep = _INDENT * 2
     return "".join(
         f"    <file_ref>\n        <file_name>{checked_file_name(ref.file_name)}</file_name>\n"
-        f"{scalar('open_name', ref.open_name, deep) if ref.open_name else ''}"
+        f"{verbatim('open_name', ref.open_name, deep) if ref.open_name else ''}"
         f"{_flag('main_program', ref.main_program, deep)}"
         f"{_flag('copy_file', ref.copy_file, deep)}"
         f"{_flag('optional', ref.optional, deep)}"

@@ -1,7 +1,8 @@
 """RSS 2.0 feeds, from which clients make notices.
 
 Client 7.20.5 wants title, guid, pubDate and description of each item, and ignores items older than 30 days.  A feed may come from
-anybody: what is read is bounded in size, number and length, and takes linear time.
+anybody: what is read is bounded in size, number and length, and takes linear time.  A client keeps
+titles without escapes, and after a ``<`` in one it forgets all notices of the feed at its next start.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from email.utils import formatdate, parsedate_to_datetime
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.tag_tree import Node, read_tree
 from cobblestone.wire.xml_reader import decode, unescape
-from cobblestone.wire.xml_writer import html, printable, scalar
+from cobblestone.wire.xml_writer import html, printable, scalar, title
 
 MAX_FEED_BYTES = 1024 * 1024
 MAX_ITEMS = 100
@@ -64,7 +65,7 @@ def write_rss(channel: RssChannel, *, built: float) -> bytes:
 def _items(items: Iterable[RssItem]) -> str:
     return "".join(
         "<item>\n"
-        f"{scalar('title', item.title)}"
+        f"{title('title', item.title)}"
         f"{scalar('link', item.link) if item.link else ''}"
         f'<guid isPermaLink="false">{scalar("guid", item.guid)[6:]}'
         f"{scalar('pubDate', rfc822_date(item.published))}"

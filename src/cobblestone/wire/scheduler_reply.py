@@ -31,7 +31,7 @@ from cobblestone.wire.job_description import (
     write_result,
     write_workunit,
 )
-from cobblestone.wire.xml_writer import decimal, escape, html, one_line, scalar, whole
+from cobblestone.wire.xml_writer import cut, decimal, escape, html, one_line, scalar, title, verbatim, whole
 
 MAX_MESSAGE_BYTES = 1000
 """The client's buffer for a message has 1024 bytes, the end mark included."""
@@ -176,13 +176,13 @@ def _head(out: list[str], reply: SchedulerReply) -> None:
     out.append(f"<scheduler_version>{reply.scheduler_version:d}</scheduler_version>\n")
     if reply.dont_use_dcf:
         out.append("<dont_use_dcf/>\n")
-    out.append(scalar("master_url", reply.master_url))
+    out.append(verbatim("master_url", reply.master_url))
     if reply.ended:
         out.append("<ended>1</ended>\n")
     out.append(f"<request_delay>{decimal(reply.request_delay)}</request_delay>\n")
     out += (_message(message) for message in reply.messages)
     if reply.project_name:
-        out.append(scalar("project_name", reply.project_name))
+        out.append(title("project_name", reply.project_name))
     if reply.project_is_down:
         out.append("<project_is_down/>\n")
 
@@ -193,7 +193,7 @@ def _people(out: list[str], reply: SchedulerReply) -> None:
     if reply.send_full_workload:
         out.append("<send_full_workload/>\n")
     if reply.symstore:
-        out.append(scalar("symstore", reply.symstore))
+        out.append(verbatim("symstore", reply.symstore))
     if reply.next_rpc_delay:
         out.append(f"<next_rpc_delay>{decimal(reply.next_rpc_delay)}</next_rpc_delay>\n")
     user = reply.user
@@ -206,7 +206,7 @@ def _people(out: list[str], reply: SchedulerReply) -> None:
     if reply.host:
         out.append(_host(reply.host))
     if user and user.team_id:
-        out.append(f"<teamid>{user.team_id:d}</teamid>\n{scalar('team_name', user.team_name)}")
+        out.append(f"<teamid>{user.team_id:d}</teamid>\n{scalar('team_name', cut(user.team_name))}")
 
 
 def _work(out: list[str], reply: SchedulerReply) -> None:
@@ -236,7 +236,7 @@ def _tail(out: list[str], reply: SchedulerReply) -> None:
     out += (scalar("delete_file_info", checked_file_name(name)) for name in reply.delete_files)
     if reply.no_cpu_apps is not None:
         out.append(scalar("no_cpu_apps", reply.no_cpu_apps))
-    out += (scalar("no_rsc_apps", name) for name in reply.no_rsc_apps)
+    out += (verbatim("no_rsc_apps", name) for name in reply.no_rsc_apps)
     if reply.desired_disk_usage:
         out.append(f"<desired_disk_usage>{decimal(reply.desired_disk_usage)}</desired_disk_usage>\n")
     if reply.rss_feeds:  # the second one is the user's own
@@ -260,15 +260,15 @@ def _gui_urls(gui_urls: tuple[GuiUrl, ...]) -> str:
 
 def _rss_feed(feed: RssFeed) -> str:
     interval = whole(feed.poll_interval)
-    return f"<rss_feed>\n{scalar('url', feed.url)}<poll_interval>{interval}</poll_interval>\n</rss_feed>\n"
+    return f"<rss_feed>\n{verbatim('url', feed.url)}<poll_interval>{interval}</poll_interval>\n</rss_feed>\n"
 
 
 def _gui_url(url: GuiUrl) -> str:
     return (
         "    <gui_url>\n"
-        f"{scalar('name', url.name, _INDENT * 2)}"
-        f"{scalar('description', url.description, _INDENT * 2)}"
-        f"{scalar('url', url.url, _INDENT * 2)}"
+        f"{title('name', url.name, _INDENT * 2)}"
+        f"{title('description', url.description, _INDENT * 2)}"
+        f"{verbatim('url', url.url, _INDENT * 2)}"
         "    </gui_url>\n"
     )
 
@@ -288,7 +288,7 @@ def _message(message: Message) -> str:
 def _user(user: UserBlock) -> str:
     return (
         f"<userid>{user.id:d}</userid>\n"
-        f"{scalar('user_name', user.name)}"
+        f"{scalar('user_name', cut(user.name))}"
         f"<user_total_credit>{decimal(user.total_credit)}</user_total_credit>\n"
         f"<user_expavg_credit>{decimal(user.expavg_credit)}</user_expavg_credit>\n"
         f"<user_create_time>{whole(user.create_time)}</user_create_time>\n"
@@ -305,7 +305,7 @@ def _host(host: HostBlock) -> str:
         f"{announced}"
         f"<host_total_credit>{decimal(host.total_credit)}</host_total_credit>\n"
         f"<host_expavg_credit>{decimal(host.expavg_credit)}</host_expavg_credit>\n"
-        f"{scalar('host_venue', host.venue)}"
+        f"{title('host_venue', host.venue)}"
         f"<host_create_time>{whole(host.create_time)}</host_create_time>\n"
     )
 
@@ -318,7 +318,7 @@ def _trickle_down(trickle: TrickleDown) -> str:
             "the client would stop reading there"
         )
     return (
-        f"<trickle_down>\n{scalar('result_name', trickle.result_name)}<time>{trickle.time:d}</time>\n"
+        f"<trickle_down>\n{verbatim('result_name', trickle.result_name)}<time>{trickle.time:d}</time>\n"
         f"<text>\n{trickle.text}\n</text>\n</trickle_down>\n"
     )
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 
+from cobblestone.domain.client_texts import MAX_BYTES, markup_in, without_markup
 from cobblestone.domain.errors import LocalProtocolError
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _LINE_ENDS = re.compile("[\r\n\t\x85\u2028\u2029]+")
+_SURELY_SHORT = MAX_BYTES // 6  # no character becomes more bytes than "&quot;"
 _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufffe\uffff]')
 
 
@@ -62,6 +64,36 @@ def one_line(text: str) -> str:
 def line_text(text: str) -> str:
     """Return a text as the content of an element on one line."""
     return escape(one_line(text)) if _SPECIAL.search(text) else text
+
+
+def cut(text: str) -> str:
+    """Return as much of a text as the buffers of clients take, escapes included; never a part of a character or escape."""
+    if len(text) <= _SURELY_SHORT:
+        return text
+    text = one_line(text)
+    while len(escape(text).encode()) > MAX_BYTES:
+        text = text[: min(len(text) - 1, MAX_BYTES)]
+    return text
+
+
+def title(name: str, text: str, indent: str = "") -> str:
+    """Write an element with a text for people, which clients write into their state without escapes."""
+    return scalar(name, cut(without_markup(text)), indent)
+
+
+def verbatim(name: str, text: str, indent: str = "") -> str:
+    """Write an element with a text for programs, which clients write into their state without escapes.
+
+    Raises:
+        LocalProtocolError: they could not read that state again.
+    """
+    if _SPECIAL.search(text):
+        if piece := markup_in(text):
+            raise LocalProtocolError(
+                f"<{name}> {text[:80]!r} cannot be sent: clients would not survive its {piece!r}"
+            )
+        text = line_text(text)
+    return f"{indent}<{name}>{text}</{name}>\n"
 
 
 def scalar(name: str, value: str | float | bool, indent: str = "") -> str:

@@ -19,6 +19,7 @@ from cobblestone.api_schema.apps import (
     RulesBody,
 )
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
+from cobblestone.domain.client_texts import MAX_BYTES, check_kept
 from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import (
@@ -171,6 +172,7 @@ def form_from(body: NewApp) -> JobForm:
     for index, slot in enumerate(body.inputs):
         if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
+    check_command_line(body.command_line)
     return JobForm(
         command_line=body.command_line,
         inputs=tuple(
@@ -192,6 +194,16 @@ def form_of_command(command: Sequence[str], outputs: Sequence[str], stdout: str)
     return JobForm(command=tuple(command), stdout=stdout, inputs=slots)
 
 
+def check_title(title: str) -> None:
+    """Check that clients can keep an app's title.  Raises JobError."""
+    check_kept(title, "title", advice="Choose another title.", max_bytes=MAX_BYTES)
+
+
+def check_command_line(text: str) -> None:
+    """Check that clients can keep what a native program is started with.  Raises JobError."""
+    check_kept(text, "command_line", advice="Put such values into an input file.")
+
+
 def app_from(body: NewApp) -> App:
     """Return a new app, without an id.
 
@@ -200,6 +212,7 @@ def app_from(body: NewApp) -> App:
         ConfigError: there is no such credit system.
     """
     check_assimilator(body.assimilator)
+    check_title(body.title)
     app = App(
         id=AppId(0),
         name=body.name,
@@ -332,6 +345,8 @@ def version_from(
         if name in names[:index]:
             raise JobError(f"files: two of them have the open name {name!r}. Rename one.")
     check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
+    advice = "Put such values into a file of the version."
+    check_kept(body.command_line, "command_line", advice=advice, max_bytes=MAX_BYTES)
     return AppVersion(
         id=AppVersionId(0),
         app_id=app.id,
@@ -375,6 +390,8 @@ def changed_app(app: App, form: JobForm, changes: AppChanges) -> tuple[App, JobF
             [spec.open_name for spec in app.output_specs],
             form.stdout if changes.stdout is None else changes.stdout,
         )
+    if changes.title is not None:
+        check_title(changes.title)
     if changes.assimilator is not None:
         check_assimilator(changes.assimilator)
         app = replace(app, assimilator=changes.assimilator)

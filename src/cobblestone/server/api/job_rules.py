@@ -21,7 +21,7 @@ from cobblestone.domain.job_form import (
 from cobblestone.domain.work import InputFile, JobLimits, Target
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_command_line
 from cobblestone.policy.dispatch.suitability import size_class_of
-from cobblestone.server.api.app_rules import limits_with
+from cobblestone.server.api.app_rules import check_command_line, limits_with
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work.batches import NewJob
@@ -140,6 +140,7 @@ class JobMaker:
             if body.args:
                 raise JobError("args are for apps with a command; give a native program its command_line.")
             command_line = f"{self.form.command_line} {body.command_line}".strip()
+            check_command_line(command_line)
         if len(command_line.encode()) > MAX_COMMAND_LINE:
             raise JobError(
                 f"its command line has {len(command_line.encode())} bytes; {MAX_COMMAND_LINE} are possible."

@@ -174,6 +174,7 @@ def _user_or_missing(db: Database, user_id: int) -> User:
 )
 async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
     """Make a team."""
+    _check_name(body.name)
 
     def create(tx: Transaction) -> schema.Team:
         founder = _user_or_missing(tx, body.founder).id
