@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.helpers.project_world import World, failed, succeeded
+from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.store.people import users
@@ -71,7 +71,7 @@ def test_two_users_complete_a_quorum_and_both_are_credited_equally(world: World)
 def test_one_user_never_gets_two_results_of_a_workunit_on_any_host(world: World):
     world.add_jobs(world.add_app(quorum=2))
     alice = world.user("alice")
-    first, second = world.host(alice), world.host(alice)
+    first, second = world.host(alice), world.host(alice, domain_name="another")
     first.rpc(ask=1)
     second.rpc(ask=1)
     assert len(first.new_results()) == 1
@@ -132,6 +132,66 @@ def test_a_client_that_lost_its_state_is_recognised_by_its_cpid(world: World):
     assert world.value("SELECT COUNT(*) FROM host") == 1
     gone = world.query("SELECT name FROM result WHERE outcome = 7 ORDER BY id")
     assert [row[0] for row in gone] == list(old), "what it had is given up, and made anew for others"
+
+
+def test_jobs_of_a_first_reply_that_was_lost_are_sent_again(world: World):
+    world.add_jobs(world.add_app(), n=3)
+    host = world.host(world.user("alice"))
+    lost = [result.get("name") for result in host.rpc(ask=1, lose_reply=True).all("result")]
+    host.rpc(ask=1, lose_reply=True)
+    host.rpc(ask=1)
+    assert host.new_results() == lost
+    assert world.query("SELECT COUNT(*), SUM(outcome) FROM result WHERE server_state = 4") == [(len(lost), 0)]
+    (name, *_others) = lost
+    host.rpc(reports=[host.finish(name, b"x")])
+    assert world.value("SELECT outcome FROM result WHERE name = ?", name) == 1
+
+
+def wiped(world: World, key: str) -> tuple[str, SimHost]:
+    """One job that a computer had before its client lost its state, and the client after that."""
+    cpid = "c" * 32
+    old = world.host(key, cpid=cpid)
+    old.rpc(ask=1)
+    (lost,) = old.new_results()
+    old.upload(f"{lost}_0", b"x")
+    new = world.host(key, cpid=cpid)
+    new.rpc()
+    world.settle()
+    return lost, new
+
+
+def test_a_job_that_a_wiped_client_lost_may_go_to_the_same_person_again(world: World):
+    """In a project of one volunteer nobody else could take it."""
+    world.add_jobs(world.add_app())
+    lost, new = wiped(world, world.user("alice"))
+    new.rpc(ask=1)
+    (name,) = new.new_results()
+    assert name != lost
+    new.rpc(reports=[new.finish(name, b"x")])
+    world.settle()
+    assert world.value("SELECT assimilate_state FROM workunit") == 2
+
+
+def test_two_answers_of_one_person_do_not_agree_with_each_other(world: World):
+    """Whoever wipes a client to get a second result of the same workunit gains nothing by reporting the first one as well."""
+    world.add_jobs(world.add_app(quorum=2))
+    lost, new = wiped(world, world.user("alice"))
+    new.rpc(ask=1)
+    (name,) = new.new_results()
+    new.rpc(reports=[succeeded(lost, b"x"), new.finish(name, b"x")])
+    world.settle()
+    assert world.value("SELECT outcome FROM result WHERE name = ?", lost) == 7
+    assert world.value("SELECT canonical_result_id FROM workunit") is None
+
+
+def test_a_lost_job_that_comes_after_all_counts_if_nobody_replaced_it_there(world: World):
+    world.add_jobs(world.add_app())
+    lost, new = wiped(world, world.user("alice"))
+    new.rpc(reports=[succeeded(lost, b"x")])
+    world.settle()
+    assert world.value("SELECT outcome FROM result WHERE name = ?", lost) == 1
+    new.rpc(ask=1)
+    assert new.new_results() == [], "its user has answered"
 
 
 def test_a_copied_state_file_makes_a_new_host(world: World):

@@ -159,7 +159,7 @@ def check_kept_by_clients(element: Element) -> None:
             continue  # names that the client itself sent: it looks them up
         check_kept_by_clients(child)
         if not child.children and child.tag not in ESCAPED_BY_CLIENTS:
-            assert not re.search(r"<|&(\w+|#\w+);", child.text), (child.tag, child.text)
+            assert not re.search(r"(?a)<|&(\w+|#\w+);", child.text), (child.tag, child.text)
 
 
 @given(st.sampled_from(sorted(LEAVES)), TEXTS)
@@ -192,7 +192,7 @@ def test_a_title_of_a_notice_survives_the_clients_archive(text: str) -> None:
     )
     channel = read_elements(feed).children[0]
     (found,) = channel.all("item")
-    assert not re.search(r"<|&(\w+|#\w+);", found.get("title"))
+    assert not re.search(r"(?a)<|&(\w+|#\w+);", found.get("title"))
 
 
 @pytest.mark.parametrize("text", ["a<b", "&lt;", "x &#60; y"])

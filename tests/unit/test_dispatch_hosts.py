@@ -97,6 +97,20 @@ def test_a_wiped_client_is_recognised_by_its_cpid_and_has_lost_its_jobs():
     assert (decision.host, decision.send_host_id, decision.detached) == (KNOWN, True, True)
 
 
+def test_a_client_whose_first_replies_were_lost_keeps_its_jobs():
+    """It has no id yet, and goes on counting; one that was wiped begins with 0 again."""
+    told_in_vain = replace(KNOWN, rpc_seqno=1)
+    decision = identify(sent=0, claimed=None, seqno=2, same=(told_in_vain,))
+    assert (decision.host, decision.send_host_id, decision.detached) == (told_in_vain, True, False)
+    for seqno in (0, 1):
+        assert identify(sent=0, claimed=None, seqno=seqno, same=(told_in_vain,)).detached
+
+
+def test_a_client_that_knows_its_id_keeps_its_jobs_although_it_counts_anew():
+    decision = identify(seqno=3, same=(KNOWN,))
+    assert (decision.host, decision.send_host_id, decision.detached) == (KNOWN, False, False)
+
+
 def test_a_recognised_client_that_lists_jobs_keeps_them():
     assert not first_contact(same=(KNOWN,), lists_jobs=True).detached
 

@@ -163,7 +163,7 @@ def write_file_info(file: FileInfo) -> str:
     return (
         f"<file_info>\n    <name>{checked_file_name(file.name)}</name>\n"
         f"{urls}{gzipped}{_flag('executable', file.executable)}{signature}"
-        f"{scalar('md5_cksum', file.md5_cksum, _INDENT)}"
+        f"{verbatim('md5_cksum', file.md5_cksum, _INDENT)}"
         f"    <nbytes>{file.nbytes:d}</nbytes>\n"
         f"{_flag('sticky', file.sticky)}"
         "</file_info>\n"

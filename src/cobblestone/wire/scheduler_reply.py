@@ -292,9 +292,9 @@ def _user(user: UserBlock) -> str:
         f"<user_total_credit>{decimal(user.total_credit)}</user_total_credit>\n"
         f"<user_expavg_credit>{decimal(user.expavg_credit)}</user_expavg_credit>\n"
         f"<user_create_time>{whole(user.create_time)}</user_create_time>\n"
-        f"{scalar('email_hash', user.email_hash)}"
-        f"{scalar('cross_project_id', user.cross_project_id)}"
-        f"{scalar('external_cpid', user.external_cpid)}"
+        f"{verbatim('email_hash', user.email_hash)}"
+        f"{verbatim('cross_project_id', user.cross_project_id)}"
+        f"{verbatim('external_cpid', user.external_cpid)}"
         f"<cpid_time>{whole(user.cpid_time or user.create_time)}</cpid_time>\n"
     )
 

@@ -4,7 +4,9 @@ A client normally names its host. When it does not, or names one that cannot be 
 one that has heard later sequence numbers: the state was copied or restored), the same machine is looked for
 among the user's hosts, first by CPID, then by name, address and hardware; only then a new record is made.
 
-Source: BOINC's ``handle_request.cpp`` (facts).
+Source: BOINC's ``handle_request.cpp`` (facts).  Difference: the family gives up the jobs of every machine that it has
+recognised so and that lists none; here only those of a client that has begun anew, since after a lost reply, or with an old
+copy of its state, the client may have them again.
 """
 
 from __future__ import annotations
@@ -81,9 +83,20 @@ def identify_host(introduction: Introduction, facts: HostFacts) -> HostDecision:
     return HostDecision(
         host=found,
         send_host_id=found.id != facts.claimed_number,
-        detached=not introduction.lists_jobs,
+        detached=not introduction.lists_jobs
+        and found.id != facts.claimed_number
+        and not _counts_on(introduction, found),
         reasons=(*doubts, known),
     )
+
+
+def _counts_on(introduction: Introduction, host: Host) -> bool:
+    """Whether a client without the host's id goes on with its numbers: the replies that named the host were lost.
+
+    A client that lost its state begins with 0 again.  One that tried in vain often enough since then is taken for the
+    other kind: its jobs are sent to it again, instead of to others.
+    """
+    return introduction.rpc_seqno > host.rpc_seqno
 
 
 def _doubt(introduction: Introduction, facts: HostFacts) -> Reason | None:

@@ -6,7 +6,8 @@ for ever.
 Source: BOINC's ``sched_result.cpp`` (facts) and the observed behaviour of client 7.20.5. Differences: a
 missing exit status is an error, where the family reads it as 0; a success needs its uploads on the server,
 since after a refused upload the client reports exit status 0 and state 5; CPU time is held against the CPUs
-that the version uses, not all of the host's.
+that the version uses, not all of the host's; a result that was given up because its client had lost its state
+counts after all when it comes, unless its user got a replacement: two answers of one person would agree with each other.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class ReportContext:
     record: HostAppVersion | None = None  #: of the reporting host and the result's version
     host_owner: UserId | None = None  #: user of the host that the result was sent to (``result.host_id``)
     ncpus_used: float = 1.0  #: CPUs that the version uses
+    replaced: bool = (
+        False  #: it was lost with its client's state, and its user got another one of the workunit
+    )
 
 
 @value(kw_only=True)
@@ -183,8 +187,14 @@ def _ignore(result: Result, context: ReportContext, host_id: HostId, user_id: Us
         return reason("report_repeated", "Result {name} was reported or given up before.", name=result.name)
     if result.server_state in (ServerState.INACTIVE, ServerState.UNSENT):
         return reason("report_of_unsent", "Result {name} was not sent to any host.", name=result.name)
-    if result.received_time is not None:
+    if result.received_time is not None and result.outcome != Outcome.CLIENT_DETACHED:
         return reason("report_repeated", "Result {name} was reported before.", name=result.name)
+    if context.replaced:
+        return reason(
+            "report_replaced",
+            "Result {name} was given up when its computer had lost its jobs, and its user got another one instead.",
+            name=result.name,
+        )
     if result.host_id != host_id and context.host_owner != user_id:
         return reason(
             "report_of_other_host",

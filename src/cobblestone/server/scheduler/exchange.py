@@ -208,6 +208,7 @@ class Exchange:
                     record=record,
                     host_owner=None if row is None else row.host_owner,
                     ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
+                    replaced=row is not None and row.replaced,
                 ),
                 host_id=host.id,
                 user_id=user.id,

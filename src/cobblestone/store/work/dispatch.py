@@ -24,7 +24,7 @@ from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.locks import WORKUNITS_OF_RESULTS
 from cobblestone.store.work.rows import RESULTS, decode_outputs
-from cobblestone.store.work.steps import IS_IN_PROGRESS, step, take
+from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, step, take
 
 _encode = msgspec.json.Encoder().encode
 _RESULT_COLUMNS = RESULTS.of("r")
@@ -32,17 +32,21 @@ _N_RESULT_COLUMNS = len(RESULTS.names)
 
 
 def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return those of the workunits of which a result went to this user."""
+    """Return those of the workunits of which a result went to this user and was not lost with a client's state."""
     rows = db.query_in(
-        "SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??)", workunit_ids, (user_id,)
+        f"SELECT workunit_id FROM result WHERE user_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
+        workunit_ids,
+        (user_id,),
     )
     return {WorkunitId(row[0]) for row in rows}
 
 
 def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return those of the workunits of which a result went to this host."""
+    """Return those of the workunits of which a result went to this host and was not lost with a client's state."""
     rows = db.query_in(
-        "SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??)", workunit_ids, (host_id,)
+        f"SELECT workunit_id FROM result WHERE host_id = ? AND workunit_id IN (??) AND {IS_NOT_LOST}",
+        workunit_ids,
+        (host_id,),
     )
     return {WorkunitId(row[0]) for row in rows}
 
@@ -68,7 +72,8 @@ _REPORT_STATEMENTS = {
 }
 _LOOK_AT = "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)"
 _NO_RIVAL = (
-    " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id AND other."
+    " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id"
+    f" AND other.{IS_NOT_LOST} AND other."
 )
 _NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
 _NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
@@ -221,6 +226,7 @@ class ReportedRow:
     outputs_present: frozenset[int]
     host_owner: UserId | None
     delay_bound: float = 0.0  #: of its workunit, seconds
+    replaced: bool = False  #: it was lost with a client's state, and its user got another one of the workunit
 
 
 def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
@@ -247,8 +253,18 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
             outputs_present=frozenset(int(row[-1].rpartition("_")[2]) for row in same if row[-1] is not None),
             host_owner=owner,
             delay_bound=delay_bound,
+            replaced=result.outcome is Outcome.CLIENT_DETACHED and _has_replacement(tx, result),
         )
     return found
+
+
+def _has_replacement(tx: Transaction, lost: Result) -> bool:
+    """Whether the user of a result that was lost got another one of its workunit."""
+    found = tx.value(
+        f"SELECT 1 FROM result WHERE workunit_id = ? AND user_id = ? AND id <> ? AND {IS_NOT_LOST} LIMIT 1",
+        (lost.workunit_id, lost.user_id, lost.id),
+    )
+    return found is not None
 
 
 def record_report(

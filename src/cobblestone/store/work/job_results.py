@@ -11,7 +11,7 @@ from cobblestone.policy.lifecycle.states import CLIENT_ERROR, COULDNT_SEND, NO_R
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.batches import RUNNING
-from cobblestone.store.work.steps import IS_UNSENT, matching
+from cobblestone.store.work.steps import IS_NOT_LOST, IS_UNSENT, matching
 
 _FAILED = matching(CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 
@@ -50,7 +50,7 @@ def waiting_after_failure(db: Database, batch_id: int, *, limit: int) -> list[Wa
     sent = db.query_in(
         f"SELECT workunit_id, user_id, host_id, CASE WHEN {matching(SUCCESS)} AND"
         f" NOT {matching(ValidateState.INVALID)} THEN 1 ELSE 0 END FROM result"
-        " WHERE host_id IS NOT NULL AND workunit_id IN (??)",
+        f" WHERE host_id IS NOT NULL AND workunit_id IN (??) AND {IS_NOT_LOST}",
         [row[0] for row in rows],
     )
     of_job: dict[int, list[tuple[int, int, int]]] = {}

@@ -12,7 +12,14 @@ from enum import IntEnum
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition, PolicyViolation
-from cobblestone.domain.states import AssimilateState, BatchState, FileDeleteState, ServerState, ValidateState
+from cobblestone.domain.states import (
+    AssimilateState,
+    BatchState,
+    FileDeleteState,
+    Outcome,
+    ServerState,
+    ValidateState,
+)
 from cobblestone.policy.lifecycle.states import IN_PROGRESS, UNSENT, Cause, ResultState
 from cobblestone.store.engine.database import Transaction
 
@@ -90,6 +97,8 @@ def is_in(column: str, numbers: Iterable[int]) -> str:
 
 IS_UNSENT = matching(UNSENT)
 IS_IN_PROGRESS = matching(IN_PROGRESS)
+IS_NOT_LOST = f"outcome <> {Outcome.CLIENT_DETACHED}"
+"""Of a result: it did not go with the state of a client, so it counts as one that its user has."""
 TO_ASSIMILATE = matching(AssimilateState.READY)
 DELETABLE = matching(FileDeleteState.READY)
 OPEN_BATCH = matching(BatchState.INIT, BatchState.IN_PROGRESS)
