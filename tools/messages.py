@@ -21,6 +21,7 @@ SERVICES = [PACKAGE / name for name in ("account_manager", "server", "service", 
 LOCALES = PACKAGE / "service" / "locales"
 POLICIES = [PACKAGE / "policy" / name for name in ("account_manager", "credit", "dispatch", "validation")]
 STORE = PACKAGE / "store"
+DOMAIN = PACKAGE / "domain"
 REASONS: dict[str, Any] = {"reason": (2,), "phrase": None}
 SENTENCES = {**REASONS, "_note": None, "_ask": None, "add": (3,), "MalformedOutput": None}
 """What holds sentences that volunteers and scientists read: the place of the sentence, if it is not the first."""
@@ -37,7 +38,7 @@ def extract() -> Catalog:
     """All texts of the program."""
     found = Catalog(charset="utf-8")
     searched = [(folder, {**DEFAULT_KEYWORDS, **REASONS}) for folder in SERVICES]
-    searched += [(STORE, REASONS), *((folder, SENTENCES) for folder in POLICIES)]
+    searched += [(STORE, REASONS), (DOMAIN, REASONS), *((folder, SENTENCES) for folder in POLICIES)]
     texts = [
         text
         for folder, keywords in searched

@@ -76,10 +76,13 @@ def test_long_decimals_in_reasons_are_cut(text: str, tidy: str) -> None:
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (0, "0: success"),
-        (1, "1 (0x1)"),
-        (197, "197 (0xc5): the task ran longer than allowed"),
-        (-1073741819, "-1073741819 (0xc0000005): the program crashed (access violation)"),
+        (0, "0"),
+        (1, "Exit status 1 (0x1)."),
+        (197, "Exit status 197 (0xc5): The task ran longer than allowed."),
+        (
+            -1073741819,
+            "Exit status -1073741819 (0xc0000005): The program crashed: it touched memory that is not its own.",
+        ),
     ],
 )
 def test_an_exit_status_is_explained_where_it_is_known(status: int, text: str) -> None:

@@ -111,7 +111,7 @@ def _task_line(task: Task, canonical: int | None) -> str:
     where = f" on host {task.computer}" if task.computer else ""
     state = f"{task.state or 'not sent'}{', canonical' if task.id == canonical else ''}"
     ended = f", reported {when(task.reported)}" if task.reported else ""
-    failed = f", exit status {task.exit_status}" if task.exit_status else ""
+    failed = f". {task.exit_meaning}" if task.exit_status else ""
     return f"  result       {task.id} {task.name}{where}: {state}{ended}{failed}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cobblestone.domain.apps import App
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.policy.dispatch.reach import Shortage
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import batch_shortage, stuck_jobs
@@ -76,9 +77,10 @@ def _failures(db: Database, batch: Batch) -> list[str]:
         return []
     # The launcher's own last line only tells the exit status: the program's word stands before it.
     last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
-    return [
-        f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. Last failure: {last or 'no error output'}"
-    ]
+    status = job_results.exit_status(db, newest)
+    advice = f" {exit_advice(status).text()}" if status else ""
+    said = f"Last failure: {last or 'no error output'}.{advice}"
+    return [f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. {said}"]
 
 
 def _stuck(db: Database, batch: Batch, offer: Offer, *, address: str, now: float) -> list[str]:

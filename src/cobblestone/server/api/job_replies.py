@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from cobblestone.api_schema import batches as schema
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.states import BatchState, Outcome, WorkunitError
 from cobblestone.launcher import job_arguments
 from cobblestone.store.catalog import apps
@@ -76,8 +77,9 @@ def describe_jobs(
         error, stderr = stuck.get(job.workunit_id) or _error_text(job), ""
         if failure is not None:
             stderr = result_text(db, failure.result_id).stderr[-STDERR_TAIL:]
-            error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}"
-            error += f" with exit status {failure.exit_status}." if failure.exit_status else "."
+            error += f" The last one, {failure.name}, {_OUTCOMES[failure.outcome]}."
+            if failure.exit_status:
+                error += f" {exit_advice(failure.exit_status).text()}"
         of_interest = job.canonical_result_id if failure is None else failure.result_id
         fact = None if of_interest is None else facts.get(of_interest)
         arguments = job_arguments(job.command_line) if form.command else {}

@@ -11,6 +11,7 @@ import msgspec
 
 from cobblestone.api_schema import people as schema
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import AppId, HostId, UserId
 from cobblestone.domain.people import Scope
@@ -119,5 +120,6 @@ def task_fields(row: TaskRow) -> dict[str, Any]:
         "run_time": result.elapsed_time,
         "cpu_time": result.cpu_time,
         "exit_status": result.exit_status,
+        "exit_meaning": exit_advice(result.exit_status).text() if result.exit_status else "",
         "credit": result.granted_credit,
     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import HostId, WorkunitId
 from cobblestone.domain.reasons import Reason, reason
@@ -315,10 +316,9 @@ def explain_result(
             )
         )
     if result.outcome is Outcome.CLIENT_ERROR:
-        found.append(
-            reason("exit_status", "The program ended with status {status}.", status=result.exit_status)
-        )
+        found.append(exit_advice(result.exit_status))
     if result.granted_credit:
         found.append(reason("credit", "It earned {credit} credits.", credit=round(result.granted_credit, 3)))
-    told = [str(each.get("text", "")) for each in work.result_text(db, result.id).report.get("reasons", [])]
+    noted = work.result_text(db, result.id).report.get("reasons", [])
+    told = [str(each.get("text", "")) for each in noted if each.get("code") != "exit_status"]  # said above
     return ResultExplanation(result=result, reasons=tuple(found), told=tuple(filter(None, told)))

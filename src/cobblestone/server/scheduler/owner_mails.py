@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cobblestone.domain.exit_statuses import exit_advice
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason
@@ -12,6 +13,7 @@ from cobblestone.service.languages import chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import mails
+from cobblestone.store.work import job_results
 
 QUIET_SECONDS = 7 * 86400.0
 """One mail about a computer is enough for a week; the client's notices come all the time."""
@@ -23,8 +25,10 @@ def tell_owner(
     """Write to a computer's owner what is wrong with it, unless that was done lately or is not wanted."""
     if not problems or not user.send_email:
         return
+    status = job_results.last_exit_status(tx, host.id)
+    said = (*problems, exit_advice(status)) if status else problems
     with use_language(chosen(user.language)):
-        subject, body = _mail(ctx, user, host, problems)
+        subject, body = _mail(ctx, user, host, said)
     if not mails.written_since(tx, recipient=user.email_addr, subject=subject, since=now - QUIET_SECONDS):
         mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
 

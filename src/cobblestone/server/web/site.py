@@ -76,6 +76,7 @@ class Site(pages.Site[User, "Visit"]):
             ),
             filters={
                 "exit_status": wording.exit_status,
+                "exit_help": wording.exit_help,
                 "word": operator_wording.word,
                 "badge_title": badge_title,
                 "milestone": milestone_title,

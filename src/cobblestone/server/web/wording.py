@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cobblestone.domain.exit_statuses import exit_advice, exit_cause
 from cobblestone.domain.states import ExitStatus, Outcome, ServerState, ValidateState, WorkunitError
 from cobblestone.domain.work import Result, Workunit
-from cobblestone.service.languages import N_, ngettext
+from cobblestone.service.languages import N_, ngettext, translate_reason
 from cobblestone.service.languages import gettext as _
 
 
@@ -152,31 +153,12 @@ _WORKUNIT_ERRORS = {
     WorkunitError.NO_CANONICAL_RESULT: N_("Its answer was lost."),
 }
 
-# The client's own exit statuses (BOINC's ``lib/error_numbers.h``: facts).
-_EXIT_STATUSES = {
-    0: N_("success"),
-    192: N_("the program could not write its checkpoint"),
-    193: N_("the program was ended by a signal (a crash)"),
-    194: N_("the program was not started by the client as it should"),
-    195: N_("a program started by the task failed"),
-    196: N_("the task used more disk space than allowed"),
-    197: N_("the task ran longer than allowed"),
-    198: N_("the task used more memory than allowed"),
-    199: N_("the client was stopping"),
-    200: N_("the task had not started by its deadline"),
-    201: N_("the graphics processor that the task needs is missing"),
-    202: N_("cancelled by the project"),
-    203: N_("aborted by the user"),
-    205: N_("the program ran out of memory"),
-    206: N_("the program could not be started"),
-    -1073741819: N_("the program crashed (access violation)"),
-    -1073741515: N_("the program could not start (a library is missing)"),
-    -1073741510: N_("the program was ended by the system"),
-}
-
 
 def exit_status(status: int) -> str:
-    """Return an exit status with what it means, where that is known."""
-    number = f"{status} (0x{status & 0xFFFFFFFF:x})" if status else "0"
-    meaning = _EXIT_STATUSES.get(status)
-    return _("%(number)s: %(meaning)s") % {"number": number, "meaning": _(meaning)} if meaning else number
+    """Return an exit status with what it means, in the current language."""
+    return translate_reason(exit_cause(status)) if status else "0"
+
+
+def exit_help(status: int) -> str:
+    """Return an exit status with what it means and what to do, in the current language."""
+    return translate_reason(exit_advice(status)) if status else "0"

@@ -28,6 +28,20 @@ def failed_so_far(db: Database, batch_id: int) -> tuple[int, ResultId | None]:
     return int(row[0]), ResultId(row[1])
 
 
+def exit_status(db: Database, result_id: ResultId) -> int:
+    """Return how the program of a result ended; 0 where nothing is known."""
+    return int(db.value("SELECT exit_status FROM result WHERE id = ?", (result_id,)) or 0)
+
+
+def last_exit_status(db: Database, host_id: HostId) -> int:
+    """Return how the program of the newest result that failed on a host ended; 0 where none did."""
+    found = db.value(
+        f"SELECT exit_status FROM result WHERE host_id = ? AND {matching(CLIENT_ERROR)} ORDER BY id DESC LIMIT 1",
+        (host_id,),
+    )
+    return int(found or 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
     """A job that failed somewhere, is on no computer, and waits for another one."""
