@@ -54,6 +54,37 @@ def test_jobs_for_the_clients_own_version_come_without_files_and_name_it(world: 
     assert world.value("SELECT peak_flops FROM result") == 3e9
 
 
+def test_a_client_hears_once_a_day_what_its_app_info_lacks(world: World):
+    an_app(world)
+    world.add_app("second")
+    own = [
+        replace(OWN, app_name="dmo"),
+        replace(OWN, version_num=50),
+        replace(OWN, platform="windows_x86_64"),
+    ]
+    world.write(lambda tx: tx.execute("UPDATE app_version SET version_num = 200"))
+    host = an_own_host(world, *own)
+    host.rpc()
+    said = " | ".join(text for text in host.messages() if "app_info.xml" in text)
+    assert "names the application dmo, which this project does not have. It has: demo, second." in said
+    assert "says nothing about second" in said
+    assert "has version 50 of demo, and the project is at 200, with the files demo.sh." in said
+    assert "has demo for the platform windows_x86_64, and this client runs x86_64-pc-linux-gnu." in said
+    world.now += 600
+    host.rpc()
+    assert not any("app_info.xml" in text for text in host.messages()), "once a day"
+    world.now += 86_400
+    host.rpc()
+    assert any("app_info.xml" in text for text in host.messages())
+
+
+def test_a_client_whose_app_info_is_right_hears_nothing(world: World):
+    an_app(world)
+    host = an_own_host(world)
+    host.rpc()
+    assert host.messages() == []
+
+
 def test_the_jobs_operations_are_scaled_so_that_the_clients_estimate_comes_out_right(world: World):
     app = an_app(world)
     world.add_jobs(app, n=13)

@@ -223,7 +223,7 @@ class OwnTask(Reply, frozen=True):
     cpu_time: float
     exit_status: int
     credit: float
-    exit_meaning: str = ""  #: of a task that failed: what the status means, and what to do
+    exit_meaning: str  #: of a task that failed: what the status means, and what to do
 
 
 class OwnTasks(Reply, frozen=True):

@@ -308,7 +308,7 @@ def test_a_failed_job_says_why(api: ApiClient, world: World):
     (job,) = results(api, batch["id"])["results"]
     assert (job["status"], job["exit_status"], job["outputs"]) == ("failed", 7, [])
     assert "too many computers" in job["error"]
-    assert "exit status 7" in job["error"]
+    assert "failed. Exit status 7 (0x7). The end of the task's error output says more." in job["error"]
     assert "boom" in job["stderr"]
     status = api.get(f"/batches/{batch['id']}")
     assert (status["state"], status["done"], status["failed"]) == ("complete", 0, 1)
