@@ -71,7 +71,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         busy[SCHEDULER_PATH] = SchedulerRpc(ctx, ctx.offers)
     if Role.UPLOAD in roles:
         busy[UPLOAD_PATH] = UploadHandler(ctx)
-        routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx).endpoint, methods=["GET"]))
+        routes.append(Route("/download/{fanout}/{name}", DownloadHandler(ctx), methods=["GET"]))
     # They have routes too, for the answers to other methods and unusual spellings.
     routes += [Route(f"/{path}", endpoint, methods=["POST"]) for path, endpoint in busy.items()]
     routes += Monitoring(ctx, of_project=Role.WEB in roles).routes()

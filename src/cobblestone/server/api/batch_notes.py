@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.exit_statuses import exit_advice
+from cobblestone.domain.exit_statuses import exit_advice, meaning_of
 from cobblestone.policy.dispatch.reach import Shortage
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import batch_shortage, stuck_jobs
@@ -78,8 +78,8 @@ def _failures(db: Database, batch: Batch) -> list[str]:
     # The launcher's own last line only tells the exit status: the program's word stands before it.
     last = " / ".join(result_text(db, newest).stderr.split("\n")[-2:]).strip(" /")[:300]
     status = job_results.exit_status(db, newest)
-    advice = f" {exit_advice(status).text()}" if status else ""
-    said = f"Last failure: {last or 'no error output'}.{advice}"
+    advice = f". {exit_advice(status).text()}" if meaning_of(status) else ""
+    said = f"Last failure: {last or 'no error output'}{advice}"
     return [f"{n_jobs} unfinished jobs failed on a computer and wait for another person's. {said}"]
 
 

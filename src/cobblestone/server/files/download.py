@@ -1,19 +1,30 @@
-"""Downloads: files of the download hierarchy, whole or from an offset."""
+"""Downloads: files of the download hierarchy, whole or from an offset.
+
+Every address has a fair share of the work; a file goes on to a slow reader without a place.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
+from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.store.work.files import fan_out, place_of
 from cobblestone.wire.upload import legal_file_name
 
+PLACES = 16
+"""Downloads that are looked up and begun at once."""
+MAX_WAITING = 512
+RETRY_SECONDS = 60
+"""After which a client that was sent away may come again; those of the family back off by themselves."""
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
 """A name never changes its content, so caches may keep it for ever."""
 _MEDIA_TYPE = "application/octet-stream"
@@ -26,12 +37,32 @@ class DownloadHandler:
         self._root = ctx.folder.download
         self._storage = ctx.storage
         self._accel = ctx.settings.storage.accel
+        self._queue: FairQueue[str, None] = FairQueue(
+            places=PLACES, max_waiting=MAX_WAITING, max_waiting_promises=MAX_WAITING
+        )
 
-    async def endpoint(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """``download/<fan-out>/<name>``; ``name.gz`` is the packed twin, sent as it is (clients unpack it themselves)."""
-        name = request.path_params["name"]
+        async with AsyncExitStack() as held:
+
+            async def first_part(message: Message) -> None:
+                await send(message)
+                if message["type"] == "http.response.body":
+                    await held.aclose()  # what follows takes as long as its reader does
+
+            try:
+                sender = limit_key(client_address(scope))
+                await held.enter_async_context(self._queue.place(sender, None, promise=False))
+                response = await self._answer(**scope["path_params"])
+            except ServerBehind:
+                headers = {"Retry-After": str(RETRY_SECONDS)}
+                response = PlainTextResponse("The server is busy.", 503, headers=headers)
+            await response(scope, receive, first_part)
+
+    async def _answer(self, *, fanout: str, name: str) -> Response:
+        """Return the file, or where it is.  Raises HTTPException."""
         base = name.removesuffix(".gz")
-        if legal_file_name(name) and request.path_params["fanout"] in (fan_out(name), fan_out(base)):
+        if legal_file_name(name) and fanout in (fan_out(name), fan_out(base)):
             for path in (place_of(self._root, name), place_of(self._root, base).with_name(name)):
                 if await asyncio.to_thread(path.is_file):
                     return self._file(path)

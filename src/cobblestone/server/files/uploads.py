@@ -1,7 +1,8 @@
 """The upload handler: size queries, uploads with resume, and the checks that they need.
 
 Small files go into the database together with other writes; large ones are written at their offset into a partial file, and
-moved to their place when they are complete and their checksum is right.
+moved to their place when they are complete and their checksum is right.  Whoever sends slowly takes no place from others: only
+what follows when the bytes are here is shared fairly among addresses.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from cobblestone.ops.durable_files import sync_folder
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.files.disk_space import disk_is_full
 from cobblestone.service.http.bodies import BodyStream, answer
+from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
+from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.work.files import place_of
 from cobblestone.store.work.uploads import (
@@ -50,6 +53,11 @@ STALL_SECONDS = 60.0
 """A sender that is silent for so long has gone; it comes back and goes on where it stopped."""
 
 
+PLACES = 16
+"""Files that are noted at once; as many share a commit."""
+MAX_WAITING = 512
+
+
 class UploadRefused(CobblestoneError):
     """The upload cannot be accepted; the client shall give up."""
 
@@ -64,15 +72,18 @@ class UploadHandler:
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
         self._active: dict[str, asyncio.Task[None]] = {}  # files being written at this moment
+        self._queue: FairQueue[str, None] = FairQueue(
+            places=PLACES, max_waiting=MAX_WAITING, max_waiting_promises=2 * MAX_WAITING
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer over HTTP; every outcome is a reply of the protocol."""
         try:
-            body = await self._serve(BodyStream(receive))
+            body = await self._serve(BodyStream(receive), sender=limit_key(client_address(scope)))
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
             body = write_upload_reply(UploadStatus.PERMANENT_ERROR, str(error))
-        except (UploadDeferred, StoreError) as error:
+        except (UploadDeferred, StoreError, ServerBehind) as error:
             log.info("upload_put_off", reason=str(error))
             body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, str(error))
         except RemoteProtocolError as error:
@@ -84,7 +95,7 @@ class UploadHandler:
             body = write_upload_reply(UploadStatus.TRANSIENT_ERROR, "The server could not store the file.")
         await answer(send, body, "text/plain; charset=utf-8")
 
-    async def _serve(self, stream: BodyStream) -> bytes:
+    async def _serve(self, stream: BodyStream, *, sender: str) -> bytes:
         parser = UploadHeaderParser()
         message: FileSizeQuery | FileUpload | None = None
         async for chunk in stream:
@@ -95,14 +106,15 @@ class UploadHandler:
         if not legal_file_name(message.name):
             raise UploadRefused("The file name is not allowed.")
         if isinstance(message, FileSizeQuery):
-            return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
+            async with self._queue.place(sender, None, promise=False):
+                return write_upload_reply(UploadStatus.OK, file_size=await self._size(message.name))
         self._check(message)
         await self._take_over(message.name)
         content = _bytes_from(parser.leftover, stream)
         if message.nbytes <= self._ctx.settings.server.small_upload_bytes and message.offset == 0:
-            await self._store_small(message, content)
+            await self._store_small(message, content, sender)
         else:
-            await self._store_large(message, content)
+            await self._store_large(message, content, sender)
         return write_upload_reply(UploadStatus.OK)
 
     async def _take_over(self, name: str) -> None:
@@ -145,7 +157,7 @@ class UploadHandler:
 
     # ------------------------------------------------------------------ bytes
 
-    async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+    async def _store_small(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         """Take a small file, all or nothing: looked up and recorded in one write, together with other writes."""
         data = bytearray()
         async for chunk in chunks:
@@ -154,11 +166,12 @@ class UploadHandler:
                 raise UploadRefused("More bytes came than the file has.")
         if len(data) < upload.nbytes:
             raise UploadDeferred("The file did not come completely.")
-        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        self._check_sum(upload, md5)
-        await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
+        async with self._queue.place(sender, None, promise=True):
+            md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+            self._check_sum(upload, md5)
+            await self._record(upload, md5=md5, data=bytes(data), head=bytes(data[:2]))
 
-    async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+    async def _store_large(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         """Take a large file, or the rest of one."""
         expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
         if refusal := _refusal(expected, upload):
@@ -167,7 +180,7 @@ class UploadHandler:
             return  # it is here already: a repetition
         if upload.offset >= upload.nbytes and upload.nbytes > 0:
             raise UploadDeferred("Send the whole file again.")
-        receiving = asyncio.create_task(self._receive(upload, chunks))
+        receiving = asyncio.create_task(self._receive(upload, chunks, sender))
         self._active[upload.name] = receiving
         try:
             await asyncio.wait({receiving})
@@ -179,7 +192,7 @@ class UploadHandler:
             raise UploadDeferred("The client came back on another connection.")
         receiving.result()
 
-    async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes]) -> None:
+    async def _receive(self, upload: FileUpload, chunks: AsyncIterator[bytes], sender: str) -> None:
         path = self._partial(upload.name)
         handle = await asyncio.to_thread(_open_at, path, upload.offset)
         try:
@@ -191,22 +204,28 @@ class UploadHandler:
                 await asyncio.to_thread(handle.write, chunk)
             if position < upload.nbytes:
                 raise UploadDeferred("The file did not come completely.")
-            md5, head = await asyncio.to_thread(_finish, handle)
-            try:
-                self._check_sum(upload, md5)
-            except UploadDeferred:
-                path.unlink(missing_ok=True)  # resuming it would never help
-                raise
-            expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
-            if expected is not None and expected.stored_nbytes is None:
-                place = place_of(self._ctx.folder.upload, upload.name)
-                await self._ctx.storage.keep(place, path)
-                await asyncio.to_thread(_move, path, place)
-            else:  # it came to another process meanwhile, or its task has gone
-                path.unlink(missing_ok=True)
+            async with self._queue.place(sender, None, promise=True):
+                md5, head = await self._finish(upload, path, handle)
         finally:
             await asyncio.to_thread(handle.close)
         await self._record(upload, md5=md5, data=None, head=head)
+
+    async def _finish(self, upload: FileUpload, path: Path, handle: BufferedRandom) -> tuple[str, bytes]:
+        """Check a file that is here as a whole, and put it at its place; its MD5 and first bytes."""
+        md5, head = await asyncio.to_thread(_flush, handle)
+        try:
+            self._check_sum(upload, md5)
+        except UploadDeferred:
+            await asyncio.to_thread(path.unlink, missing_ok=True)  # resuming it would never help
+            raise
+        expected = await self._ctx.store.aread(lambda db: expected_upload(db, upload.name))
+        if expected is not None and expected.stored_nbytes is None:
+            place = place_of(self._ctx.folder.upload, upload.name)
+            await self._ctx.storage.keep(place, path)
+            await asyncio.to_thread(_move, path, place)
+        else:  # it came to another process meanwhile, or its task has gone
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return md5, head
 
     def _check_sum(self, upload: FileUpload, md5: str) -> None:
         if upload.md5_cksum and upload.md5_cksum.lower() != md5:
@@ -292,7 +311,7 @@ def _open_at(path: Path, offset: int) -> BufferedRandom:
     return handle
 
 
-def _finish(handle: BufferedRandom) -> tuple[str, bytes]:
+def _flush(handle: BufferedRandom) -> tuple[str, bytes]:
     """Flush a complete file to disk; its MD5 and first two bytes."""
     handle.flush()
     os.fsync(handle.fileno())
