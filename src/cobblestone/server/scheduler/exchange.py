@@ -21,7 +21,6 @@ from cobblestone.policy.dispatch.key_exchange import KeyExchange, exchange_key
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.lost import LostResult, find_lost, resend_lost
 from cobblestone.policy.dispatch.missing_runtime import missing_runtime_after_report
-from cobblestone.policy.dispatch.own_versions import own_version_faults
 from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.server.core.context import ServerContext
@@ -32,7 +31,7 @@ from cobblestone.server.scheduler.links import Links
 from cobblestone.server.scheduler.owner_mails import tell_owner
 from cobblestone.server.scheduler.reply_jobs import add_jobs, last_jobs
 from cobblestone.server.scheduler.report_details import counted_fpops, counted_intops, report_details
-from cobblestone.server.scheduler.request_facts import describe_host, own_versions
+from cobblestone.server.scheduler.request_facts import describe_host, faults_of_the_day
 from cobblestone.server.scheduler.send_work import WorkSender
 from cobblestone.server.scheduler.work_request import project_preferences, with_capacity, work_request
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
@@ -50,7 +49,6 @@ from cobblestone.wire.scheduler_request import SchedulerRequest
 
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
-DAY = 86400.0
 DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
@@ -109,7 +107,8 @@ class Exchange:
         self._take_trickles(host)
         in_progress = dispatch.jobs_in_progress(self.tx, host.id)
         self._abort_unwanted(host, in_progress)
-        self._tell_own_versions(host)
+        for fault in faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
+            self._say(translate_reason(fault), notice=True)
         settings = self.ctx.settings.scheduler
         extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
@@ -321,16 +320,6 @@ class Exchange:
                 if_not_started.append(name)
         self.reply.result_aborts = tuple(always)
         self.reply.result_aborts_if_not_started = tuple(if_not_started)
-
-    def _tell_own_versions(self, host: Host) -> None:
-        """Say what the client's ``app_info.xml`` lacks, in the first request of a day (UTC)."""
-        brought = own_versions(self.message)
-        said_today = host.create_time < self.now and self.now // DAY == host.rpc_time // DAY
-        if not brought or said_today:
-            return
-        platforms = self.message.platforms[1:]
-        for fault in own_version_faults(brought, self.offer.catalogue, platforms=platforms):
-            self._say(translate_reason(fault), notice=True)
 
     # ------------------------------------------------------------------ what it gets
 

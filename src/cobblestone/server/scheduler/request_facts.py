@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from cobblestone.domain.hosts import Coprocessor, HostDescription
+from cobblestone.domain.hosts import Coprocessor, Host, HostDescription
+from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.capacity import ComputingPreferences
-from cobblestone.policy.dispatch.own_versions import OwnVersion
+from cobblestone.policy.dispatch.catalogue import Catalogue
+from cobblestone.policy.dispatch.own_versions import OwnVersion, own_version_faults
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
 from cobblestone.wire.preferences import GlobalPreferences
 from cobblestone.wire.scheduler_request import SchedulerRequest
 
+DAY = 86400.0
 _GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
 
 
@@ -77,6 +80,17 @@ def own_versions(message: SchedulerRequest) -> tuple[OwnVersion, ...]:
         for each in message.app_versions
         if each.app_name
     )
+
+
+def faults_of_the_day(
+    message: SchedulerRequest, host: Host, catalogue: Catalogue, *, now: float
+) -> tuple[Reason, ...]:
+    """Return what the client's ``app_info.xml`` lacks, in the first request of a day (UTC); in others nothing."""
+    brought = own_versions(message)
+    said_today = host.create_time < now and now // DAY == host.rpc_time // DAY
+    if not brought or said_today:
+        return ()
+    return own_version_faults(brought, catalogue, platforms=message.platforms[1:])
 
 
 def computing_preferences(preferences: GlobalPreferences | None) -> ComputingPreferences:
