@@ -7,13 +7,15 @@ import contextlib
 import gzip
 import http.server
 import threading
+import time
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
-from cobblestone.statistics.collector import Collector
+from cobblestone.statistics.collector import Collector, run_apart
 from cobblestone.statistics.fetch import FetchFailed, fetch, new_client
 from cobblestone.statistics.run import open_site
 from cobblestone.statistics.settings import CollectSection, StatisticsSettings, create_site
@@ -253,6 +255,17 @@ def test_a_server_that_does_not_say_which_file_it_is_sends_it_whole_again(tmp_pa
     get(projects, "a", tmp_path / "a")
     assert "Range" not in projects.asked[-1][1]
     assert (tmp_path / "a").read_bytes() == b"abc" * 50_000
+
+
+def test_who_stops_the_site_does_not_wait_for_an_export_that_is_being_read():
+    async def stop() -> float:
+        began = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await run_apart(partial(time.sleep, 300))
+        return time.monotonic() - began
+
+    assert asyncio.run(stop()) < 60
 
 
 def test_a_site_is_open_once_and_survives_a_kill_between_reading_and_counting(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 import structlog
+from anyio import BrokenWorkerProcess, to_process
 
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.clock import Clock
@@ -100,7 +98,7 @@ class Collector:
             came: Ingested = await self._run(read)
         except CobblestoneError as error:
             problem = str(error)
-        except (OSError, BrokenProcessPool) as error:
+        except (OSError, BrokenWorkerProcess) as error:
             problem = f"the export could not be read here: {error}"
         except (
             Exception
@@ -178,9 +176,8 @@ class Collector:
 
 
 async def run_apart(work: Callable[[], Any]) -> Any:
-    """Return what a function gives in a process of its own, which ends with it."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
+    """Return what a function gives in another process, which is killed when nobody waits for it any more."""
+    return await to_process.run_sync(work, cancellable=True)
 
 
 def _remove_others(rows: Path, generation: str) -> None:
