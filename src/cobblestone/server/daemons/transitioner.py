@@ -72,15 +72,21 @@ class Transitioner:
         now = self._ctx.clock()
         due = lifecycle.due_workunits(tx, now=now, limit=limit)
         decided = [(view, next_transition(view, timing=self._timing, now=now)) for view in due]
-        new_ids = lifecycle.ids_of_new_results()
-        after = [apply_transition(view, each, now, new_ids) for view, each in decided]
-        places = view_changes.NO_PLACES
         if finish and due:
-            finisher = Finisher(self._ctx, tx, self._timing, new_ids, now=now)
-            after, places = finisher.finish(after), finisher.places
-        view_changes.save(tx, zip(due, after, strict=True), places=places, now=now)
+            self._apply_and_finish(tx, decided, now=now)
+        else:
+            lifecycle.apply_transitions(tx, decided, now=now)
         self._punish_time_outs(tx, decided)
         return len(due)
+
+    def _apply_and_finish(
+        self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]], *, now: float
+    ) -> None:
+        new_ids = lifecycle.ids_of_new_results()
+        finisher = Finisher(self._ctx, tx, self._timing, new_ids, now=now)
+        after = finisher.finish([apply_transition(view, each, now, new_ids) for view, each in decided])
+        before = (view for view, _ in decided)
+        view_changes.save(tx, zip(before, after, strict=True), places=finisher.places, now=now)
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:
         late: list[tuple[tuple[HostId, AppVersionId], float]] = []

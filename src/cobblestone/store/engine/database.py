@@ -152,11 +152,6 @@ class Transaction(Database):
         """See `Database.claiming`."""
         return " FOR NO KEY UPDATE SKIP LOCKED" if self._connection.row_locks else ""
 
-    @property
-    def locking(self) -> str:
-        """End of a query for rows that this write changes: waits for those who have them."""
-        return " FOR NO KEY UPDATE" if self._connection.row_locks else ""
-
     def lock(self, table: str, ids: Iterable[int]) -> None:
         """See `Database.lock`.  Waits for those who have them."""
         self.lock_rows(RowsOf(table), sorted(ids))
