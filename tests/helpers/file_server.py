@@ -24,6 +24,7 @@ class Answer:
     content_range: str = ""  #: instead of the right one
     piece: int = 1 << 20
     pause: float = 0.0  #: seconds after each piece
+    stalls_after: int | None = None  #: bytes after which nothing more comes, for ever
 
 
 @dataclass
@@ -75,6 +76,8 @@ class FileServer:
             writer.write(body[start : start + answer.piece])
             await writer.drain()
             await asyncio.sleep(answer.pause)
+            if answer.stalls_after is not None and start >= answer.stalls_after:
+                await asyncio.Event().wait()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int) -> None:
         cut = self.cut_uploads > 0 and length > SMALL

@@ -348,7 +348,7 @@ def test_a_server_that_is_down_is_not_tried_for_each_file_and_others_go_on(tmp_p
 
 def test_without_the_network_nothing_moves_and_what_has_come_stays(tmp_path: Path) -> None:
     async def check(client: Client, server: FileServer) -> None:
-        server.pages["/f"] = [Answer(BODY, piece=20_000, pause=0.05), Answer(BODY)]
+        server.pages["/f"] = [Answer(BODY, piece=20_000, stalls_after=60_000), Answer(BODY)]
         file = client.want("f", f"{server.url}/f")
         client.transfers.poll()
         part = partial_path(client.folder / "f")
@@ -369,7 +369,7 @@ def test_without_the_network_nothing_moves_and_what_has_come_stays(tmp_path: Pat
 
 def test_other_connections_take_over_from_where_a_transfer_stands(tmp_path: Path) -> None:
     async def check(client: Client, server: FileServer) -> None:
-        server.pages["/f"] = [Answer(BODY, piece=20_000, pause=0.05), Answer(BODY)]
+        server.pages["/f"] = [Answer(BODY, piece=20_000, stalls_after=60_000), Answer(BODY)]
         file = client.want("f", f"{server.url}/f")
         client.transfers.poll()
         part = partial_path(client.folder / "f")
