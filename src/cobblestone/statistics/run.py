@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Callable, Generator
@@ -47,7 +48,12 @@ def open_site(root: Path, *, clock: Clock = system_clock) -> Generator[Statistic
             folder=folder, settings=settings, secret=secret, master_url=settings.site.url, clock=clock
         )
         ctx.open_newest()
-        yield ctx
+        try:
+            yield ctx
+        finally:
+            if ctx.published is not None:
+                ctx.published.close()
+            gc.unfreeze()  # else DuckDB complains at the end of what nobody collected
 
 
 def collector_daemon(ctx: StatisticsContext) -> Daemon:
