@@ -22,7 +22,7 @@ from cobblestone.policy.client.core.values import (
 DAY = 86400.0
 CPUS, JOBS = 64, 2000
 #: Milliseconds: what is allowed on a machine that others use too.
-CEILINGS = {"decision, recent, 1 project": 30.0, "decision, recent, 3 projects": 50.0, "readings": 2.0}
+CEILINGS = {"decision, recent, 1 project": 15.0, "decision, recent, 3 projects": 25.0, "readings": 2.0}
 
 
 def busy_core(policy: str, projects: int) -> ClientCore:
