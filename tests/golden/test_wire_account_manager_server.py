@@ -29,14 +29,12 @@ def test_a_recorded_request_is_read():
     assert request.host.p_ncpus == 2
     assert request.host.p_model == "Example CPU [Family 1 Model 2 Stepping 3]"
     assert request.opaque == {"foo": "1"}
-    assert request.time_stats.total_duration == pytest.approx(293.402902)
     (project,) = request.projects
     assert project.url == "http://127.0.0.1:18080/mock/"
     assert project.host_id == 4
     assert project.attached_by_manager
     assert project.totals == (0.010555, 4.559874, 0.0, 0.0, 1.0, 0.0)
     assert project.no_work == ("CPU",)
-    assert project.account_key == "b" * 32
 
 
 def reply() -> ManagerReply:
@@ -142,15 +140,6 @@ def test_a_request_of_too_many_parts_is_cut_and_one_too_long_is_refused():
         parse_manager_request(b"<acct_mgr_request>" + b" " * account_manager_server.MAX_REQUEST)
     with pytest.raises(RemoteProtocolError, match="deep"):
         parse_manager_request(b"<acct_mgr_request>" + b"<a>" * 100)
-
-
-def test_lists_of_jobs_are_read_and_bounded():
-    job = b"<result>\n<name>wu_1</name>\n<project_url>http://a.b/</project_url>\n<state>2</state></result>\n"
-    read = parse_manager_request(
-        b"<acct_mgr_request><results>" + job * 6000 + b"</results></acct_mgr_request>"
-    )
-    assert len(read.jobs) == account_manager_server.MAX_JOBS
-    assert read.jobs[0] == ("wu_1", "http://a.b/")
 
 
 @given(st.binary(max_size=400))

@@ -100,7 +100,7 @@ class ManagerWorld:
             project = projects.project_by_id(tx, id_)
             ready = {
                 "problem": "",
-                "versions": (Version(LINUX), Version(LINUX, "NVIDIA")),
+                "versions": frozenset({Version(LINUX), Version(LINUX, "NVIDIA")}),
                 "name": f"P{number}",
             }
             projects.put_project(

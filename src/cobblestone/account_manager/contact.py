@@ -9,6 +9,7 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from cobblestone.account_manager.context import ManagerContext
 from cobblestone.account_manager.model import (
@@ -267,7 +268,7 @@ def _candidates(
             name=project.name or project.url,
             share=project.share,
             keywords=project.keywords,
-            versions=frozenset(project.versions),
+            versions=project.versions,
             closed=_closed(project, at_projects.get(project.id)),
             dryness=ctx.projects.dryness(project.id),
             work=ctx.projects.balances[project.id].at(now),
@@ -414,11 +415,7 @@ def _reply(
     ctx: ManagerContext, account: ManagerAccount, host: ManagedHost, orders: list[ManagedAccount]
 ) -> ManagerReply:
     choices = account.choices
-    preferences: dict[str, float | bool | str] = {
-        "source_project": ctx.master_url,
-        "mod_time": float(int(choices.changed or account.create_time)),
-        **PRESETS[choices.preset],
-    }
+    changed = int(choices.changed or account.create_time)
     return ManagerReply(
         name=ctx.settings.manager.name,
         authenticator=account.weak_authenticator,
@@ -426,10 +423,16 @@ def _reply(
         repeat_sec=ctx.settings.contacts.repeat_seconds,
         dynamic=True,
         user_name=account.name,
-        global_preferences=write_global_preferences(preferences),
+        global_preferences=_preferences(choices.preset, changed, ctx.master_url),
         host_venue=host.venue,
         keywords_yes=choices.yes,
         keywords_no=choices.no,
         opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>",
         accounts=tuple(orders),
     )
+
+
+@lru_cache(maxsize=4096)
+def _preferences(preset: str, changed: int, source: str) -> str:
+    """Return the preferences of a preset, as clients have them."""
+    return write_global_preferences({"source_project": source, "mod_time": float(changed), **PRESETS[preset]})

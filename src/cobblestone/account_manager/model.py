@@ -71,7 +71,7 @@ class ManagedProject:
     stopped: bool = False  #: by the operator
     shared_key: str = ""  #: weak key of one account for all people; empty: everybody has an own one
     keywords: dict[int, float] = field(default_factory=dict[int, float])
-    versions: tuple[Version, ...] = ()
+    versions: frozenset[Version] = frozenset()
     dryness: dict[str, float] = field(default_factory=dict[str, float])
     done: float = 0.0  #: see `Balance`
     done_time: float = 0.0

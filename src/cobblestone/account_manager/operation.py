@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,11 @@ from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import ConfigError, NotFound, RemoteProtocolError
 from cobblestone.policy.account_manager.selection import Balance, joining_work
+from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.wire.account_manager_server import key_of_address
+from cobblestone.wire.identity import passwd_hash
 from cobblestone.wire.signatures import decode_private_key, decode_public_key, sign_bytes, verify_bytes
 from cobblestone.wire.web_rpc_client import WEAK_KEY, canonical_master_url
 
@@ -154,6 +157,21 @@ def find_project(db: Database, text: str) -> ManagedProject:
         if text == str(project.id) or project.address_key == key:
             return project
     raise NotFound(f"There is no project {text} here. See them with: cobblestone manager projects DIR")
+
+
+async def new_password(store: Store, email: str) -> str:
+    """Give somebody who forgot it a new password; all sessions end, computers go on.  Returns it.
+
+    Raises:
+        NotFound: the address has no account.
+    """
+    found = store.read(lambda db: accounts.account_by_email(db, email.strip().lower()))
+    if found is None:
+        raise NotFound(f"There is no account of {email} here.")
+    account, password, key = found[0], secrets.token_urlsafe(12), secrets.token_hex(16)
+    hashed = await Passwords().hash(passwd_hash(password, account.email_addr))
+    await store.awrite(lambda tx: accounts.set_password(tx, account.id, hashed, authenticator=key))
+    return password
 
 
 def verify_sums(tx: Transaction, *, repair: bool) -> list[int]:

@@ -79,17 +79,16 @@ async def make_account(client: httpx.AsyncClient, url: str, account: ManagerAcco
     return parse_weak_key(await fetch(client, account_info_url(url, key)))
 
 
-def versions_of(config: ProjectConfig) -> tuple[Version, ...]:
+def versions_of(config: ProjectConfig) -> frozenset[Version]:
     """Return what a project can run, from the platforms and plan classes that it states."""
-    found = [
+    return frozenset(
         Version(
             platform=entry.platform_name,
             device=device_of_plan_class(entry.plan_class),
             virtualbox="vbox" in entry.plan_class.lower(),
         )
         for entry in config.platforms[:MAX_VERSIONS]
-    ]
-    return tuple(dict.fromkeys(found))
+    )
 
 
 def device_of_plan_class(name: str) -> str:

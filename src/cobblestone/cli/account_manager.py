@@ -239,6 +239,20 @@ def keyword_(
         store.write(lambda tx: projects.put_keywords(tx, {number: (kind, name[:100])}))
 
 
+@commands.command("password")
+def password(
+    folder: FolderArgument,
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the account.")],
+) -> None:
+    """Give somebody who forgot it a new password; prints it. Computers stay attached."""
+    import asyncio
+
+    from cobblestone.account_manager import operation
+
+    with operation.open_beside(folder) as (_, store):
+        typer.echo(asyncio.run(operation.new_password(store, email)))
+
+
 @commands.command("sign")
 def sign(
     key: Annotated[Path, typer.Argument(metavar="KEYFILE", help="The private key, keys/url_sign_private.")],

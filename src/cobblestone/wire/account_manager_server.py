@@ -17,30 +17,25 @@ from cobblestone.wire.host_report import (
     MAX_TIME,
     CoprocRequest,
     HostInfo,
-    TimeStats,
     read_coproc,
     read_host_info,
-    read_time_stats,
 )
 from cobblestone.wire.lenience import Lenience
 from cobblestone.wire.request_layout import COPROC_TYPES
 from cobblestone.wire.tag_tree import Node, read_tree
-from cobblestone.wire.xml_reader import MAX_NAME, decode
+from cobblestone.wire.xml_reader import MAX_NAME
 from cobblestone.wire.xml_writer import html, scalar
 
 MAX_REQUEST = 2_000_000
-"""An ordinary request has 6 kB; with the lists of all jobs of a large computer some hundred."""
+"""An ordinary request has 6 kB; preferences and lists of jobs in it are jumped over."""
 MAX_PROJECTS = 200
 MAX_PLATFORMS = 20
 MAX_COPROCS = 16
-MAX_JOBS = 5000
 MAX_DEVICES = 10
-MAX_PREFERENCES = 64 * 1024
 MAX_OPAQUE = 1000  #: ours is much shorter
 MAX_CREDIT = 1e15
 """More estimated credit than all computers of the family have earned together."""
 _VERBATIM = ("global_preferences", "working_global_preferences", "opaque", "results")
-_JOB = re.compile(r"<result>(.*?)</result>", re.DOTALL)
 _NUMBERED = re.compile(r"<(\w{1,64})>([^<]*)</\1>", re.ASCII)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _ACCOUNTING = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
@@ -53,11 +48,6 @@ class ReportedProject:
     url: str
     host_id: int = 0  #: the computer's number there; 0: it was not there yet
     attached_by_manager: bool = False
-    suspended: bool = False
-    dont_request_more_work: bool = False
-    detach_when_done: bool = False
-    ended: bool = False
-    resource_share: float = 100.0
     rpc_failures: int = 0
     not_started_seconds: float = 0.0  #: work that waits
     in_progress_seconds: float = 0.0
@@ -65,7 +55,6 @@ class ReportedProject:
         0.0,
     ) * 6  #: cpu_ec, cpu_time, gpu_ec, gpu_time, jobs that succeeded and failed
     no_work: tuple[str, ...] = ()  #: devices that it had nothing for
-    account_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +65,13 @@ class ReceivedRequest:
     name: str = ""
     password_hash: str = ""
     host_cpid: str = ""
-    previous_host_cpid: str = ""
     domain_name: str = ""
     client_version: int = 0  #: 10000 * major + 100 * minor + release
-    run_mode: str = ""
     platforms: tuple[str, ...] = ()  #: primary first
     projects: tuple[ReportedProject, ...] = ()
     host: HostInfo = HostInfo()
     coprocs: tuple[CoprocRequest, ...] = ()
-    time_stats: TimeStats = TimeStats()
     opaque: Mapping[str, str] = field(default_factory=dict[str, str])  #: what we had given the client to keep
-    stored_preferences: str = ""  #: the element as the client holds it, or empty
-    jobs: tuple[tuple[str, str], ...] = ()  #: names and project addresses, where the lists were asked for
 
 
 def parse_manager_request(body: bytes) -> ReceivedRequest:
@@ -99,24 +83,19 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
     root = read_tree(body, "acct_mgr_request", _VERBATIM, max_bytes=MAX_REQUEST)
     notes: list[Lenience] = []
     top = root.reader(notes)
-    host, times, opaque = root.find("host_info"), root.find("time_stats"), root.find("opaque")
+    host, opaque = root.find("host_info"), root.find("opaque")
     return ReceivedRequest(
         authenticator=top.text("authenticator", MAX_NAME).strip(),
         name=top.text("name", MAX_NAME).strip(),
         password_hash=top.text("password_hash", 64).strip(),
         host_cpid=top.text("host_cpid", 64),
-        previous_host_cpid=top.text("previous_host_cpid", 64),
         domain_name=top.text("domain_name", MAX_NAME),
         client_version=_version(top.text("client_version", 32)),
-        run_mode=top.text("run_mode", 16),
         platforms=_platforms(root, top.text("platform_name", MAX_NAME)),
         projects=tuple(_projects(root, notes)),
         host=read_host_info(host.reader(notes)) if host else HostInfo(),
         coprocs=_coprocs(host, notes) if host else (),
-        time_stats=read_time_stats(times.reader(notes)) if times else TimeStats(),
         opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_OPAQUE])) if opaque else {},
-        stored_preferences=_preferences(root, notes),
-        jobs=_jobs(root),
     )
 
 
@@ -137,16 +116,11 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
         url = given.text("url", MAX_NAME).strip()
         if not url:
             continue
-        number, flag = given.number, given.flag
+        number = given.number
         yield ReportedProject(
             url=url,
             host_id=given.integer("hostid"),
-            attached_by_manager=flag("attached_via_acct_mgr"),
-            suspended=flag("suspended_via_gui"),
-            dont_request_more_work=flag("dont_request_more_work"),
-            detach_when_done=flag("detach_when_done"),
-            ended=flag("ended"),
-            resource_share=number("resource_share", 100.0),
+            attached_by_manager=given.flag("attached_via_acct_mgr"),
             rpc_failures=given.integer("nrpc_failures"),
             not_started_seconds=number("not_started_dur", high=MAX_TIME),
             in_progress_seconds=number("in_progress_dur", high=MAX_TIME),
@@ -156,7 +130,6 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
                 float(given.integer("njobs_error")),
             ),
             no_work=tuple(each.text[:64] for each in list(node.all("sched_req_no_work"))[:MAX_DEVICES]),
-            account_key=given.text("account_key", MAX_NAME).strip(),
         )
 
 
@@ -165,28 +138,6 @@ def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
     found = [node for node in (inside.children if inside else ()) if node.tag in COPROC_TYPES][:MAX_COPROCS]
     read = (read_coproc(COPROC_TYPES[node.tag], node.reader(notes)) for node in found)
     return tuple(coproc for coproc in read if coproc.type and coproc.count)
-
-
-def _preferences(root: Node, notes: list[Lenience]) -> str:
-    node = root.find("global_preferences")
-    if node is None or len(node.raw) > MAX_PREFERENCES:
-        return ""
-    return f"<global_preferences>{decode(node.raw, node.tag, notes)}</global_preferences>"
-
-
-def _jobs(root: Node) -> tuple[tuple[str, str], ...]:
-    node = root.find("results")
-    if node is None:
-        return ()
-    found: list[tuple[str, str]] = []
-    for match in _JOB.finditer(node.raw):
-        fields = dict(_NUMBERED.findall(match[1][:4096]))
-        name, url = fields.get("name", "").strip(), fields.get("project_url", "").strip()
-        if 0 < len(name) <= MAX_NAME and 0 < len(url) <= MAX_NAME:
-            found.append((name, url))
-        if len(found) == MAX_JOBS:
-            break
-    return tuple(found)
 
 
 # -- the answer -----------------------------------------------------------------------------------------
