@@ -102,7 +102,7 @@ def test_only_operators_act_and_only_with_a_token(village: Village):
     )[0]
     assert village.visitors["bruno"].post("/ops_do.php", form_token=token, **wish).status_code == 403
     assert village.operator.post("/ops_do.php", form_token=token, **wish).status_code == 403
-    assert village.operator.get("/ops_do.php").status_code == 404
+    assert village.operator.get("/ops_do.php").status_code == 405
     assert village.audit() == []
     assert village.world.value("SELECT blocked_reason FROM host WHERE id = 1") == ""
     assert village.world.value("SELECT role FROM user_account WHERE id = ?", int(user_id)) == ""
@@ -181,7 +181,7 @@ def test_one_click_leads_from_the_overview_to_why_the_results_of_a_version_faile
     overview = html.fromstring(village.operator.get("/ops.php").text)
     assert f"ops_errors.php?version={version_id}" in overview.xpath("//a/@href")
     (row,) = rows_of_failures(village, f"/ops_errors.php?version={version_id}")
-    assert row[0] == "Error 1 (0x1)"
+    assert row[0] == "Error Exit status 1 (0x1)."
     assert row[1] == "MemoryError: cannot allocate <2.1 GB>"
     assert row[2:6] == [
         str(len(broken)), str(len(broken)), str(host_id), ", ".join(str(found[0]) for found in broken[:3])
@@ -245,7 +245,7 @@ def test_a_batch_says_why_its_jobs_failed(village: Village):
         host.rpc(reports=[failed(name, exit_status=9, stderr=f"{said}\n") for name in names])
         world.settle()
         (row,) = rows_of_failures(village, address)
-        assert row[:4] == ["Error 9 (0x9)", said, str(2 * n), "2"]
+        assert row[:4] == ["Error Exit status 9 (0x9).", said, str(2 * n), "2"]
         assert str(host.id) in row[4].split(", ")
         page = text_of(village.operator.get(address))
         assert ("2 jobs: It failed on too many computers." in page) == (n == 2), "others may try before"
