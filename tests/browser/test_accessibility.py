@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
+from lxml import html
 from playwright.sync_api import Page
 from tests.browser.test_operator_pages import PAGES as OPERATORS
 from tests.browser.test_pages import OWN, PUBLIC
+from tests.browser.windows import LOOKS as WINDOWS
 from tests.browser.windows import OpenPage, RunningSite
 from tests.helpers.volunteers import PASSWORD, email
 
@@ -69,7 +72,7 @@ def test_every_page_of_the_server_is_looked_at(site: RunningSite) -> None:
     looked_at = {
         "/" + urlsplit(site.address(address)).path for pages in WHO.values() for address in pages.values()
     }
-    others = {"/login_code.php"}  # has a test of its own below
+    others = {"/login_code.php", "/account_finish.php"}  # have tests of their own below
     missing = site.paths - looked_at - others - set(NO_PAGES) - {"/{path:path}"}
     assert missing == set(), "add them to PUBLIC, OWN or the operator's PAGES"
 
@@ -129,3 +132,19 @@ def test_axe_finds_nothing_on_the_way_to_the_second_factor_and_through_it(
     page.wait_for_url("**/login_code.php*")
     found += findings(page)
     assert found == []
+
+
+def test_axe_finds_nothing_where_the_manager_leads_a_new_account(
+    site: RunningSite, open_page: OpenPage
+) -> None:
+    account = {"email_addr": email("gneiss"), "passwd_hash": 32 * "a", "user_name": "Gneiss"}
+    answer = httpx.get(site.url + "create_account.php", params=account)
+    key = html.fromstring(answer.content).findtext(".//authenticator")
+    for look in LOOKS:
+        page = open_page(look).page
+        page.goto(f"account_finish.php?auth={key}")
+        assert page.locator("[name='user_name']").input_value() == "Gneiss"
+        assert findings(page) == [], look
+        assert page.evaluate("document.documentElement.scrollWidth") <= WINDOWS[look]["viewport"]["width"], (
+            look
+        )

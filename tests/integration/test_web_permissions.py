@@ -60,7 +60,7 @@ PERMISSIONS: list[tuple[str, dict[str, int]]] = [
     ("/team_display.php?teamid=1", {"nobody": 200}),
     ("/join.php", {"nobody": 200, "ada": 303}),
     ("/login.php", {"nobody": 200, "ada": 303}),
-    ("/logout.php", {"nobody": 404, "ada": 404}),
+    ("/logout.php", {"nobody": 405, "ada": 405}),
     ("/home.php", {"nobody": 303, "ada": 200, "dora": 200}),
     ("/hosts_user.php", {"nobody": 303, "ada": 200}),
     ("/results.php", {"nobody": 303, "ada": 200}),
