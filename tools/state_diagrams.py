@@ -6,13 +6,15 @@ python -m tools.state_diagrams --check  change nothing; fail if the page is not 
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cobblestone.domain.states import AssimilateState, BatchState, FileDeleteState, ValidateState
-from cobblestone.policy.lifecycle import states
+from cobblestone.policy.lifecycle import application, states
 from cobblestone.policy.lifecycle.states import Cause
 from cobblestone.store.operation import figures
 from cobblestone.store.work import batches, dispatch, lifecycle
@@ -34,8 +36,10 @@ HEAD = """# States
 
 <!-- Written by `python -m tools.state_diagrams` from the transition tables; do not edit. -->
 
-These tables are what runs: the statements of [`store`](../src/cobblestone/store/work/steps.py) are made from those in
-[`policy/lifecycle/states.py`](../src/cobblestone/policy/lifecycle/states.py), and the database takes no other step. A workunit
+These tables, in [`policy/lifecycle/states.py`](../src/cobblestone/policy/lifecycle/states.py), are what runs. A decision about a
+workunit takes its steps in memory by them ([`application.py`](../src/cobblestone/policy/lifecycle/application.py)), and the store
+writes what differs; the statements for single steps ([`steps.py`](../src/cobblestone/store/work/steps.py)) are made from them.
+The database takes no other step. A workunit
 has no single state: canonical result, errors, assimilation and files together are where it stands.
 """
 NOT_TAKEN = (
@@ -72,11 +76,14 @@ def draw(table: Table, first: Any) -> str:
 
 
 def taken() -> set[Cause]:
-    """Return the causes of all steps that the store takes."""
-    return {
+    """Return the causes of all steps that are taken: those of the store's statements, and those that decisions name."""
+    stated = {
         each.cause
         for module in (batches, dispatch, figures, lifecycle)
         for each in _steps(vars(module).values())
+    }
+    return stated | {
+        Cause[name] for name in re.findall(r"\bCause\.([A-Z_]+)", inspect.getsource(application))
     }
 
 

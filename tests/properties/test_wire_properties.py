@@ -15,6 +15,7 @@ from tests.helpers.wire_captures import messages, recorded, scheduler_requests
 from tests.helpers.wire_elements import read_elements
 from tests.helpers.wire_requests import written_request
 
+from cobblestone.domain.client_texts import markup_in
 from cobblestone.domain.errors import CobblestoneError, LocalProtocolError, RemoteProtocolError
 from cobblestone.wire.account import (
     AccountInfo,
@@ -423,14 +424,19 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 MESSAGES = st.builds(
     Message, text=ANY_TEXT | ANY_TEXT.map(lambda text: text * 40), priority=st.sampled_from(MessagePriority)
 )
+#: What clients write into their state as it is; texts that they would lose are refused, which is tried elsewhere.
+KEPT_LINE = LINE.filter(lambda text: not markup_in(text))
+KEPT_TEXT = ANY_TEXT.filter(lambda text: not markup_in(text))
 REFS = tuples(
-    st.builds(FileRef, file_name=FILE_NAME, open_name=LINE, copy_file=st.booleans(), optional=st.booleans())
+    st.builds(
+        FileRef, file_name=FILE_NAME, open_name=KEPT_LINE, copy_file=st.booleans(), optional=st.booleans()
+    )
 )
 HEX = st.sampled_from(["", "ab" * 32 + "\n."])
 FINITE = st.floats(-1e15, 1e15)
 REPLY = st.builds(
     SchedulerReply,
-    master_url=LINE,
+    master_url=KEPT_LINE,
     request_delay=st.floats(0, 1e6),
     messages=tuples(MESSAGES),
     project_name=LINE,
@@ -439,14 +445,14 @@ REPLY = st.builds(
     host=st.builds(HostBlock, id=COUNT, total_credit=FINITE, venue=LINE, announce_id=st.booleans()),
     result_acks=tuples(NAME),
     result_aborts=tuples(NAME),
-    apps=tuples(st.builds(AppBlock, name=NAME, user_friendly_name=ANY_TEXT)),
-    files=tuples(st.builds(FileInfo, name=FILE_NAME, urls=tuples(LINE), nbytes=COUNT, md5_cksum=NAME, sticky=st.booleans(),
+    apps=tuples(st.builds(AppBlock, name=FILE_NAME, user_friendly_name=ANY_TEXT)),
+    files=tuples(st.builds(FileInfo, name=FILE_NAME, urls=tuples(KEPT_LINE), nbytes=COUNT, md5_cksum=NAME, sticky=st.booleans(),
                            executable=st.booleans(), file_signature=HEX)),
-    workunits=tuples(st.builds(WorkunitBlock, name=NAME, app_name=NAME, rsc_fpops_est=SIZE, rsc_fpops_bound=SIZE,
-                               rsc_memory_bound=SIZE, rsc_disk_bound=SIZE, command_line=ANY_TEXT, file_refs=REFS)),
-    results=tuples(st.builds(ResultBlock, name=NAME, wu_name=NAME, platform=NAME, version_num=COUNT, report_deadline=TIME,
+    workunits=tuples(st.builds(WorkunitBlock, name=FILE_NAME, app_name=NAME, rsc_fpops_est=SIZE, rsc_fpops_bound=SIZE,
+                               rsc_memory_bound=SIZE, rsc_disk_bound=SIZE, command_line=KEPT_TEXT, file_refs=REFS)),
+    results=tuples(st.builds(ResultBlock, name=FILE_NAME, wu_name=NAME, platform=NAME, version_num=COUNT, report_deadline=TIME,
                              file_refs=REFS)),
-    gui_urls=tuples(st.builds(GuiUrl, name=ANY_TEXT, description=LINE, url=LINE)),
+    gui_urls=tuples(st.builds(GuiUrl, name=ANY_TEXT, description=LINE, url=KEPT_LINE)),
 )  # fmt: skip
 
 
