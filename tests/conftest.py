@@ -1,7 +1,7 @@
 """What every test stands on: a clean environment, printed seeds, no network, and marks by folder.
 
 Options: ``--hypothesis-profile=nightly`` searches for long, ``--hypothesis-seed=N`` repeats a run, ``--every-database`` runs all
-integration tests on PostgreSQL too.
+integration tests on PostgreSQL too, ``--kills=100`` kills the client that often.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-database", action="store_true", help="run all integration tests on PostgreSQL too"
     )
+    parser.addoption("--kills", default=15, type=int, help="how often the client that is killed is killed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here

@@ -1,6 +1,6 @@
 """What our client costs a computer with 2,000 queued jobs, beside the stock client in the same state (by ``export``).
 
-Computing is switched off in both, so what is measured is keeping the queue, not starting programs.
+Once computing is switched off in both, so that keeping the queue is measured; once 64 jobs run, whose program only sleeps.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import OwnClient
 
@@ -22,7 +23,19 @@ from cobblestone.wire.job_description import AppBlock, AppVersionBlock, ResultBl
 URL = "http://127.0.0.1:9/"
 PLATFORM = "x86_64-pc-linux-gnu"
 QUEUED = 2000
+RUNNING = 64
+APP_INFO = """<app_info>
+    <app><name>sky</name></app>
+    <file_info><name>sleeper</name><executable/></file_info>
+    <app_version>
+        <app_name>sky</app_name><version_num>100</version_num>
+        <file_ref><file_name>sleeper</file_name><main_program/></file_ref>
+    </app_version>
+</app_info>
+"""
 SECONDS = 20.0
+SETTLED = 300.0
+"""Within so many seconds all processors must have got a job."""
 ASKED = 20
 GET_STATE_SECONDS = 0.05
 """Of CPU time, which other programs on the machine disturb less than the time on the clock."""
@@ -49,8 +62,14 @@ class Cost:
         )
 
 
-def fill(folder: Path) -> None:
+def fill(folder: Path, *, computes: bool) -> None:
     """A data directory with a project and its jobs, none of which has begun."""
+    if computes:
+        program = folder / "projects" / "127.0.0.1_9" / "sleeper"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\nexec sleep 100000\n")
+        program.chmod(0o755)
+        (program.parent / "app_info.xml").write_text(APP_INFO)
     state = State(folder)
     project = ProjectRecord(
         master_url=URL, authenticator="0" * 32, project_name="Bench", scheduler_urls=(f"{URL}cgi",),
@@ -76,14 +95,14 @@ def fill(folder: Path) -> None:
             report_deadline=now + 1e6 + n,
         )
         state.put_job(JobRecord(project=URL, result=result, received_time=now, state=JobState.DOWNLOADED))
-    for mode in (state.notes.run_mode, state.notes.network_mode):
-        mode.permanent = 3  # never
+    state.notes.network_mode.permanent = 3  # never
+    state.notes.run_mode.permanent = 1 if computes else 3
     state.keep_notes()
     state.flush()
     state.close()
 
 
-def measure(client: OwnClient | StockClient) -> Cost:
+def measure(client: OwnClient | StockClient, *, running: int = 0) -> Cost:
     begin = time.monotonic()
     client.start()
     ready = time.monotonic() - begin
@@ -92,6 +111,10 @@ def measure(client: OwnClient | StockClient) -> Cost:
     start_cpu = sum(process.cpu_times()[:2])
     with Peer(client.port) as peer:
         peer.log_in(client.folder)
+        deadline = time.monotonic() + SETTLED
+        while (now := peer.ask("<get_results/>").count("<active_task_state>1<")) != running:
+            assert time.monotonic() < deadline, f"{now} of {running} tasks run"
+            time.sleep(1.0)
         took: list[float] = []
         answer = peer.ask("<get_state/>")
         before = sum(process.cpu_times()[:2])
@@ -116,13 +139,14 @@ def measure(client: OwnClient | StockClient) -> Cost:
     )
 
 
-def test_a_long_queue_costs_little(tmp_path: Path) -> None:
-    ours = OwnClient(tmp_path / "own")
-    fill(ours.folder)
+@pytest.mark.parametrize("running", [0, RUNNING])
+def test_a_long_queue_costs_little(tmp_path: Path, running: int) -> None:
+    ours = OwnClient(tmp_path / "own", ncpus=RUNNING)
+    fill(ours.folder, computes=running > 0)
     ours.cli("export", str(tmp_path / "stock"))
-    found = measure(ours)
-    print(f"\n{QUEUED} queued jobs, nothing computes")
+    found = measure(ours, running=running)
+    print(f"\n{QUEUED} queued jobs, {running} run")
     print(found.line("our client"))
-    print(measure(StockClient(tmp_path / "stock")).line("stock client"))
+    print(measure(StockClient(tmp_path / "stock", ncpus=RUNNING), running=running).line("stock client"))
     assert found.get_state_cpu_seconds < GET_STATE_SECONDS
     assert found.cpu_share < CPU_SHARE

@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.helpers.client_daemon import JOBS, STEPS
+from tests.helpers.client_daemon import JOBS
 from tests.helpers.client_tasks import open_to_other_accounts, process_state
 
 from cobblestone.client.tasks.processes import marked_processes
 
-KILLS = 15
+STEPS_PER_KILL = 16
+"""So that no job is done before it has been interrupted often."""
 
 
 def living(data_dir: Path) -> set[int]:
@@ -27,14 +28,18 @@ def living(data_dir: Path) -> set[int]:
 
 
 @pytest.mark.parametrize("bubblewrap", ["always", "never"])
-def test_kills_at_random_moments_lose_nothing(tmp_path: Path, rng: random.Random, bubblewrap: str) -> None:
+def test_kills_at_random_moments_lose_nothing(
+    tmp_path: Path, rng: random.Random, pytestconfig: pytest.Config, bubblewrap: str
+) -> None:
+    wanted = int(str(pytestconfig.getoption("--kills")))
+    steps = STEPS_PER_KILL * wanted
     open_to_other_accounts(tmp_path)
     folder = tmp_path / "home of Jürgen"
     folder.mkdir()
-    command = [sys.executable, "-m", "tests.helpers.client_daemon", str(folder), bubblewrap]
+    command = [sys.executable, "-m", "tests.helpers.client_daemon", str(folder), bubblewrap, str(steps)]
     root = Path(__file__).parents[2]
     kills = 0
-    for _ in range(KILLS):
+    for _ in range(wanted):
         with (folder / "log").open("ab") as log:
             daemon = subprocess.Popen(command, cwd=root, stderr=log)
         try:
@@ -50,8 +55,9 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path, rng: random.Random
                 time.sleep(0.02)
             assert not living(folder / "data")
     with (folder / "log").open("ab") as log:
-        last = subprocess.run(command, cwd=root, stderr=log, timeout=90)
-    assert kills > 2, "the jobs were done before they could be interrupted"
+        last = subprocess.run(command, cwd=root, stderr=log, timeout=90 + steps)
+    print(f"{kills} kills")
+    assert kills > wanted / 5, "the jobs were done before they could be interrupted"
     assert last.returncode == 0, (folder / "log").read_text()
     assert sorted((folder / "done").read_text().split()) == sorted(JOBS)
     assert not living(folder / "data")
@@ -60,6 +66,6 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path, rng: random.Random
             int(line)
             for line in (folder / f"data/projects/example.invalid_project/{name}_r0").read_text().split()
         ]
-        assert sorted(set(journal)) == list(range(1, STEPS + 1))
+        assert sorted(set(journal)) == list(range(1, steps + 1))
         # After a kill a job may repeat the one step that it had not yet saved, never more.
         assert all(after - before in (0, 1) for before, after in itertools.pairwise(journal)), journal

@@ -73,7 +73,7 @@ def test_a_task_says_what_was_wrong_in_the_language_of_the_page(world: World) ->
     host.rpc(ask=1)
     host.rpc(reports=[failed(host.new_results()[0], exit_status=11)])
     page = Visitor(world).get("/result.php?resultid=1", headers={"Accept-Language": "sk"})
-    assert "Program sa skončil s kódom 11." in text_of(page)
+    assert "Návratový kód 11 (0xb). Viac povie koniec chybového výstupu úlohy." in text_of(page)
 
 
 def test_a_language_chosen_on_the_page_stays_and_leads_back(world: World) -> None:
