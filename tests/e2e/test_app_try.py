@@ -56,7 +56,13 @@ def create(cli: Callable[..., Outcome], name: str, program: str, *options: str, 
 def test_a_job_is_run_in_launcher_slot_and_sandbox_and_all_that_came_of_it_is_shown(
     cli: Callable[..., Outcome], tmp_path: Path
 ):
-    made = create(cli, "double", DOUBLE, command="python3 double.py {input} {output} {arg:k}")
+    # long enough for memory to be looked at while it runs
+    made = create(
+        cli,
+        "double",
+        f"import time\ntime.sleep(2)\n{DOUBLE}",
+        command="python3 double.py {input} {output} {arg:k}",
+    )
     assert made.status == 0, made.err
     tried = cli("app", "try", "double", "low.txt", "--arg", "k=2", "--to", "kept")
     assert tried.status == 0, tried.err + tried.out

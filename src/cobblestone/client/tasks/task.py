@@ -191,9 +191,7 @@ class RunningTask:
     def poll(self) -> None:
         """Look what the job says, and tell it what is to be told."""
         now = self.around.ticks()
-        if not self.paused and not self.frozen:
-            self.elapsed += now - self.last_poll
-        self.last_poll = now
+        self._count_time(now)
         self._hear()
         self._set_pause(self.suspended or self.around.throttled)
         self._tell(now)
@@ -203,6 +201,11 @@ class RunningTask:
             self.end_for_good(
                 Abort(exit_status=EXIT_TIME_LIMIT, text=f"exceeded its run time of {limit:.0f} s")
             )
+
+    def _count_time(self, now: float) -> None:
+        if not self.paused and not self.frozen:
+            self.elapsed += now - self.last_poll
+        self.last_poll = now
 
     def _hear(self) -> None:
         if self.segment is None:
@@ -363,6 +366,7 @@ class RunningTask:
     def bury(self) -> ProcessEnd:
         """Take the status of the ended process, end what it left behind, and say all that is known of the end."""
         code, number = self.process.reap()
+        self._count_time(self.around.ticks())  # a short job has never been polled
         self.kill()
         self._hear()
         if self.segment:
