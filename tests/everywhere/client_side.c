@@ -4,8 +4,8 @@
  *
  * Steps: `send=TEXT` leaves a message on the control channel, `status` waits for a message of the status channel and prints it,
  * `working` waits for one that counts instructions, `silence` prints one and then waits for five seconds without any, `heartbeat`
- * leaves the client's, `end` waits for the program's end and prints its exit status.  What does not come within a minute ends this
- * program with 1.
+ * leaves the client's, `end` waits for the program's end and prints its exit status.  What does not come within five minutes ends
+ * this program with 1.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <windows.h>
 
-enum { CHANNEL = 1024, CONTROL = 0, HEARTBEAT = 4, STATUS = 5, LIMIT_MS = 60000 };
+enum { CHANNEL = 1024, CONTROL = 0, HEARTBEAT = 4, STATUS = 5, LIMIT_MS = 300000 };
 static volatile uint8_t *segment;
 static HANDLE program;
 

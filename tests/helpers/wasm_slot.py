@@ -170,7 +170,8 @@ class WasmSlot(Slot):
         *,
         words: Sequence[str] = ("program",),
         files: Mapping[str, bytes] | None = None,
-        **more: str,
+        stdout: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Put an app version into the slot."""
         (self.project / "program.wasm").write_bytes(code)
@@ -178,7 +179,9 @@ class WasmSlot(Slot):
             (self.project / f"program.wasm{COMPILED}").unlink(missing_ok=True)
             self.code = code
         self.link("program.wasm", "program.wasm")
-        text = wasm_description(words, module="program.wasm", files=files, **more)  # type: ignore[arg-type]  # stdout
+        text = wasm_description(
+            words, module="program.wasm", files=files, stdout=stdout, environment=environment
+        )
         (self.folder / DESCRIPTION_FILE).write_bytes(text)
         for name, data in (files or {}).items():
             (self.folder / name).write_bytes(data)
@@ -192,9 +195,9 @@ class WasmSlot(Slot):
             )
         return self.process
 
-    def run_module(self, code: bytes, *options: str, **more: str) -> int:
+    def run_module(self, code: bytes, *options: str, stdout: str = "") -> int:
         """Run a module to its end; return the exit status."""
-        self.lay_out(code, **more)  # type: ignore[arg-type]  # stdout
+        self.lay_out(code, stdout=stdout)
         if "--input" in options and not (self.folder / "input").exists():
             self.write("input", "something\n")
         self.start_module(*options)

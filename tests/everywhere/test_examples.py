@@ -1,0 +1,129 @@
+"""The examples on Linux and on Windows under wine: the same bytes; ``pytest -s`` shows the CPU times beside native ones."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.everywhere.conftest import Windows
+from tests.helpers.wasm_slot import open_wasm_slot
+
+from cobblestone.launcher.wasm import GUEST_FOLDER
+from cobblestone.sdk.app_package import read_files
+from cobblestone.sdk.wasm_package import portable_command
+from cobblestone.sdk.wasm_sources import PACKAGES_FILE, compile_source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OPTIONS = ("--input", "input=input", "--output", "output=output")
+SECONDS = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A program as a module and natively, with an input."""
+
+    module: bytes
+    words: Sequence[str]
+    native: Sequence[str]
+    given: bytes
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_native(example: Example, folder: Path) -> tuple[bytes, float]:
+    folder.mkdir()
+    (folder / "input").write_bytes(example.given)
+    before = cpu_of_children()
+    subprocess.run([*example.native, "input", "output"], cwd=folder, check=True, timeout=SECONDS)
+    return (folder / "output").read_bytes(), cpu_of_children() - before
+
+
+def run_linux(example: Example, folder: Path) -> tuple[bytes, float]:
+    """Run it twice: the first job on a computer compiles the module."""
+    folder.mkdir()
+    before = 0.0
+    with open_wasm_slot(folder) as slot:
+        for _ in range(2):
+            slot.lay_out(
+                example.module, words=example.words, files=example.files, environment=example.environment
+            )
+            (slot.folder / "input").write_bytes(example.given)
+            before = cpu_of_children()
+            slot.start_module(*OPTIONS)
+            assert slot.wait(SECONDS) == 0, slot.read("stderr.txt")
+        return (slot.folder / "output").read_bytes(), cpu_of_children() - before
+
+
+def run_windows(example: Example, windows: Windows) -> tuple[bytes, float]:
+    told = ""
+    for _ in range(2):
+        (windows.slot / "input").write_bytes(example.given)
+        told = windows.run(
+            example.module,
+            "end",
+            options=" ".join(OPTIONS),
+            words=example.words,
+            files=example.files,
+            environment=example.environment,
+        )
+        assert "ended with 0" in told, windows.stderr()
+    found = re.search(r"<current_cpu_time>([\d.e+]+)<", told)
+    assert found, told
+    return (windows.slot / "output").read_bytes(), float(found[1])
+
+
+def orbits(folder: Path) -> Example:
+    """10,000 years of the solar system, in C."""
+    source, program, inputs = folder / "orbits.c", folder / "native", folder / "inputs"
+    source.write_bytes((EXAMPLES / "wasm" / "orbits.c").read_bytes())
+    flags = ("-O2", "-ffp-contract=off", "-I", str(GUEST_FOLDER))
+    subprocess.run(["gcc", *flags, "-o", str(program), str(source), "-lm"], check=True, timeout=SECONDS)
+    words = [sys.executable, str(EXAMPLES / "wasm" / "make_inputs.py"), "--years", "10000", "--systems", "1"]
+    subprocess.run([*words, "--folder", str(inputs)], check=True, timeout=SECONDS)
+    return Example(
+        module=compile_source([source]).read_bytes(),
+        words=["orbits", "{input}", "{output}"],
+        native=[str(program)],
+        given=(inputs / "system-00.txt").read_bytes(),
+    )
+
+
+def sunspots(folder: Path) -> Example:
+    """A band of frequencies with 100 shuffles, in Python."""
+    program, inputs = EXAMPLES / "sunspots" / "period.py", folder / "inputs"
+    words = [sys.executable, str(EXAMPLES / "sunspots" / "make_inputs.py"), "--quick"]
+    subprocess.run([*words, "--folder", str(inputs)], check=True, timeout=SECONDS)
+    module, words, files = portable_command(["python3", "period.py", "{input}", "{output}"], [program], None)
+    return Example(
+        module=module.read_bytes(),
+        words=words,
+        native=[sys.executable, str(program)],
+        given=(inputs / "band-00.json").read_bytes(),
+        files=read_files(files),
+        environment={"PYTHONPATH": PACKAGES_FILE},
+    )
+
+
+@pytest.mark.parametrize(("make", "exact"), [(orbits, True), (sunspots, False)], ids=["orbits", "sunspots"])
+def test_an_example_gives_the_same_bytes_everywhere(
+    make: Callable[[Path], Example], exact: bool, windows: Windows, tmp_path: Path
+):
+    """A C program without transcendental functions gives those of the native one, too; Python brings its own sine."""
+    example = make(tmp_path)
+    native, native_cpu = run_native(example, tmp_path / "native_run")
+    linux, linux_cpu = run_linux(example, tmp_path / "linux")
+    wine, wine_cpu = run_windows(example, windows)
+    print(f"\nCPU time: native {native_cpu:.1f} s, Linux {linux_cpu:.1f} s, wine {wine_cpu:.1f} s")
+    assert linux == wine
+    assert (linux == native) == exact
