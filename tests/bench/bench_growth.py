@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import apsw
 import httpx
 from tests.bench.load import Messages, Volunteer
-from tests.bench.project import BenchProject, make_project
+from tests.bench.project import MANY, BenchProject, add_hosts, make_project
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.states import FileDeleteState
@@ -86,14 +86,12 @@ class Work:
 
 # -- the tables -------------------------------------------------------------------------------------------------
 
-_MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n})"
-
 
 def fill(tx: Transaction, *, n: int, n_hosts: int, n_users: int) -> None:
     """Let ``n`` results have been finished long ago: half in a batch that nobody has retired, half in none."""
     long_ago = time.time() - 40 * 86400
     base = 1_000_000_000
-    many = _MANY.format(n=n)
+    many = MANY.format(n=n)
     tx.execute(
         "INSERT INTO workunit (id, name, app_id, batch_id, create_time, min_quorum, target_nresults, output_specs,"
         " canonical_result_id, assimilate_state, file_delete_state, completed_seq, completed_time, canonical_credit)"
@@ -129,32 +127,6 @@ def fill(tx: Transaction, *, n: int, n_hosts: int, n_users: int) -> None:
             "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (mark, str(last)),
         )
-
-
-def fill_hosts(tx: Transaction, *, n: int) -> None:
-    """Let there be so many more computers with credit, each of an owner of its own."""
-    base = 1_000_000
-    now = time.time()
-    many = _MANY.format(n=n)
-    credit = f"i * 0.001, i * 0.0001, {now}"
-    tx.execute(
-        "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time,"
-        f" total_credit, expavg_credit, expavg_time) {many} SELECT {base} + i, 'n' || i, 'e' || i, 'a' || i, 'w' || i, 'c' || i,"
-        f" {now}, {credit} FROM n"
-    )
-    tx.execute(
-        "INSERT INTO host (id, user_id, host_cpid, domain_name, create_time, rpc_time, description, total_credit, expavg_credit,"
-        f" expavg_time) {many} SELECT {base} + i, {base} + i, 'h' || i, 'volunteer-host', {now}, {now} - i,"
-        f' \'{{"p_fpops": 1e9, "p_model": "Model"}}\', {credit} FROM n'
-    )
-    tx.execute(
-        "INSERT INTO host_app_version (host_id, app_version_id, et_n, et_avg)"
-        f" {many} SELECT {base} + i, 1, 5, 1e-9 FROM n"
-    )
-    tx.execute(
-        "INSERT INTO app_credit (owner, app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time)"
-        f" {many} SELECT 'host', 1, {base} + i, 1, {credit} FROM n"
-    )
 
 
 # -- the day ----------------------------------------------------------------------------------------------------
@@ -263,7 +235,7 @@ def measure(folder: Path, *, n: int, n_hosts: int = 0, server: PostgresServer | 
     with open_project(folder) as ctx:
         begin = time.perf_counter()
         ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=5000, n_users=1000))
-        ctx.store.write(lambda tx: fill_hosts(tx, n=n_hosts))
+        ctx.store.write(lambda tx: add_hosts(tx, n=n_hosts))
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)

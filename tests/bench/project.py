@@ -39,6 +39,8 @@ T = TypeVar("T")
 N_USERS = 1000
 HOSTS_PER_USER = 5
 PART = 500
+ADDED = 1_000_000  #: ids of added computers and their owners begin here
+MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +175,37 @@ def add_exported_hosts(project: BenchProject, n: int) -> None:
 
     with open_project(project.root) as ctx:
         ctx.store.write(add)
+
+
+def add_hosts(tx: Transaction, *, n: int) -> None:
+    """Let there be so many more computers with credit, each of an owner of its own; see `added_volunteer`."""
+    base = ADDED
+    now = time.time()
+    many = MANY.format(n=n)
+    credit = f"i * 0.001, i * 0.0001, {now}"
+    tx.execute(
+        "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time,"
+        f" total_credit, expavg_credit, expavg_time) {many} SELECT {base} + i, 'n' || i, 'e' || i, 'a' || i, 'w' || i, 'c' || i,"
+        f" {now}, {credit} FROM n"
+    )
+    tx.execute(
+        "INSERT INTO host (id, user_id, host_cpid, domain_name, create_time, rpc_time, description, total_credit, expavg_credit,"
+        f" expavg_time) {many} SELECT {base} + i, {base} + i, 'h' || i, 'volunteer-host', {now}, {now} - i,"
+        f' \'{{"p_fpops": 1e9, "p_model": "Model"}}\', {credit} FROM n'
+    )
+    tx.execute(
+        "INSERT INTO host_app_version (host_id, app_version_id, et_n, et_avg)"
+        f" {many} SELECT {base} + i, 1, 5, 1e-9 FROM n"
+    )
+    tx.execute(
+        "INSERT INTO app_credit (owner, app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time)"
+        f" {many} SELECT 'host', 1, {base} + i, 1, {credit} FROM n"
+    )
+
+
+def added_volunteer(number: int) -> Volunteer:
+    """Return one of the computers of `add_hosts`, counted from 1."""
+    return Volunteer(f"a{number}", ADDED + number)
 
 
 def _finish(tx: Transaction, *, n: int, n_hosts: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import select
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +17,7 @@ from tests.e2e.conftest import LiveProject
 from tests.helpers.nginx import Nginx, check, write_certificate, write_configuration
 from tests.helpers.project_world import SimHost, World, upload_body
 from tests.helpers.server_process import RemoteWorld, Server
+from tests.helpers.wire_requests import written_request
 
 from cobblestone.demo.stock_client import free_port
 from cobblestone.ops.settings import parse_settings
@@ -22,6 +26,7 @@ from cobblestone.store.engine.database import Store
 from cobblestone.store.work.files import fan_out, place_of
 
 MB = 10**6
+PLACES = 256  # for scheduler requests at once, as the documented site has them
 ACCEL = "/protected-download/"
 VISITOR = "127.0.0.9"  # an address of this machine that is not the proxy's
 COPY = "import shutil, sys\nshutil.copyfile(sys.argv[1], sys.argv[2])\n"
@@ -140,6 +145,44 @@ def test_the_server_knows_the_visitors_address_whatever_the_visitor_says(site: S
         lambda db: db.value("SELECT external_ip_addr FROM host WHERE id = ?", (site.host.id,))
     )
     assert address == VISITOR
+
+
+def test_whoever_comes_when_the_server_is_full_hears_from_the_proxy_when_to_come_again(site: Site):
+    body = written_request(site.host.request)
+    request = b"POST /cgi-bin/cgi HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    with contextlib.ExitStack() as stack:
+
+        def call() -> socket.socket:
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", site.nginx.port), timeout=60)
+            )
+            connection.sendall(request)
+            return connection
+
+        assert site.server.process is not None
+        site.server.process.send_signal(signal.SIGSTOP)
+        try:
+            waiting = [call() for _ in range(PLACES)]
+            calls = [
+                call() for _ in range(32)
+            ]  # some of which take the place of connections that were open already
+            readable, _, _ = select.select(calls, [], [], 60)
+            reply = answer_to(readable[0])
+        finally:
+            site.server.process.send_signal(signal.SIGCONT)
+        assert b" 200 " in reply[:20]
+        (delay,) = re.findall(rb"<request_delay>(\d+)</request_delay>", reply)
+        assert 900 <= int(delay) <= 1800
+        for connection in waiting:
+            assert b"<scheduler_version>" in answer_to(connection), "those who came first are served"
+
+
+def answer_to(connection: socket.socket) -> bytes:
+    """Return what came back, up to the end of the reply."""
+    answer = b""
+    while b"</scheduler_reply>" not in answer and (chunk := connection.recv(65_536)):
+        answer += chunk
+    return answer
 
 
 def test_long_headers_pass_and_endless_ones_are_refused(site: Site):

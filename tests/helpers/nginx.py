@@ -91,7 +91,7 @@ class Nginx:
         write_certificate(folder)
         self.port, self.tls_port = free_port(), free_port()
         site = documented_site().replace("/etc/letsencrypt/live/compute.example.org", str(folder))
-        site = site.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{target_port}")
+        site = site.replace("server 127.0.0.1:8080", f"server 127.0.0.1:{target_port}")
         listen = f"listen 127.0.0.1:{self.tls_port} ssl http2;\n    listen 127.0.0.1:{self.port};"
         assert "listen 443 ssl http2;" in site
         site = site.replace("    location / {", f"    {location}\n    location / {{")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -136,6 +137,52 @@ def test_who_leaves_while_waiting_or_at_its_turn_takes_no_place_along():
         await asyncio.sleep(0)
         await scene.send("last", "d")
         assert scene.begun == ["first", "last"]
+
+    play(script)
+
+
+def test_a_place_is_given_as_cheaply_to_one_of_a_thousand_senders_as_to_one_of_ten():
+    def calls_for_each(n: int) -> float:
+        """Functions that are called, of ours and of Python's, for each request."""
+        calls = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        async def serve() -> None:
+            queue: FairQueue[str, int] = FairQueue(places=1, max_waiting=n, max_waiting_promises=n)
+
+            async def request(sender: str) -> None:
+                async with queue.place(sender, 1, promise=False):
+                    await asyncio.sleep(0)
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(n):
+                    group.create_task(request(f"s{number}"))
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            asyncio.run(serve())
+        finally:
+            sys.setprofile(before)
+        return calls / n
+
+    assert calls_for_each(1000) < 1.5 * calls_for_each(10)
+
+
+def test_who_was_served_and_left_while_waiting_again_is_forgotten():
+    async def script(scene: Scene) -> None:
+        for number in range(20):
+            await scene.send(f"served{number}", f"s{number}")
+            await scene.send(f"leaves{number}", f"s{number}")
+            await scene.end(f"served{number}") if number % 2 else None
+            scene.tasks[f"leaves{number}"].cancel()
+            await asyncio.sleep(0)
+            await scene.end_all()
+        assert not scene.queue._served
+        assert not scene.queue._ranks
 
     play(script)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.service_manager import quoted_word
@@ -200,6 +201,19 @@ server {{
 """
 
 
+_SCHEDULER_PLACES = 256
+"""Requests to one scheduler process at once, which waits for none of them longer than some tenths of a second."""
+
+_BUSY = """\
+    # More come than the schedulers can take: they hear at once when to come again.
+    location @busy {{
+        default_type text/xml;
+        return 200 "<scheduler_reply>\\n<request_delay>${delay}</request_delay>
+<message priority=\\"low\\">The server is busy.</message>\\n</scheduler_reply>\\n";
+    }}
+"""
+
+
 _CERTIFICATE = """\
     ssl_certificate /etc/letsencrypt/live/{host}/fullchain.pem;      # where yours is
     ssl_certificate_key /etc/letsencrypt/live/{host}/privkey.pem;
@@ -228,9 +242,21 @@ def _nginx(root: Path, settings: Settings, processes: Sequence[Process], project
             locations += "".join(f"    # {path}: served on another machine\n" for path in paths)
             continue
         name = f"cobblestone_{re.sub(r'[^A-Za-z0-9]', '_', project)}_{role}"
-        servers = "".join(f"    server {listen}:{port};\n" for port in ports)
-        upstreams += f"upstream {name} {{\n    least_conn;\n{servers}    keepalive 32;\n}}\n"
-        locations += "".join(f"    location {path} {{ proxy_pass http://{name}; }}\n" for path in paths)
+        shared, most, when_full = "", "", ""
+        if role == Role.SCHEDULER:
+            delay = f"busy_{crc32(project.encode()):08x}"  # nginx has no room for long names
+            shared, most, when_full = (
+                f"    zone {name} 64k;\n",
+                f" max_conns={_SCHEDULER_PLACES}",
+                "error_page 502 504 = @busy; ",
+            )
+            upstreams += f"split_clients $request_id ${delay} {{ 25% 900; 25% 1200; 25% 1500; * 1800; }}\n"
+            locations += _BUSY.format(delay=delay)
+        servers = "".join(f"    server {listen}:{port}{most};\n" for port in ports)
+        upstreams += f"upstream {name} {{\n{shared}    least_conn;\n{servers}    keepalive 32;\n    keepalive_timeout 4s;\n}}\n"
+        locations += "".join(
+            f"    location {path} {{ {when_full}proxy_pass http://{name}; }}\n" for path in paths
+        )
     if settings.storage.accel:
         locations += ACCEL_LOCATION.format(path=settings.storage.accel, folder=root / "download")
     return _NGINX.format(

@@ -31,6 +31,9 @@ class GuardedConnection(HttpToolsProtocol):
     """A connection that knows whether it waits for its sender, and since when."""
 
     max_connections = 1000
+    silent: dict[
+        GuardedConnection, None
+    ]  #: those that wait for their sender, who has been silent longest first
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: the library's own arguments
         super().__init__(*arguments, **options)
@@ -42,15 +45,21 @@ class GuardedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection; of too many, the one that has been silent longest goes."""
         super().connection_made(transport)
+        self.silent[self] = None
         if len(self.connections) > self.max_connections:
-            waiting = [each for each in _guarded(self.connections) if each.waits_for_sender]
-            if waiting:
-                min(waiting, key=lambda each: each.quiet_since).give_up()
+            next(iter(self.silent)).give_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.silent.pop(self, None)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read what came, unless it makes the head too large."""
         if not self._in_head:  # within a head the clock is not set back: it must come whole in time
             self.quiet_since = self.loop.time()
+            if self.silent.pop(self, self) is None:
+                self.silent[self] = None
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
@@ -62,6 +71,7 @@ class GuardedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a request begins."""
         self.waits_for_sender = self._in_head = True
+        self.silent[self] = None
         self._head_bytes = 0
         super().on_message_begin()
 
@@ -73,6 +83,7 @@ class GuardedConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Stop the clock: the request is there, and now we are the ones who take time."""
         self.waits_for_sender = False
+        self.silent.pop(self, None)
         super().on_message_complete()
 
     def overdue(self, since: float) -> bool:
@@ -83,6 +94,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def give_up(self) -> None:
         """Close, and do not wait until what was sent has arrived."""
+        self.silent.pop(self, None)
         if not self.transport.is_closing():
             self.transport.close()
 
@@ -117,4 +129,4 @@ def connection_class(max_connections: int) -> type[GuardedConnection]:
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             max_connections = max(16, min(max_connections, soft - SPARE_FILES))
-    return type("Connection", (GuardedConnection,), {"max_connections": max_connections})
+    return type("Connection", (GuardedConnection,), {"max_connections": max_connections, "silent": {}})

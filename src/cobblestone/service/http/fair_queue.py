@@ -9,6 +9,7 @@ few, since requests that share a commit also share its time: who fills them woul
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -39,6 +40,8 @@ class _Waiting(Generic[S, P]):
 
 _Line = dict[int, _Waiting[S, P]]
 """Who waits, by number: in the order in which they came."""
+_Rank = tuple[int, int, bool, int]
+"""Of a sender: places that it has, when it last got one, whether it keeps no promise, and since when it waits."""
 
 
 class FairQueue(Generic[S, P]):
@@ -55,6 +58,8 @@ class FairQueue(Generic[S, P]):
         self._parts: set[tuple[S, P]] = set()  # computers that have their place
         self._waiting: dict[S, tuple[_Line[S, P], _Line[S, P]]] = {}  # promises, and others
         self._served: dict[S, int] = {}  # when each sender who waits or has a place last got one
+        self._ranks: dict[S, _Rank] = {}  # of senders who wait and may have a place
+        self._ranked: list[tuple[_Rank, S]] = []  # a heap of these, and of ranks that were
         self._n_waiting = 0
         self._n_refused = 0  # since the queue was last shorter than half
         self._numbers = itertools.count()
@@ -88,6 +93,7 @@ class FairQueue(Generic[S, P]):
         lines = self._waiting.setdefault(sender, ({}, {}))
         lines[0 if promise else 1][waiting.number] = waiting
         self._n_waiting += 1
+        self._rank(sender)
         self._fill()
         try:
             await waiting.turn
@@ -106,6 +112,7 @@ class FairQueue(Generic[S, P]):
         self._served[sender] = next(self._numbers)
         if part is not None:
             self._parts.add((sender, part))
+        self._rank(sender)
 
     def _leave(self, sender: S, part: P | None) -> None:
         self._of_sender[sender] -= 1
@@ -115,6 +122,7 @@ class FairQueue(Generic[S, P]):
                 self._served.pop(sender, None)
         if part is not None:
             self._parts.discard((sender, part))
+        self._rank(sender)
         self._fill()
 
     def _forget(self, waiting: _Waiting[S, P]) -> None:
@@ -124,29 +132,56 @@ class FairQueue(Generic[S, P]):
         self._n_waiting -= 1
         if not any(lines):
             del self._waiting[waiting.sender]
+            if waiting.sender not in self._of_sender:
+                self._served.pop(waiting.sender, None)
+        self._rank(waiting.sender)
         if self._n_waiting * 2 < self._most[False]:
             self._n_refused = 0
 
     def _fill(self) -> None:
         """Give free places away."""
-        while self._n_waiting and self._of_sender.total() < self._places:
-            ready = [found for lines in self._waiting.values() if (found := self._first(lines)) is not None]
-            if not ready:
-                return
-            chosen = min(ready, key=self._order)
+        while self._of_sender.total() < self._places and (chosen := self._next()) is not None:
             self._forget(chosen)
             if chosen.turn.cancelled():
                 continue
             self._enter(chosen.sender, chosen.part)
             chosen.turn.set_result(None)
 
-    def _order(self, each: _Waiting[S, P]) -> tuple[int, int, bool, int]:
-        sender = each.sender
-        return self._of_sender[sender], self._served.get(sender, -1), not each.promise, each.number
+    def _rank(self, sender: S) -> None:
+        """Note where a sender stands among those who wait; whatever changes that calls this."""
+        first = self._first(sender)
+        if first is None:
+            self._ranks.pop(sender, None)
+            return
+        rank = (
+            self._of_sender[sender],
+            self._served.get(sender, -1),
+            not first.promise,
+            first.number,
+        )
+        if self._ranks.get(sender) != rank:
+            self._ranks[sender] = rank
+            if len(self._ranked) > 2 * len(self._ranks) + 64:  # mostly ranks that were
+                self._ranked = [(each, whose) for whose, each in self._ranks.items()]
+                heapq.heapify(self._ranked)
+            else:
+                heapq.heappush(self._ranked, (rank, sender))
 
-    def _first(self, lines: tuple[_Line[S, P], _Line[S, P]]) -> _Waiting[S, P] | None:
+    def _next(self) -> _Waiting[S, P] | None:
+        """Return whose turn it is."""
+        while self._ranked:
+            rank, sender = self._ranked[0]
+            if self._ranks.get(sender) == rank:
+                return self._first(sender)
+            heapq.heappop(self._ranked)
+        return None
+
+    def _first(self, sender: S) -> _Waiting[S, P] | None:
         """Return whose turn it is among those of one sender."""
+        lines = self._waiting.get(sender)
+        if lines is None:
+            return None
         for each in itertools.chain(lines[0].values(), lines[1].values()):
-            if each.part is None or (each.sender, each.part) not in self._parts:
+            if each.part is None or (sender, each.part) not in self._parts:
                 return each
         return None
