@@ -2,6 +2,7 @@
 # Install what a target of the Makefile needs.  Running it again costs a fraction of a second.
 #
 #   tools/setup.sh demo    the BOINC client, and cobblestone with its core libraries in .venv
+#   tools/setup.sh family  the same, and what a statistics site needs
 #   tools/setup.sh check   cobblestone with everything for development in .venv
 #   tools/setup.sh test    as check, and the Debian packages that the tests use for real
 #
@@ -73,7 +74,7 @@ collect_packages() {
         want "python3 python3-venv" false
     fi
     case $goal in
-    demo) want boinc-client client_of_boinc ;;
+    demo | family) want boinc-client client_of_boinc ;;
     test)
         want boinc-client client_of_boinc
         want boinctui present boinctui
@@ -188,7 +189,7 @@ make_venv() {
 
 install_requirements() { # install_requirements SET
     if installed "$1"; then return; fi
-    if [ "$1" = core ] && installed dev; then return; fi # dev contains core, in the same versions
+    if [ "$1" != dev ] && installed dev; then return; fi # dev contains the others, in the same versions
     say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
     pip install -qq --require-hashes --requirement "requirements/$1.txt" ||
         fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?"
@@ -208,8 +209,9 @@ install_cobblestone() {
 goal=${1:-}
 case $goal in
 demo) set_of_packages=core ;;
+family) set_of_packages=lab ;;
 check | test) set_of_packages=dev ;;
-*) fail "tell me what for" "usage: tools/setup.sh demo|check|test" ;;
+*) fail "tell me what for" "usage: tools/setup.sh demo|family|check|test" ;;
 esac
 
 python=$(find_python)

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
+from cobblestone.demo.family import read_curve
 from cobblestone.statistics.context import StatisticsContext
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.settings import Source, StatisticsSettings
@@ -270,3 +271,25 @@ def _seconds(client: Client, address: str) -> float:
 def test_json_of_a_list_names_the_project(client: Client):
     rows = json.loads(client.get("ranking/user?project=two&format=json").text)
     assert [(row["project"], row["key"]) for row in rows] == [("two", "7")]
+
+
+class InProcess(httpx.BaseTransport):
+    """Sends what the demonstration asks to the site in this process."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._client.get(str(request.url))
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def test_the_demonstration_reads_a_curve_over_two_projects_when_all_exports_are_new(client: Client):
+    with httpx.Client(transport=InProcess(client), base_url="http://stats.example.org/sub/") as http:
+        curve = read_curve(http, "Alice <b>", since=NOON)
+        assert curve is not None
+        assert curve.address == f"http://stats.example.org/sub/user/{ALICE}"
+        assert curve.totals.keys() == {"One@home", "Two@home"}
+        assert curve.n_steps == N_DAYS
+        assert read_curve(http, "Alice <b>", since=NOON + N_DAYS * DAY) is None
+        assert read_curve(http, "nobody") is None

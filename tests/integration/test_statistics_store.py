@@ -18,6 +18,7 @@ from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import Member, build
 from cobblestone.statistics.store.engine import workbench
 from cobblestone.statistics.store.queries import Entity, Published
+from cobblestone.statistics.web.curves import curves
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE, BOB = cpid("alice"), cpid("bob")
@@ -30,21 +31,21 @@ class Site:
         self.folder = SiteFolder(root)
         self.sources: dict[str, Source] = {}
 
-    def take(self, name: str, export: Export, *, join: Join = Join.NAME) -> ProjectState:
+    def take(self, name: str, export: Export, *, join: Join = Join.NAME, step: float = DAY) -> ProjectState:
         self.sources[name] = Source(
             name=name, title=name.title(), url=f"http://{name}.example.org/", join=join
         )
         project = self.folder.project(name)
         export.write(project.incoming)
         before = project.read_state()
-        came = ingest(project, before.generation, now=export.time, max_rows=10**6)
+        came = ingest(project, before.generation, now=export.time, max_rows=10**6, step=step)
         state = ProjectState(
             generation=came.generation, exported=came.exported, counts=came.counts, tried=export.time
         )
         project.write_state(state)
         return state
 
-    def publish(self, *, now: float = NOON) -> Published:
+    def publish(self, *, now: float = NOON, step: float = DAY) -> Published:
         members = [
             Member(
                 number=number, source=source, rows=project.rows(project.read_state().generation), exported=now
@@ -52,7 +53,7 @@ class Site:
             for number, (name, source) in enumerate(self.sources.items(), 1)
             for project in [self.folder.project(name)]
         ]
-        return Published(self.folder, build(self.folder, members, now=now))
+        return Published(self.folder, build(self.folder, members, now=now, step=step), step=step)
 
 
 @pytest.fixture
@@ -186,6 +187,26 @@ def test_a_second_export_on_one_day_takes_the_place_of_the_first_in_history(site
     assert [
         [day.total for day in published.history(found(published, "user", 1, key))] for key in ("1", "2")
     ] == [[150], [100]]
+
+
+def test_a_site_may_keep_history_by_the_minute(site: Site):
+    times = [NOON + 60 * minute + 7 for minute in range(5)]
+    for minute, now in enumerate(times):
+        site.take("one", Export(now, [user(1, "Ada", 10.0 * minute + 1, now)]), step=60)
+        site.publish(now=now, step=60)
+    published = site.publish(now=times[-1], step=60)
+    ada = found(published, "user", 1, "1")
+    days = published.history(ada)
+    assert [day.total for day in days] == [1, 11, 21, 31, 41]
+    assert [round((day.day - days[0].day) * 1440, 1) for day in days] == [0, 1, 2, 3, 4]
+    assert published.until == days[-1].day
+    drawn = curves({"One": days}, until=published.until, step=published.step)
+    assert drawn is not None
+    tops = drawn.layers[0].points.split()[:5]
+    heights = [236 - float(point.partition(",")[2]) for point in tops]
+    assert heights == sorted(heights)
+    assert len(set(heights)) == 5
+    assert drawn.dates[0].label.endswith("UTC"), "within a day the times are told apart"
 
 
 def test_who_is_announced_as_deleted_is_forgotten_with_the_history(site: Site):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -40,7 +41,7 @@ def wanted(*lists: list[Any]) -> list[Requirement]:
     return [Requirement(item) for items in lists for item in items if isinstance(item, str)]
 
 
-@pytest.mark.parametrize("name", ["core", "dev"])
+@pytest.mark.parametrize("name", ["core", "lab", "dev"])
 def test_every_pin_has_a_hash_and_no_line_has_an_address(name: str) -> None:
     text = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
     entries = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
@@ -55,6 +56,7 @@ def test_the_pins_satisfy_pyproject(python: str) -> None:
     extras = [project["optional-dependencies"][name] for name in ("postgres", "lab", "sweep")]
     for name, lists in {
         "core": [project["dependencies"], groups["build"]],
+        "lab": [project["dependencies"], groups["build"], project["optional-dependencies"]["lab"]],
         "dev": [project["dependencies"], groups["build"], groups["dev"], *extras],
     }.items():
         pinned = pins(name, python)
@@ -65,9 +67,11 @@ def test_the_pins_satisfy_pyproject(python: str) -> None:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_core_and_development_pins_agree_so_that_one_environment_serves_both(python: str) -> None:
-    core, development = pins("core", python), pins("dev", python)
-    assert {name: development.get(name) for name in core} == core
+def test_all_pins_agree_so_that_one_environment_serves_everything(python: str) -> None:
+    development = pins("dev", python)
+    for name in ("core", "lab"):
+        few = pins(name, python)
+        assert {name: development.get(name) for name in few} == few
 
 
 def test_the_core_runs_server_and_client_and_brings_no_other_extra() -> None:
@@ -93,3 +97,7 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     assert missing == set()
     assert "cobblestone/store/schema/migrations/script.py.mako" in packed
     assert "cobblestone/examples/sunspots/period.py" in packed
+
+
+def test_worker_processes_may_load_the_main_module_without_running_a_command():
+    assert callable(runpy.run_path(str(ROOT / "src/cobblestone/__main__.py"), run_name="__mp_main__")["main"])

@@ -20,9 +20,23 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Where it happens; made anew each time.", show_default=True)
     ] = DEFAULT_FOLDER,
-    jobs: Annotated[int, typer.Option(min=1, max=100, help="Bands into which the spectrum is split.")] = 12,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Bands into which the spectrum is split. Else 12, or 40 for the whole family.",
+        ),
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Less bootstrap, for a quick look.")] = False,
+    whole_family: Annotated[
+        bool,
+        typer.Option(
+            "--whole-family",
+            help="Two projects, an account manager, a statistics site, and three clients (two of them BOINC's).",
+        ),
+    ] = False,
     own_client: Annotated[
         bool,
         typer.Option(
@@ -31,9 +45,14 @@ def demo(
     ] = False,
 ) -> None:
     """Run a project, two volunteers' clients and a real example on this machine, to the end."""
+    if whole_family:
+        from cobblestone.demo.family import run_family
+
+        run_family(folder, jobs=jobs or 40, keep=keep)
+        return
     from cobblestone.demo.run import run_demo  # an HTTP client, and more
 
-    run_demo(folder, jobs=jobs, keep=keep, quick=quick, own_client=own_client)
+    run_demo(folder, jobs=jobs or 12, keep=keep, quick=quick, own_client=own_client)
 
 
 def examples(

@@ -50,16 +50,18 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, done: int, volunteers: Sequence[Volunteer]) -> None:
-        """Show a new state."""
+    def update(self, done: int, volunteers: Sequence[Volunteer], note: str = "") -> None:
+        """Show a new state; ``note`` is a line of its own."""
         self._progress.update(self._task, completed=done)
         if self._live is not None:
-            self._live.update(Group(self._progress, *self._tables(volunteers)))
+            self._live.update(Group(self._progress, *([note] if note else []), *self._tables(volunteers)))
             return
         computing = sum(
             1 for each in volunteers for task in each.tasks if task.active_task_state == "EXECUTING"
         )
-        line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing"
+        line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing" + (
+            f"; {note}" if note else ""
+        )
         if line != self._last_line:
             self._last_line = line
             self._console.print(f"  {time.monotonic() - self._begin:5.1f} s  {line}")
@@ -67,9 +69,7 @@ class Display:
     def _tables(self, volunteers: Sequence[Volunteer]) -> list[RenderableType]:
         tables: list[RenderableType] = []
         for volunteer in volunteers:
-            table = Table(
-                title=f"{volunteer.name}'s computer", title_justify="left", box=None, padding=(0, 2)
-            )
+            table = Table(title=volunteer.name, title_justify="left", box=None, padding=(0, 2))
             table.add_column("task", width=36)
             table.add_column("state", width=12)
             table.add_column("done", justify="right", width=7)

@@ -73,6 +73,10 @@ class OwnClient(LoggedClient):
         """Attach to a project."""
         self._ask("attach", url=url, key=authenticator)
 
+    def attach_manager(self, url: str, email: str, password: str) -> None:
+        """Join an account manager, which says which projects to attach to."""
+        self._ask("manager", url=url, login=email, password=password)
+
     def update(self, url: str) -> None:
         """Ask for a contact soon."""
         with contextlib.suppress(CobblestoneError):

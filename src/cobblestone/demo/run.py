@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import httpx
 from rich.console import Console
 from rich.table import Table
 
 import cobblestone
+from cobblestone.demo.browser import PASSWORD
 from cobblestone.demo.display import Display, Volunteer
 from cobblestone.demo.examples import examples_folder
 from cobblestone.demo.own_client import OwnClient
+from cobblestone.demo.services import interruptible, prepare, run_command, service
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.sdk import Batch, Project
+from cobblestone.wire.identity import passwd_hash
 
-MARKER = ".cobblestone-demo"
 APP = "sunspots"
 TIMEOUT_SECONDS = 600.0
 UPDATE_SECONDS = 4.0
+SHOWN = {"COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"}
+"""Volunteers join by their clients, which do not ask; who watches wants to see their computers."""
 VOLUNTEERS = ("Alice", "Bob")
 
 
@@ -61,26 +61,24 @@ def run_demo(
     console = console or Console()
     missing = missing_programs()
     if missing and not own_client:
-        raise ConfigError(
-            f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
-            " apt-get install boinc-client (make demo does that for you when it may). Without it: --own-client."
-        )
-    example = examples_folder() / APP
+        raise ConfigError(needs_the_client(missing, "Without it: --own-client."))
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_interruptible())
-        _prepare(folder)
+        stack.enter_context(interruptible())
+        prepare(folder)
         console.print("[bold]1[/]  Creating a project on SQLite …")
         project_folder = folder / "project"
         port = free_port()
         url = f"http://127.0.0.1:{port}/"
-        _cli(
+        run_command(
             "project", "create", str(project_folder), "--name", "Sunspots", "--url", url, "--port", str(port)
         )
-        stack.enter_context(_server(project_folder, url, folder / "server.log"))
+        stack.enter_context(service("run", folder=project_folder, url=url, environment=SHOWN))
         project = stack.enter_context(cobblestone.connect(project_folder))
         console.print(f"[bold]2[/]  It runs at {url}. Adding the program and {jobs} inputs …")
-        batch = _submit(project, project_folder, example, folder / "inputs", jobs=jobs, quick=quick)
+        batch = submit_sunspots(
+            project, project_folder, folder / "inputs", jobs=jobs, n_bootstrap=100 if quick else 2000
+        )
         kinds = _kinds(own_client=own_client, stock_client=not missing)
         console.print("[bold]3[/]  Attaching the clients of two volunteers …")
         members = [
@@ -98,6 +96,14 @@ def run_demo(
                 signal.pause()
 
 
+def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
+    """Say how to get the BOINC client."""
+    return (
+        f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
+        f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}"
+    ).rstrip()
+
+
 def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
     """Return what each volunteer runs."""
     if not own_client:
@@ -105,85 +111,11 @@ def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | 
     return (StockClient if stock_client else OwnClient, OwnClient)
 
 
-def _prepare(folder: Path) -> None:
-    """Empty the folder; refuses one that is not ours."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
-        raise ConfigError(
-            f"{folder} is not empty and was not made by this demonstration. Give another --folder."
-        )
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / MARKER).touch()
-
-
-@contextlib.contextmanager
-def _interruptible() -> Generator[None, None, None]:
-    """Let SIGTERM end the demonstration as Ctrl-C does, so that nothing is left behind."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _cli(*arguments: str) -> None:
-    """Run one of our own commands, as a user would."""
-    done = subprocess.run(
-        [sys.executable, "-m", "cobblestone", *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise CobblestoneError(f"cobblestone {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-
-
-@contextlib.contextmanager
-def _server(project_folder: Path, url: str, log: Path) -> Generator[None, None, None]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cobblestone", "run", str(project_folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            # its volunteers join by their clients, which do not ask; who watches wants to see their computers
-            env={**environment_without_proxies(), "COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"},
-            start_new_session=True,  # it is stopped last, after the clients
-        )
-    try:
-        _wait_for(lambda: _answers(url, process, log), seconds=60, what=f"the server at {url}")
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _answers(url: str, process: subprocess.Popen[bytes], log: Path) -> bool:
-    if process.poll() is not None:
-        raise CobblestoneError(f"The server ended at once:\n{log.read_text(errors='replace')[-3000:]}")
-    try:
-        return httpx.get(f"{url}healthz", timeout=2, trust_env=False).status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
-def _wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise CobblestoneError(f"Waited {seconds:g} s in vain for {what}.")
-        time.sleep(0.1)
-
-
-def _submit(
-    project: Project, project_folder: Path, example: Path, inputs: Path, *, jobs: int, quick: bool
+def submit_sunspots(
+    project: Project, project_folder: Path, inputs: Path, *, jobs: int, n_bootstrap: int, quorum: int = 2
 ) -> Batch:
     """Add the app with its checks, and one job per band of the spectrum."""
+    example = examples_folder() / APP
     make_inputs = [
         sys.executable,
         str(example / "make_inputs.py"),
@@ -191,11 +123,11 @@ def _submit(
         str(inputs),
         "--bands",
         str(jobs),
+        "--n-bootstrap",
+        str(n_bootstrap),
     ]
-    if quick:
-        make_inputs.append("--quick")
     subprocess.run(make_inputs, check=True, capture_output=True)
-    _cli(
+    run_command(
         "app",
         "create",
         APP,
@@ -208,7 +140,7 @@ def _submit(
         "--files",
         str(example / "period.py"),
         "--quorum",
-        "2",
+        str(quorum),
         "--compare",
         "numeric:rtol=1e-6",
         "--flops-est",
@@ -221,20 +153,24 @@ def _submit(
     return project.submit(APP, sorted(inputs.glob("*.json")), name="Sunspots 1700-2008")
 
 
-@contextlib.contextmanager
-def _member(name: str, url: str, client: StockClient | OwnClient) -> Generator[_Member, None, None]:
-    """Yield a volunteer with an account and a running client."""
-    email = f"{name.lower()}@example.org"
-    password_hash = hashlib.md5(f"demonstration{email}".encode(), usedforsecurity=False).hexdigest()
+def account_key(url: str, name: str, email: str) -> str:
+    """Return the key of a volunteer's account at a project, as a client gets it; makes the account if there is none."""
     reply = httpx.get(
         f"{url}create_account.php",
-        params={"email_addr": email, "passwd_hash": password_hash, "user_name": name},
+        params={"email_addr": email, "passwd_hash": passwd_hash(PASSWORD, email), "user_name": name},
         trust_env=False,
     ).text
     _, _, rest = reply.partition("<authenticator>")
     authenticator = rest.partition("</authenticator>")[0].strip()
     if len(authenticator) != 32:
         raise CobblestoneError(f"The account of {name} could not be made: {reply}")
+    return authenticator
+
+
+@contextlib.contextmanager
+def _member(name: str, url: str, client: StockClient | OwnClient) -> Generator[_Member, None, None]:
+    """Yield a volunteer with an account and a running client."""
+    authenticator = account_key(url, name, f"{name.lower()}@example.org")
     try:
         client.start()
         client.attach(url, authenticator)
@@ -251,7 +187,7 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
         while True:
             status = batch.status()
             done = status.n_success + status.n_error
-            volunteers = [Volunteer(each.name, _tasks(each.client)) for each in members]
+            volunteers = [Volunteer(f"{each.name}'s computer", tasks_of(each.client)) for each in members]
             display.update(done, volunteers)
             if done >= jobs:
                 break
@@ -268,7 +204,7 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
         raise CobblestoneError(f"{status.n_error} of {jobs} jobs failed; see the project's pages.")
 
 
-def _tasks(client: StockClient | OwnClient) -> list[ClientTask]:
+def tasks_of(client: StockClient | OwnClient) -> list[ClientTask]:
     """Return the client's tasks; none when it is too busy to answer."""
     with contextlib.suppress(ClientError):
         return client.tasks()

@@ -243,6 +243,10 @@ class StockClient(LoggedClient):
         """Attach to a project."""
         self.command("--project_attach", url, authenticator)
 
+    def attach_manager(self, url: str, email: str, password: str) -> None:
+        """Join an account manager, which says which projects to attach to."""
+        self.command("--acct_mgr", "attach", url, email, password)
+
     def update(self, url: str) -> None:
         """Ask for a scheduler request soon; is lost when one is under way."""
         with contextlib.suppress(ClientError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FIRST_SECONDS = 900.0
-"""A project that has never exported anything does so this long after its server started."""
+"""A project that has never exported anything does so this long after its server started (or a period, if that is shorter)."""
 
 LATE_SECONDS = 6 * 3600.0
 """An export that is late by more deserves a warning: statistics sites fetch once a day."""
@@ -17,7 +17,7 @@ def next_export_time(last: float | None, *, started: float, every: float) -> flo
 
     ``last``: when the last one was made; ``started``: when the server began; ``every``: seconds between two.
     """
-    return started + FIRST_SECONDS if last is None else last + every
+    return started + min(FIRST_SECONDS, every) if last is None else last + every
 
 
 def is_overdue(last: float | None, *, started: float, every: float, now: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
@@ -131,7 +132,11 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
             ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
             ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
-            ("exporter", Exporter(ctx), EXPORT_SWEEP_SECONDS),
+            (
+                "exporter",
+                Exporter(ctx),
+                min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
+            ),
         ):
             yield Daemon(
                 name=name, step=in_turn(ctx.processes, Role.STATISTICS, daemon.step), sweep_seconds=seconds

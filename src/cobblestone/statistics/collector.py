@@ -28,9 +28,6 @@ log = structlog.get_logger(__name__)
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Returns what a function gives."""
 
-RETRY_SECONDS = 3600.0
-"""A project whose export could not be taken is asked again after so long, if that is sooner than usual."""
-
 
 class Collector:
     """Fetches, reads and publishes."""
@@ -69,8 +66,9 @@ class Collector:
 
     def _due(self, source: Source) -> float:
         state = self._folder.project(source.name).read_state()
-        every = self._settings.collect.every_seconds
-        return state.tried + (min(every, RETRY_SECONDS) if state.problem else every)
+        settings = self._settings.collect
+        every = settings.every_seconds
+        return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
     def next_due(self) -> Source | None:
         """Return the project that has waited longest of those that are due."""
@@ -94,6 +92,7 @@ class Collector:
                 before.generation,
                 now=tried.tried,
                 max_rows=self._settings.collect.max_rows,
+                step=self._settings.collect.step_seconds,
             )
             came: Ingested = await self._run(read)
         except CobblestoneError as error:
@@ -161,7 +160,8 @@ class Collector:
         if not members:
             self._build_needed = False
             return None
-        path: Path = await self._run(partial(build, self._folder, members, now=self._clock()))
+        step = self._settings.collect.step_seconds
+        path: Path = await self._run(partial(build, self._folder, members, now=self._clock(), step=step))
         self._build_needed = False
         log.info("statistics_published", projects=len(members))
         return path

@@ -28,7 +28,7 @@ class StatisticsContext(ProcessContext):
         """Read the newest file from now on.  Who still reads the one before keeps it open until done."""
         path = published(self.folder)
         if path is not None and (self.published is None or self.published.path != path):
-            self.published = Published(self.folder, path)
+            self.published = Published(self.folder, path, step=self.settings.collect.step_seconds)
 
     async def read(self, question: Callable[[Published], T]) -> T | None:
         """Return what a question gives; None if there is nothing to ask yet."""

@@ -18,6 +18,7 @@ from cobblestone.domain.exports import ExportedTable
 from cobblestone.ops.bounded_files import pieces
 from cobblestone.ops.durable_files import sync_folder
 from cobblestone.statistics.state import Counts, ProjectFolder
+from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.rows import take_rows
 from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
 from cobblestone.wire.statistics_rows import COLUMNS, RowReader
@@ -54,8 +55,11 @@ def _type(column: str) -> Any:
     return pa.string() if column in _TEXTS else pa.int64() if column in _WHOLE else pa.float64()
 
 
-def ingest(folder: ProjectFolder, previous: str, *, now: float, max_rows: int) -> Ingested:
-    """Read the files of a project that lie in its folder; ``previous`` is the generation that counts until now.
+def ingest(
+    folder: ProjectFolder, previous: str, *, now: float, max_rows: int, step: float = DAY_SECONDS
+) -> Ingested:
+    """Read the files of a project that lie in its folder; ``previous`` is the generation that counts until now,
+    ``step`` the seconds from one figure of history to the next.
 
     Nothing that counted is touched but the history of the day; the caller makes the new generation count.
 
@@ -77,7 +81,7 @@ def ingest(folder: ProjectFolder, previous: str, *, now: float, max_rows: int) -
             )
             n_refused += refused
             _check_count(table, n_rows + refused, totals)
-        taken = take_rows(folder, rows, folder.rows(previous) if previous else None, now=now)
+        taken = take_rows(folder, rows, folder.rows(previous) if previous else None, now=now, step=step)
         sync_folder(rows)
     except BaseException:
         shutil.rmtree(rows, ignore_errors=True)

@@ -61,7 +61,9 @@ class SiteSection(_Section):
 class CollectSection(_Section):
     """How exports are fetched."""
 
-    every_seconds: Seconds = Field(86400.0, ge=60)
+    every_seconds: Seconds = Field(86400.0, ge=10)
+    step_seconds: Seconds = Field(86400.0, ge=10, le=86400)
+    retry_seconds: Seconds = Field(3600.0, ge=10)
     pause_seconds: Seconds = Field(2.0, le=3600)
     timeout_seconds: Seconds = Field(60.0, ge=1)
     max_seconds_per_file: Seconds = Field(4 * 3600.0, ge=1)

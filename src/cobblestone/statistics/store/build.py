@@ -51,7 +51,9 @@ def published(folder: SiteFolder) -> Path | None:
     return max(folder.published.glob("[0-9]*.duckdb"), default=None)
 
 
-def build(folder: SiteFolder, members: Sequence[Member], *, now: float) -> Path:
+def build(
+    folder: SiteFolder, members: Sequence[Member], *, now: float, step: float = history.DAY_SECONDS
+) -> Path:
     """Make the file for pages from what all projects said last, and note the day's figures; return it.  Raises OSError."""
     folder.published.mkdir(parents=True, exist_ok=True)
     for left in folder.published.glob(".*"):
@@ -67,7 +69,7 @@ def build(folder: SiteFolder, members: Sequence[Member], *, now: float) -> Path:
         _teams(db, members, now)
         _aggregates(db)
         _ranked(db)
-        _note_day(db, folder, int(now // 86400))
+        _note_day(db, folder, history.day_of(now, step))
         db.execute("CHECKPOINT")
     sync_file(temporary)
     target = folder.published / name
@@ -223,13 +225,13 @@ def _ranked(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(f"CREATE TABLE {table} AS {query}")
 
 
-def _note_day(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: int) -> None:
+def _note_day(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> None:
     kinds = ", ".join(map(text, AGGREGATED))
     history.add_day(
         db,
         folder.history,
         day,
-        f"SELECT {day} AS day, kind, coalesce(project.name, '') AS project, key, total, recent, n"
+        f"SELECT {day!r}::DOUBLE AS day, kind, coalesce(project.name, '') AS project, key, total, recent, n"
         f" FROM entity LEFT JOIN project USING (project) WHERE kind IN ({kinds})",
         key=("kind", "project", "key"),
     )

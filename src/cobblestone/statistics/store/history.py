@@ -1,5 +1,7 @@
 """History of days in Parquet files: one for each new day, merged so that there are never many.
 
+A site may keep figures for shorter steps than a day: then days have fractions.
+
 A file is named by its first and last day (days since 1970) and sorted by key.  Only what changed on a day has a row on that
 day.  A file whose days lie within another one's was merged into it and is left over from a crash.
 """
@@ -20,6 +22,7 @@ import duckdb
 from cobblestone.statistics.store.engine import count, parquet, write_parquet
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+DAY_SECONDS = 86400.0
 _COLUMNS = ["id", "day", "total", "recent"]
 
 
@@ -27,14 +30,19 @@ _COLUMNS = ["id", "day", "total", "recent"]
 class Span:
     """A file of history."""
 
-    first: int
-    last: int
+    first: float
+    last: float
     path: Path
 
     @property
-    def days(self) -> int:
+    def days(self) -> float:
         """How many days it covers."""
         return self.last - self.first + 1
+
+
+def day_of(now: float, step: float) -> float:
+    """Return the begin of the step of a time, in days since 1970; the file names keep steps of a second apart."""
+    return round(now // step * step / DAY_SECONDS, 5)
 
 
 def spans(folder: Path) -> list[Span]:
@@ -42,7 +50,7 @@ def spans(folder: Path) -> list[Span]:
     found: list[Span] = []
     for path in folder.glob("[0-9]*.parquet"):
         first, _, last = path.stem.partition("-")
-        found.append(Span(int(first), int(last), path))
+        found.append(Span(float(first), float(last), path))
     kept: list[Span] = []
     for span in sorted(found, key=lambda each: (each.first, -each.last)):
         if kept and span.last <= kept[-1].last:
@@ -53,7 +61,7 @@ def spans(folder: Path) -> list[Span]:
 
 
 def add_day(
-    db: duckdb.DuckDBPyConnection, folder: Path, day: int, query: str, *, key: tuple[str, ...] = ("id",)
+    db: duckdb.DuckDBPyConnection, folder: Path, day: float, query: str, *, key: tuple[str, ...] = ("id",)
 ) -> None:
     """Add the rows of a day, given by a query; those of the same day that came before stay, unless they have the same key."""
     merge(db, folder, before=day, key=key)
@@ -65,7 +73,7 @@ def add_day(
 
 
 def merge(
-    db: duckdb.DuckDBPyConnection, folder: Path, *, before: int, key: tuple[str, ...] = ("id",)
+    db: duckdb.DuckDBPyConnection, folder: Path, *, before: float, key: tuple[str, ...] = ("id",)
 ) -> None:
     """Merge files of former days, the newest with the one before while that is not more than twice as long."""
     found = [span for span in spans(folder) if span.last < before]
@@ -92,7 +100,7 @@ def files(folder: Path) -> list[Path]:
     return [span.path for span in spans(folder)]
 
 
-def days_of(folder: Path, id_: int) -> Iterator[tuple[int, float, float]]:
+def days_of(folder: Path, id_: int) -> Iterator[tuple[float, float, float]]:
     """Yield day, total and recent credit of one user, computer or team, the oldest first.
 
     Pages ask for many of these, each from a few files: finding the place by what is known of the files takes a fraction of a
@@ -125,5 +133,9 @@ def _about(path: Path, changed: int, size: int) -> tuple[Any, list[int]]:
     ]
 
 
-def _path(folder: Path, first: int, last: int) -> Path:
-    return folder / f"{first:06d}-{last:06d}.parquet"
+def _path(folder: Path, first: float, last: float) -> Path:
+    return folder / f"{_number(first)}-{_number(last)}.parquet"
+
+
+def _number(day: float) -> str:
+    return f"{day:06.0f}" if day == int(day) else f"{day:012.5f}"

@@ -71,7 +71,7 @@ class Size:
 class DayFigures:
     """How something stood at the end of a day on which it changed."""
 
-    day: int  #: since 1970
+    day: float  #: since 1970; with a fraction where the site keeps shorter steps
     total: float
     recent: float
 
@@ -79,12 +79,14 @@ class DayFigures:
 class Published:
     """The newest file for pages, with the histories beside it.  Safe to use from several threads."""
 
-    def __init__(self, folder: SiteFolder, path: Path) -> None:
+    def __init__(self, folder: SiteFolder, path: Path, *, step: float = history.DAY_SECONDS) -> None:
         self.path = path
         self._folder = folder
         self._db = duckdb.connect(path, read_only=True, config={"threads": 2, "memory_limit": "500MB"})
         self._db.execute("SET parquet_metadata_cache = true")
         ((self.time,),) = self._db.execute("SELECT time FROM site").fetchall()
+        self.step = step / history.DAY_SECONDS  #: days from one figure of history to the next
+        self.until = history.day_of(self.time, step)  #: the last day, since 1970
         self.projects: dict[int, Project] = {
             row[0]: Project(*row)
             for row in self._db.execute(

@@ -30,16 +30,17 @@ class Taken:
     n_doubled: int
 
 
-def take_rows(folder: ProjectFolder, rows: Path, previous: Path | None, *, now: float) -> Taken:
+def take_rows(folder: ProjectFolder, rows: Path, previous: Path | None, *, now: float, step: float) -> Taken:
     """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``."""
     db = workbench(rows)
-    day, n_doubled = int(now // 86400), 0
+    day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
         n_doubled += _clean(db, rows, kind)
-    _gone(db, rows, previous, day)
+    _gone(db, rows, previous, int(day))
     for kind in KINDS:
         new, target = rows / f"{kind}.parquet", folder.history(kind)
-        changed = f"SELECT {day} AS day, id, total, {decayed('recent', 'recent_time', now)} AS recent FROM {parquet(new)} AS new"
+        recent = decayed("recent", "recent_time", now)
+        changed = f"SELECT {day!r}::DOUBLE AS day, id, total, {recent} AS recent FROM {parquet(new)} AS new"
         if previous is not None:
             changed += (
                 f" WHERE NOT EXISTS (FROM {parquet(previous / new.name)} AS old"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
+from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.queries import DayFigures
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 240.0, 56.0, 22.0, 8.0, 6.0
@@ -40,28 +40,28 @@ class Curves:
     layers: Sequence[Layer]
     levels: Sequence[Tick]
     dates: Sequence[Tick]
-    days: int
 
 
-def value_at(days: Sequence[DayFigures], day: int) -> float:
+def value_at(days: Sequence[DayFigures], day: float) -> float:
     """Return the total at the end of a day: that of the last change until then; 0 before the first."""
     place = bisect.bisect_right(days, day, key=lambda each: each.day)
     return days[place - 1].total if place else 0.0
 
 
 def curves(
-    histories: Mapping[str, Sequence[DayFigures]], *, until: int, stacked: bool = True
+    histories: Mapping[str, Sequence[DayFigures]], *, until: float, step: float = 1.0, stacked: bool = True
 ) -> Curves | None:
     """Return the drawing of totals by label, the largest below; None without two days of them.
 
-    ``until``: the last day, since 1970.  What is beyond `MOST_LAYERS` is drawn as one.  Not stacked: lines beside each other.
+    ``until``: the last day, since 1970; ``step``: of the histories, in days.  What is beyond
+    `MOST_LAYERS` is drawn as one.  Not stacked: lines beside each other.
     """
     known = {label: days for label, days in histories.items() if days}
     first = min((days[0].day for days in known.values()), default=until)
     if until <= first:
         return None
-    shown_days = _spread(first, until)
-    values = {label: [value_at(days, day) for day in shown_days] for label, days in known.items()}
+    shown_days = _spread(first, until, step)
+    values = {label: [value_at(days, day + step / 2) for day in shown_days] for label, days in known.items()}
     order = sorted(values, key=lambda label: -values[label][-1])
     if len(order) > MOST_LAYERS:
         rest = order[MOST_LAYERS - 1 :]
@@ -101,14 +101,16 @@ def curves(
             for share in (0.0, 0.25, 0.5, 0.75, 1.0)
         ],
         dates=[
-            Tick(position=LEFT + share * (WIDTH - LEFT - RIGHT), label=_date(first + share * (until - first)))
+            Tick(
+                position=LEFT + share * (WIDTH - LEFT - RIGHT),
+                label=_date(first + share * (until - first), until - first),
+            )
             for share in (0.1, 0.5, 0.9)
         ],
-        days=until - first + 1,
     )
 
 
-def sparkline(days: Sequence[DayFigures], *, until: int) -> str:
+def sparkline(days: Sequence[DayFigures], *, until: float) -> str:
     """Return the points of a small line of recent credit, 120 wide and 28 high; empty without two days."""
     if len(days) < 2 or until <= days[0].day:
         return ""
@@ -129,10 +131,14 @@ def short(value: float) -> str:
     return wording.number(value, 1) + " E"
 
 
-def _spread(first: int, until: int) -> list[int]:
-    steps = min(until - first, MOST_POINTS)
-    return sorted({first + round(place * (until - first) / steps) for place in range(steps + 1)})
+def _spread(first: float, until: float, step: float) -> list[float]:
+    """Return the days that are drawn: whole steps, and never too many."""
+    steps = max(1, round((until - first) / step))
+    drawn = min(steps, MOST_POINTS)
+    return [first + round(place * steps / drawn) * step for place in range(drawn)] + [until]
 
 
-def _date(day: float) -> str:
-    return wording.day(datetime.fromtimestamp(day * 86400, UTC).timestamp())
+def _date(day: float, range_: float) -> str:
+    """Return a date, or a time of day where all of the drawing is within a day or two."""
+    time = day * DAY_SECONDS
+    return wording.day(time) if range_ > 2 else wording.moment(time)

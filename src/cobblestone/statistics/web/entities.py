@@ -15,6 +15,7 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import wording
 from cobblestone.service.pages.site import PageError
 from cobblestone.statistics.store.build import JOINED
+from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.queries import DayFigures, Entity, Published
 from cobblestone.statistics.web.curves import Curves, curves, value_at
 from cobblestone.statistics.web.site import Site, Visit
@@ -45,12 +46,14 @@ class View:
     milestone: tuple[int, float | None]
     flops: float | None
     time: float
+    until: float  #: the last day of the histories
+    step: float  #: of the histories, in days
 
     @property
     def milestones(self) -> list[Reached]:
         """Round amounts that were passed since the site knows it, the newest first."""
         found = [
-            Reached(credit=amount, time=after.day * 86400.0)
+            Reached(credit=amount, time=after.day * DAY_SECONDS)
             for before, after in itertools.pairwise(summed(self.histories))
             for amount in milestones_between(before.total, after.total)
         ]
@@ -58,7 +61,7 @@ class View:
 
     def plot(self) -> Curves | None:
         """Return the drawing of its history, by project."""
-        return curves(self.histories, until=int(self.time // 86400))
+        return curves(self.histories, until=self.until, step=self.step)
 
 
 def view(published: Published, entity: Entity) -> View:
@@ -86,6 +89,8 @@ def view(published: Published, entity: Entity) -> View:
         milestone=next_milestone(entity.total, entity.recent),
         flops=project.flops(entity.recent) if project is not None else None,
         time=published.time,
+        until=published.until,
+        step=published.step,
     )
 
 
@@ -109,6 +114,12 @@ def summed(histories: Mapping[str, Sequence[DayFigures]]) -> list[DayFigures]:
     return [
         DayFigures(day, sum(value_at(history, day) for history in histories.values()), 0.0) for day in days
     ]
+
+
+def _moment(day: float) -> str:
+    """Return a day of history as data: a date, with the time if the site keeps shorter steps than days."""
+    text = wording.iso(day * DAY_SECONDS)
+    return text[:10] if day == int(day) else text
 
 
 def _days_between(entity: Entity, other: Entity) -> float | None:
@@ -139,7 +150,7 @@ class EntityPages:
         if visit.format != "html":
             columns = ("day", "project", "total_credit", "recent_credit")
             rows = [
-                (wording.iso(day.day * 86400.0)[:10], title, day.total, day.recent)
+                (_moment(day.day), title, day.total, day.recent)
                 for title, days in seen.histories.items()
                 for day in days
             ]
@@ -162,16 +173,18 @@ class EntityPages:
             }
             raise PageError(404, _("Something is missing"), text)
 
-        def read(published: Published) -> list[tuple[Entity, list[DayFigures]]]:
+        def read(published: Published) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
-            return [
+            histories = [
                 (each, summed(histories_of(published, each, _members(published, each)))) for each in found
             ]
+            return histories, published.until, published.step
 
-        seen = await visit.read(read)
+        seen, until, step = await visit.read(read)
         plot = curves(
             {f"{entity.name} (#{entity.rank_total})": days for entity, days in seen},
-            until=int(visit.ctx.published.time // 86400) if visit.ctx.published else 0,
+            until=until,
+            step=step,
             stacked=False,
         )
         return visit.show("compare.html", rows=[entity for entity, _days in seen], plot=plot, kind=visit.kind)

@@ -34,7 +34,7 @@ class OverviewPages:
             return visit.show("home.html", ready=False)
 
         def read(published: Published) -> dict[str, Any]:
-            until = int(published.time // 86400)
+            until, step = published.until, published.step
             ranked = published.all_of("project")
             histories = published.project_histories
             by_key = {entity.key: published.by_name[entity.key] for entity in ranked}
@@ -53,7 +53,9 @@ class OverviewPages:
                 ],
                 "flops": sum(by_key[entity.key].flops(entity.recent) for entity in ranked),
                 "sizes": {kind: published.size(kind) for kind in ("user", "host", "team", "country")},
-                "plot": curves({by_key[e.key].title: histories.get(e.key, ()) for e in ranked}, until=until),
+                "plot": curves(
+                    {by_key[e.key].title: histories.get(e.key, ()) for e in ranked}, until=until, step=step
+                ),
             }
 
         found = await visit.read(read)

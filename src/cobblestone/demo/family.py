@@ -1,0 +1,325 @@
+"""``cobblestone demo --whole-family``: two projects, an account manager, a statistics site, three clients of two volunteers."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+import cobblestone
+from cobblestone.demo.browser import PASSWORD, Browser, visitor
+from cobblestone.demo.display import Display, Volunteer
+from cobblestone.demo.examples import examples_folder
+from cobblestone.demo.own_client import OwnClient
+from cobblestone.demo.run import account_key, needs_the_client, submit_sunspots, tasks_of
+from cobblestone.demo.services import interruptible, prepare, run_command, service, wait_for
+from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.sdk import Batch, Project
+
+STEP_SECONDS = 15
+"""Exports are made, collected and drawn so often here; elsewhere once a day."""
+UPDATE_SECONDS = 5.0
+TIMEOUT_SECONDS = 900.0
+ALICE, BOB = "alice@example.org", "bob@example.org"
+ENVIRONMENT = {
+    "COBBLESTONE_ACCOUNTS__COMPUTERS": "shown",
+    "COBBLESTONE_EXPORT__EVERY_SECONDS": str(STEP_SECONDS),
+}
+CPID = re.compile(r"<cpid>([0-9a-f]{32})</cpid>")
+WEAK_KEY = re.compile(r"\b[0-9]+_[0-9a-f]{32}\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A service of the demonstration."""
+
+    name: str
+    title: str
+    folder: Path
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What the statistics site knows of a volunteer."""
+
+    address: str  #: of the page
+    totals: Mapping[str, float]  #: credit, by title of the project
+    n_steps: int  #: in the history
+
+
+def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Console | None = None) -> None:
+    """Run the whole family in ``folder``, which is made anew; ``jobs``: of the first project.
+
+    Raises:
+        ConfigError: something that it needs is missing; the text says how to get it.
+        CobblestoneError: a part did not do its part.
+    """
+    console = console or Console()
+    if missing := missing_programs():
+        raise ConfigError(needs_the_client(missing))
+    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "pyarrow")):
+        raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interruptible())
+        prepare(folder)
+        places = _places(folder)
+        sunspots, primes, manager, statistics = places
+        console.print("[bold]1[/]  Two projects, each with its program and its inputs …")
+        batches = _projects(stack, (sunspots, primes), jobs)
+        console.print("[bold]2[/]  An account manager that knows both …")
+        _manager(stack, manager, (sunspots, primes))
+        console.print(
+            "[bold]3[/]  Alice joins both projects with one client, and agrees to be shown by statistics sites …"
+        )
+        clients = {"Alice's first computer": _alone(stack, folder, (sunspots, primes))}
+        console.print(
+            "[bold]4[/]  Then she joins the account manager, and so does Bob, who lets it do the rest …"
+        )
+        _join(manager, (sunspots, primes))
+        console.print("[bold]5[/]  A statistics site, which collects what both projects export …")
+        _statistics(stack, statistics, (sunspots, primes))
+        console.print("[bold]6[/]  Three clients ask the account manager what to work for …")
+        _clients(stack, folder, manager, clients)
+        for name, client in clients.items():
+            console.print(f"   {name}: {client.kind}")
+        curve = _follow(stack, console, batches, clients, (sunspots, primes), statistics)
+        _report(console, places, curve)
+        console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
+        if keep:
+            console.print("Everything keeps running. Stop it with Ctrl-C.")
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.pause()
+
+
+def _places(folder: Path) -> tuple[Place, Place, Place, Place]:
+    """Return where everything will be."""
+
+    def place(name: str, title: str) -> Place:
+        return Place(name=name, title=title, folder=folder / name, url=f"http://127.0.0.1:{free_port()}/")
+
+    return (
+        place("sunspots", "Sunspots"),
+        place("primes", "Primes"),
+        place("manager", "Account manager"),
+        place("statistics", "Statistics"),
+    )
+
+
+def _port(place: Place) -> str:
+    return place.url.rpartition(":")[2].rstrip("/")
+
+
+def _projects(stack: contextlib.ExitStack, projects: Sequence[Place], jobs: int) -> list[Batch]:
+    """Start two projects with work; return the work."""
+    opened: list[Project] = []
+    for place in projects:
+        named = ("--name", place.title, "--url", place.url, "--port", _port(place))
+        run_command("project", "create", str(place.folder), *named)
+        stack.enter_context(service("run", folder=place.folder, url=place.url, environment=ENVIRONMENT))
+        opened.append(stack.enter_context(cobblestone.connect(place.folder)))
+    sunspots, primes = opened
+    inputs = projects[0].folder.parent / "inputs"
+    return [
+        submit_sunspots(
+            sunspots, projects[0].folder, inputs / "sunspots", jobs=jobs, n_bootstrap=1000, quorum=1
+        ),
+        submit_primes(primes, projects[1].folder, inputs / "primes"),
+    ]
+
+
+def submit_primes(project: Project, folder: Path, inputs: Path) -> Batch:
+    """Add the test of Lucas and Lehmer, and exponents around 10,000."""
+    example = examples_folder() / "mersenne"
+    made = [sys.executable, str(example / "make_inputs.py"), "--folder", str(inputs), "--per-file", "6"]
+    subprocess.run([*made, "--last", "11200"], check=True, capture_output=True)
+    run_command(
+        *("app", "create", "lucas-lehmer", "--project", str(folder), "--title", "Which 2^p - 1 are prime?"),
+        *("--command", "python3 lucas_lehmer.py {input} {output}"),
+        *("--files", str(example / "lucas_lehmer.py"), "--quorum", "1", "--flops-est", "2e10"),
+    )
+    return project.submit("lucas-lehmer", sorted(inputs.glob("*.txt")), name="Exponents around 10,000")
+
+
+def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Place]) -> None:
+    folder = str(manager.folder)
+    named = ("--name", "One account", "--url", manager.url, "--port", _port(manager))
+    run_command("manager", "create", folder, *named)
+    for place in projects:
+        run_command("manager", "add", folder, place.url)
+    stack.enter_context(service("manager", "run", folder=manager.folder, url=manager.url))
+
+
+def _alone(stack: contextlib.ExitStack, folder: Path, projects: Sequence[Place]) -> StockClient | OwnClient:
+    """Let Alice join the projects and attach a client, until both know her by one cross-project id.
+
+    Her client carries the id from one project to the other, but only with the account's own key: what comes with the weak
+    keys that account managers use is not believed.
+    """
+    client = _start(stack, StockClient(folder / "alices-first-computer", ncpus=1))
+    for place in projects:
+        with Browser(visitor(place.url)) as alice:
+            alice.join("Alice", ALICE, statistics="on", show_hosts="on")
+        client.attach(place.url, account_key(place.url, "Alice", ALICE))
+    pages = [stack.enter_context(visitor(place.url)) for place in projects]
+
+    turn = itertools.cycle(projects)
+
+    def agreed() -> bool:
+        client.update(next(turn).url)  # the others wait for the one whose update was asked for
+        time.sleep(4)
+        said = {CPID.search(page.get("show_user.php?format=xml&userid=1").text) for page in pages}
+        return None not in said and len({found[1] for found in said if found}) == 1
+
+    wait_for(agreed, seconds=180, what="one cross-project id of Alice at both projects")
+    return client
+
+
+def _start(stack: contextlib.ExitStack, client: StockClient | OwnClient) -> StockClient | OwnClient:
+    stack.callback(client.stop)
+    client.start()
+    return client
+
+
+def _join(manager: Place, projects: Sequence[Place]) -> None:
+    """Let Alice give the account manager the weak keys of her accounts; Bob lets it make his."""
+    keys: list[str] = []
+    for place in projects:
+        with Browser(visitor(place.url)) as alice:
+            login = {"email_addr": ALICE, "passwd": PASSWORD}
+            found = WEAK_KEY.search(alice.send("login.php", login))
+        if found is None:
+            raise CobblestoneError(f"The weak key of Alice's account is not on {place.url}home.php.")
+        keys.append(found[0])
+    shares = {f"share_{number}": "1" for number in range(1, len(projects) + 1)}
+    with Browser(visitor(manager.url)) as alice, Browser(visitor(manager.url)) as bob:
+        alice.join("Alice", ALICE)
+        bob.join("Bob", BOB)
+        for number, key in enumerate(keys, 1):
+            fields = {"project_id": str(number), "weak_key": key}
+            alice.send("choices.php", fields, to="project_key.php")
+        for each in (alice, bob):
+            each.send("choices.php", {"mode": "classic", "preset": "maximum", **shares})
+        wait_for(lambda: "being made" not in bob.read("home.php"), seconds=90, what="Bob's accounts")
+
+
+def _statistics(stack: contextlib.ExitStack, statistics: Place, projects: Sequence[Place]) -> None:
+    run_command("statistics", "create", str(statistics.folder))
+    tables = "".join(
+        f'\n[[project]]\nname = "{place.name}"\ntitle = "{place.title}"\nurl = "{place.url}stats/"\n'
+        for place in projects
+    )
+    (statistics.folder / "statistics.toml").write_text(
+        f'[site]\nname = "Statistics"\nurl = "{statistics.url}"\n\n[server]\nport = {_port(statistics)}\n\n'
+        f"[collect]\nevery_seconds = {STEP_SECONDS}\nstep_seconds = {STEP_SECONDS}\nretry_seconds = {STEP_SECONDS}\n"
+        f"pause_seconds = 0\n{tables}",
+        encoding="utf-8",
+    )
+    stack.enter_context(service("statistics", "run", folder=statistics.folder, url=statistics.url))
+
+
+def _clients(
+    stack: contextlib.ExitStack, folder: Path, manager: Place, clients: dict[str, StockClient | OwnClient]
+) -> None:
+    """Start the others, and attach all to the account manager; it adopts the projects of the first."""
+    clients["Alice's second computer"] = _start(stack, OwnClient(folder / "alices-second-computer", ncpus=1))
+    clients["Bob's computer"] = _start(stack, StockClient(folder / "bobs-computer", ncpus=1))
+    for name, client in clients.items():
+        client.attach_manager(manager.url, BOB if name.startswith("Bob") else ALICE, PASSWORD)
+
+
+def _follow(
+    stack: contextlib.ExitStack,
+    console: Console,
+    batches: Sequence[Batch],
+    clients: Mapping[str, StockClient | OwnClient],
+    projects: Sequence[Place],
+    statistics: Place,
+) -> Curve:
+    """Show progress until all jobs are done and the statistics site has read what was exported after; return Alice's curve."""
+    n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
+    end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
+    site = stack.enter_context(visitor(statistics.url))
+    with Display(console, n_jobs) as display:
+        while True:
+            states = [batch.status() for batch in batches]
+            done = sum(state.n_success + state.n_error for state in states)
+            if done >= n_jobs and not finished:
+                finished = time.time()
+            curve = read_curve(site, "Alice", since=finished)
+            known = (
+                " · ".join(f"{title} {total:.2f}" for title, total in curve.totals.items()) if curve else ""
+            )
+            volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
+            display.update(done, volunteers, f"Alice's statistics: {known or 'none yet'}")
+            if finished and curve and len(curve.totals) == len(projects) and curve.n_steps > 1:
+                break
+            if time.monotonic() > end:
+                raise CobblestoneError(
+                    f"After {TIMEOUT_SECONDS / 60:g} minutes {done} of {n_jobs} jobs are done; see the logs in"
+                    f" {statistics.folder.parent}."
+                )
+            if time.monotonic() > next_update:
+                # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
+                place = next(turn)
+                for volunteer, client in zip(volunteers, clients.values(), strict=True):
+                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < 3:
+                        client.update(place.url)
+                next_update = time.monotonic() + UPDATE_SECONDS
+            time.sleep(1)
+    if failed := sum(state.n_error for state in states):
+        console.print(f"{failed} of {n_jobs} jobs failed; the projects' pages say why.")
+    return curve
+
+
+def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> Curve | None:
+    """Return what a statistics site says of a volunteer, from exports after ``since`` (Unix seconds); None: not yet."""
+
+    def ask(page: str) -> list[dict[str, object]]:
+        answer = http.get(page, params={"format": "json"})
+        return answer.json() if answer.status_code == 200 else []
+
+    if any(float(str(row["exported"])) < since for row in ask("collection")):
+        return None
+    people = [row for row in ask("ranking/user") if row["name"] == name]
+    if len(people) != 1:  # the projects have not heard of each other's number of the person yet
+        return None
+    page = f"user/{people[0]['key']}"
+    totals: dict[str, float] = {}
+    days: set[str] = set()
+    for row in ask(page):
+        totals[str(row["project"])] = float(str(row["total_credit"]))
+        days.add(str(row["day"]))
+    return Curve(address=str(http.base_url.join(page)), totals=totals, n_steps=len(days))
+
+
+def _report(console: Console, places: Sequence[Place], curve: Curve) -> None:
+    """Print the addresses and the figures."""
+    table = Table(title="Alice, one account over two projects", title_justify="left")
+    table.add_column("project")
+    table.add_column("credit", justify="right")
+    for title, total in curve.totals.items():
+        table.add_row(title, f"{total:.2f}")
+    table.add_row("all", f"{sum(curve.totals.values()):.2f}", style="bold")
+    console.print(table)
+    for place in places:
+        console.print(f"{place.title:16} [link={place.url}]{place.url}[/]", highlight=False)
+    console.print(
+        f"{'Her curves':16} [link={curve.address}]{curve.address}[/] ({curve.n_steps} steps)", highlight=False
+    )
+    console.print(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).")
+    console.print("Bob is not on the statistics site: nobody asked him whether he wants to be shown there.")
