@@ -1,0 +1,253 @@
+"""How what a project granted reaches an account manager: three ways, and the estimate where there is none.
+
+Each reads another kind of answer and says the same: how much became final, how much was revoked, and how much at most is still
+pending by what the project knows.  What follows from that is the same for all (`confirm`), over the same ledger of what clients
+claimed.
+
+* `ByJobs`: the client's lists of jobs, asked about in batches: what was each of these granted?
+* `ByTotals`: the running total of an account.
+* `BySums`: three sums a day per account: final, provisional, revoked.
+
+Sums are taken as bounded: a project's figure that falls is a revocation, one that jumps is limited by what clients of the manager
+claimed (`CEILING`), and nothing that a project says moves another project's record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import exp2, isnan
+from typing import Protocol, TypeVar
+
+from cobblestone.domain.accounting import JobState
+from cobblestone.policy.account_manager.accounting_figure import DAY
+
+CEILING = 2.0
+"""What a project confirms counts up to this multiple of the estimate that was counted by the manager's own limits."""
+LARGEST_CREDIT = 1e15
+"""More than all computers of the family have earned together."""
+CAUTION = 0.9
+"""A pending estimate counts by this much less than what such estimates were granted before."""
+PENDING_HALF_LIFE = 10 * DAY
+"""Claims that nobody confirms are forgotten."""
+DISBELIEF = 0.5
+"""Part of a claim beyond what the project knows of that each answer takes away: a project may be behind, or between two jobs."""
+RATIO_HALF_LIFE = 30 * DAY
+RATIO_PRIOR = 10.0
+"""Credit: the weight of "an estimate is what will be granted" against what was seen."""
+TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """What is known of an account at a project that says what it granted."""
+
+    final: float = 0.0  #: granted, and not revoked since
+    revoked: float = 0.0  #: in all, for the page
+    pending: float = 0.0  #: claimed, and not confirmed yet, at ``time``
+    estimate: float = 0.0  #: counted by the ledger until ``time``
+    granted_lately: float = (
+        0.0  #: forgotten with `RATIO_HALF_LIFE`; with the next one: what an estimate is worth
+    )
+    estimated_lately: float = 0.0
+    time: float = 0.0
+    mark: float | None = None  #: of `ByTotals`: the last total that the project stated
+    day: int = -1  #: of `BySums`: the last day that is complete
+    day_final: float = 0.0  #: of `BySums`: what was counted of the day after it
+    day_revoked: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """What a unit of the estimate is believed to be granted."""
+        seen = (self.granted_lately + RATIO_PRIOR) / (self.estimated_lately + RATIO_PRIOR)
+        return CAUTION * min(seen, CEILING)
+
+    @property
+    def accepted(self) -> float:
+        """What counts as final: no more than the manager's own limits let the computers do, see `CEILING`."""
+        return min(self.final, CEILING * self.estimate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What an answer says since the one before, the same for all ways."""
+
+    final: float = 0.0
+    revoked: float = 0.0
+    pending_at_most: float | None = None  #: None: the project does not say
+
+
+Answer_contra = TypeVar("Answer_contra", contravariant=True)
+
+
+class AccountingPolicy(Protocol[Answer_contra]):
+    """A way in which grants reach the manager."""
+
+    name: str
+
+    def read(self, known: Confirmation, answer: Answer_contra) -> tuple[Confirmation, Statement]:
+        """Return the record with the marks that the next answer is compared with, and what this one says."""
+        ...
+
+
+def claim(known: Confirmation, estimate: float, *, now: float) -> Confirmation:
+    """Add what the ledger counted since; ``estimate`` is its sum for the account at the project."""
+    elapsed = max(0.0, now - known.time)
+    new = max(0.0, estimate - known.estimate)
+    memory = exp2(-elapsed / RATIO_HALF_LIFE)
+    return replace(
+        known,
+        pending=known.pending * exp2(-elapsed / PENDING_HALF_LIFE) + known.ratio * new,
+        estimate=max(known.estimate, estimate),
+        granted_lately=known.granted_lately * memory,
+        estimated_lately=known.estimated_lately * memory + new,
+        time=max(now, known.time),
+    )
+
+
+def confirm(known: Confirmation, statement: Statement) -> Confirmation:
+    """Book what a project said; the record is that of this moment, see `claim`."""
+    pending = max(0.0, known.pending - statement.final)
+    if statement.pending_at_most is not None:
+        excess = max(0.0, pending - statement.pending_at_most)
+        pending -= DISBELIEF * excess
+    revoked = min(statement.revoked, known.final + statement.final)
+    return replace(
+        known,
+        final=min(known.final + statement.final - revoked, LARGEST_CREDIT),
+        revoked=min(known.revoked + revoked, LARGEST_CREDIT),
+        pending=pending,
+        granted_lately=known.granted_lately + max(0.0, statement.final - revoked),
+    )
+
+
+def sums_for_figure(records: Iterable[tuple[Confirmation, bool]]) -> tuple[float, float]:
+    """Return final and pending credit over projects; with each record: does the operator vouch for the project?
+
+    What a project confirms that nobody vouches for is worth as much as a claim.
+    """
+    final = pending = 0.0
+    for record, vouched in records:
+        if vouched:
+            final += record.accepted
+            pending += record.pending
+        else:
+            pending += record.accepted + record.pending
+    return final, pending
+
+
+def bounded(credit: float) -> float:
+    """Return a figure of a project within bounds: what is negative or no number is 0."""
+    return 0.0 if isnan(credit) else min(max(credit, 0.0), LARGEST_CREDIT)
+
+
+# -- the running total of an account ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TotalAnswer:
+    """What an account, or a computer, has in all."""
+
+    total: float
+
+
+class ByTotals:
+    """Totals: what is more than the last time is final, what is less was revoked; the first one is the mark."""
+
+    name = "totals"
+
+    def read(self, known: Confirmation, answer: TotalAnswer) -> tuple[Confirmation, Statement]:
+        """See `AccountingPolicy`."""
+        total = bounded(answer.total)
+        before = total if known.mark is None else known.mark
+        return replace(known, mark=total), Statement(
+            final=max(0.0, total - before), revoked=max(0.0, before - total)
+        )
+
+
+# -- three sums a day -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySums:
+    """What a project says of an account and a day."""
+
+    day: int  #: since 1970, UTC
+    final: float  #: granted for good on that day
+    provisional: float  #: not decided at the end of that day, or now
+    revoked: float  #: taken back on that day
+
+
+class BySums:
+    """Three sums a day; the last day may be stated again, with more in it."""
+
+    name = "sums"
+
+    def read(self, known: Confirmation, answer: Iterable[DaySums]) -> tuple[Confirmation, Statement]:
+        """See `AccountingPolicy`.  Days that are complete are left out; of one stated twice the last counts."""
+        days = {each.day: each for each in answer if each.day > known.day}
+        final = revoked = 0.0
+        pending: float | None = None
+        for day in sorted(days):
+            each = days[day]
+            new = (bounded(each.final), bounded(each.revoked))
+            if day > known.day + 1 or known.day < 0:
+                known = replace(known, day=day - 1, day_final=0.0, day_revoked=0.0)
+            final += max(0.0, new[0] - known.day_final)
+            revoked += max(0.0, new[1] - known.day_revoked) + max(0.0, known.day_final - new[0])
+            known = replace(known, day_final=new[0], day_revoked=max(new[1], known.day_revoked))
+            pending = bounded(each.provisional)
+        return known, Statement(final=final, revoked=revoked, pending_at_most=pending)
+
+
+# -- lists of jobs ----------------------------------------------------------------------------------------
+
+
+IN_PROGRESS_PART = 0.5
+"""Of a job that runs, half is done on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer:
+    """What a job was granted, or may be expected to be."""
+
+    name: str
+    state: JobState
+    credit: float = 0.0  #: granted, or what the project expects of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswers:
+    """Answers for jobs of an account, and what was known of them before."""
+
+    answers: tuple[JobAnswer, ...]
+    granted_before: Mapping[str, float]  #: of the jobs that were asked for, by name
+    pending_elsewhere: float = 0.0  #: expected of open jobs that were not asked for this time
+
+
+class ByJobs:
+    """Jobs: each is booked by its name, so that asking again changes nothing."""
+
+    name = "jobs"
+
+    def read(self, known: Confirmation, answer: JobAnswers) -> tuple[Confirmation, Statement]:
+        """See `AccountingPolicy`.  Answers for jobs that were not asked for, or a second one for the same, count nothing."""
+        final = revoked = 0.0
+        pending = answer.pending_elsewhere
+        asked = dict(answer.granted_before)
+        for job in answer.answers:
+            before = asked.pop(job.name, None)
+            if before is None:
+                continue
+            granted = bounded(job.credit) if job.state is JobState.GRANTED else 0.0
+            final += max(0.0, granted - before)
+            revoked += max(0.0, before - granted)
+            pending += expected_of(job)
+        return known, Statement(final=final, revoked=revoked, pending_at_most=pending)
+
+
+def expected_of(job: JobAnswer) -> float:
+    """Return the credit that a job that is not over is expected to have earned by now."""
+    if job.state is JobState.REPORTED:
+        return bounded(job.credit)
+    return IN_PROGRESS_PART * bounded(job.credit) if job.state is JobState.IN_PROGRESS else 0.0
