@@ -113,7 +113,7 @@ class Remote:
         return answer
 
 
-def test_what_was_answered_is_there_after_a_kill_and_sums_follow_from_the_ledger(tmp_path: Path):
+def test_what_was_answered_is_there_after_a_kill_and_a_backup_under_load_is_sound(tmp_path: Path):
     world = ManagerWorld(tmp_path / "manager")
     world.project(1)
     key = world.join()
@@ -149,11 +149,17 @@ def test_what_was_answered_is_there_after_a_kill_and_sums_follow_from_the_ledger
         for thread in threads:
             thread.start()
         eventually(lambda: len(answered) == 4 and min(counts.values()) >= 5, seconds=60)
+        assert manager("backup", str(folder), str(tmp_path / "backup.tar")) == 0
+        goal = 2 * max(counts.values())
+        eventually(lambda: min(counts.values()) >= goal, seconds=60)
     finally:
         process.kill()
         process.wait()
     for thread in threads:
         thread.join()
+    assert manager("doctor", str(folder), "--repair", "--quiet") == 0
+    assert manager("restore", str(tmp_path / "backup.tar"), str(tmp_path / "again")) == 0
+    assert manager("doctor", str(tmp_path / "again"), "--repair", "--quiet") == 0
     with_rows = Store(folder / "manager.sqlite", readers=1)
     try:
         ids = dict(with_rows.read(lambda db: db.query("SELECT host_cpid, id FROM host")))
@@ -163,7 +169,6 @@ def test_what_was_answered_is_there_after_a_kill_and_sums_follow_from_the_ledger
                 kept >= told - 1e-9
                 for kept, told in zip(reports[1].record.reported.astuple(), totals, strict=True)
             )
-        with_rows.write(lambda tx: ledger.fold(tx, since_day=0, until_day=10**6))
         assert not with_rows.read(ledger.wrong_days)
     finally:
         with_rows.close()

@@ -11,11 +11,12 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from cobblestone.account_manager.context import ManagerContext
 from cobblestone.account_manager.members import Members
+from cobblestone.account_manager.monitoring import ManagerMonitoring
 from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
 from cobblestone.account_manager.web import web_routes
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.http.middleware import RequestMiddleware
-from cobblestone.service.http.readiness import Readiness
+from cobblestone.service.http.monitoring import WATCHED
 
 
 def create_app(ctx: ManagerContext) -> Starlette:
@@ -25,13 +26,15 @@ def create_app(ctx: ManagerContext) -> Starlette:
     routes: list[BaseRoute] = [
         Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
         Route("/get_project_config.php", rpc.project_config),
-        *Readiness(ctx).routes(),
+        *ManagerMonitoring(ctx).routes(),
         *web_routes(site, members),
     ]
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
 
     def part_of(path: str) -> str:
-        return "contact" if path == f"{prefix}/{RPC_PATH}" else "page"
+        if path == f"{prefix}/{RPC_PATH}":
+            return "contact"
+        return "health" if path.removeprefix(prefix) in WATCHED else "page"
 
     return Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,

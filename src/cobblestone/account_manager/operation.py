@@ -34,9 +34,9 @@ def open_beside(root: Path) -> Generator[tuple[ManagerFolder, Store], None, None
         StoreError: the database is not one that this program understands.
     """
     folder = ManagerFolder(root.resolve())
-    folder.settings()
-    check_revision(folder.database, MANAGER)
-    store = Store(folder.database, readers=1)
+    location = folder.location(folder.settings())
+    check_revision(location, MANAGER)
+    store = Store(location, readers=1)
     try:
         yield folder, store
     finally:

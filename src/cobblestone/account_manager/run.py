@@ -18,7 +18,7 @@ from cobblestone.account_manager.folder import ManagerFolder
 from cobblestone.account_manager.projects_web import new_client
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.ops.clock import Clock, system_clock
-from cobblestone.service.serving import run_service, serve_http, tune_gc
+from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, run_daemons
 from cobblestone.store.maintenance.upgrade import check_revision
 
@@ -39,7 +39,7 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
     folder = ManagerFolder(root.resolve())
     settings = folder.settings()
     secret, key = folder.read_key(folder.secret_file), folder.read_key(folder.sign_public)
-    with folder.lock(), contextlib.closing(folder.open_store()) as store:
+    with folder.lock(settings), contextlib.closing(folder.open_store(settings)) as store:
         ctx = ManagerContext(
             store=store,
             secret=bytes.fromhex(secret),
@@ -70,12 +70,15 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     await balances.step()
 
 
-def check_start(root: Path) -> None:
-    """Check that an account manager can be run by this program.  Raises ConfigError or StoreError."""
+def check_start(root: Path, *, replaces: int = 0) -> None:
+    """Check that an account manager can be run by this program, beside the one that runs.  Raises ConfigError or StoreError.
+
+    ``replaces``: id of the process whose place the new one takes.
+    """
     folder = ManagerFolder(root.resolve())
-    folder.settings()
+    settings = folder.settings()
     folder.read_key(folder.sign_public)
-    check_revision(folder.database, MANAGER)
+    check_revision(folder.location(settings), MANAGER, replaces=(socket.gethostname(), replaces))
 
 
 def serve(
@@ -92,27 +95,19 @@ def serve(
         Busy: another process has it open.
     """
 
-    def address(ctx: ManagerContext) -> tuple[str, int]:
-        server = ctx.settings.server
-        return server.host if host is None else host, server.port if port is None else port
-
-    run_service(open_manager(root), address, partial(_serve, ready=ready))
+    run_service(
+        open_manager(root),
+        lambda ctx: address_of(ctx.settings.server, host, port),
+        partial(_serve, ready=ready),
+    )
 
 
 async def _serve(
     ctx: ManagerContext, listener: socket.socket, *, ready: Callable[[ManagerContext], None] | None
 ) -> bool:
     """Serve until the end; return whether to begin anew."""
-    ctx.started = ctx.clock()
-    tune_gc()
     folder = str(ctx.folder.root)
-
-    def started() -> None:
-        if ready is not None:
-            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
-                ready(ctx)
-        log.info("manager_running", url=ctx.master_url, folder=folder)
-
+    started = announcing(ctx, ready, "manager_running", folder=folder)
     async with manager_daemons(ctx):
         again = await serve_http(
             ctx,

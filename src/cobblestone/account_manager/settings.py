@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from cobblestone.ops.settings import (
     ENVIRONMENT_PREFIX,
+    DatabaseSection,
     FileSettings,
     LimitsSection,
     LogSection,
@@ -65,6 +66,7 @@ class ManagerSettings(FileSettings):
 
     manager: ManagerSection = ManagerSection()  # pyright: ignore[reportCallIssue]  # pydantic fills the defaults
     server: ServerSection = ServerSection()  # pyright: ignore[reportCallIssue]  # as above
+    database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: JoiningSection = JoiningSection()  # pyright: ignore[reportCallIssue]  # as above
     contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
     limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cobblestone.cli import account_manager_upkeep
+from cobblestone.cli.account_manager_upkeep import FolderArgument
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ commands = Commands(
     no_args_is_help=True, help="One account for all projects: an account manager for volunteers."
 )
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account manager's folder.")]
 WhichArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Its number or address.")]
 ShareOption = Annotated[
     float | None, typer.Option(help="Share of all computing, beside those of the others.")
@@ -42,6 +44,7 @@ KeywordsOption = Annotated[
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
+    account_manager_upkeep.register(commands)
     root.add_typer(commands, name="manager")
 
 
@@ -56,13 +59,21 @@ def create(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else 8180, or the next free one.")
     ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            metavar="postgresql://USER@HOST/DATABASE",
+            help="An empty PostgreSQL database, for several processes. Else SQLite, in the folder.",
+            show_default=False,
+        ),
+    ] = "",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Make an account manager: settings, keys, database."""
     from cobblestone.account_manager.folder import create_manager
 
-    made = create_manager(folder, name=name, url=url, host=host, port=port)
+    made = create_manager(folder, name=name, url=url, host=host, port=port, database=database)
     output(json, quiet).show(
         {"folder": str(made.folder.root), "url": made.url, "port": made.port},
         lines=[
@@ -97,7 +108,7 @@ def run(
     from cobblestone.ops.logging import configure_logging
 
     if check:
-        check_start(folder)
+        check_start(folder, replaces=os.getppid())  # a running one asks, which then begins anew
         return
     settings = ManagerFolder(folder).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

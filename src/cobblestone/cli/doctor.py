@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cobblestone.cli.options import Common
-from cobblestone.cli.output import error_console
+from cobblestone.cli.output import Output, error_console
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import Check, Diagnosis
 
 EXIT_UNSOUND = 4
 SHOWN = 10
+
+OnlyOption = Annotated[
+    list[str] | None, typer.Option("--check", metavar="NAME", help="Only this check; may be repeated.")
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -23,9 +28,7 @@ def register(root: typer.Typer) -> None:
 
 
 def doctor(
-    check: Annotated[
-        list[str] | None, typer.Option("--check", metavar="NAME", help="Only this check; may be repeated.")
-    ] = None,
+    check: OnlyOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what can be mended safely; noted in the audit log.")
     ] = False,
@@ -36,40 +39,59 @@ def doctor(
 
     The exit status is 4 if something is wrong (warnings alone do not count).
     """
-    out = common.out
-    report: list[dict[str, object]] = []
-    unsound = False
     with common.connect() as connected:
         doing = connected.operation
-        checks = doing.checks()
-        known = [each.name for each in checks]
-        for name in check or []:
-            if name not in known:
-                raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
-        for each in checks:
-            if check and each.name not in check:
-                continue
-            with (
-                error_console().status(f"{each.name} …")
-                if not (common.json or common.quiet)
-                else contextlib.nullcontext()
-            ):
-                found = doing.diagnose(each.name)
-                repaired = 0
-                if found.findings and repair and each.repair:
-                    repaired = doing.repair(each.name).repaired
-                    before, found = found, doing.diagnose(each.name)
-                    if not (common.json or common.quiet):
-                        _show(each, before)
-            unsound = unsound or bool(found.findings and not each.only_warns)
-            report.append({"check": each, "diagnosis": found, "repaired": repaired})
-            if not (common.json or common.quiet):
-                if repaired:
-                    typer.echo(f"        repaired {repaired}: {each.repair}")
-                _show(each, found)
+        examine(
+            doing.checks(),
+            check or [],
+            doing.diagnose,
+            (lambda name: doing.repair(name).repaired) if repair else None,
+            common.out,
+            what="project",
+        )
+
+
+def examine(
+    checks: Sequence[Check],
+    wanted: Sequence[str],
+    diagnose: Callable[[str], Diagnosis],
+    mend: Callable[[str], int] | None,
+    out: Output,
+    *,
+    what: str,
+) -> None:
+    """Carry out checks of a service (``what``), or those that are wanted, and mend what can be, with ``mend``.
+
+    Raises:
+        BadParameter: there is no such check.
+        Exit: something is wrong.
+    """
+    report: list[dict[str, object]] = []
+    unsound, quiet = False, out.json or out.quiet
+    known = [each.name for each in checks]
+    for name in wanted:
+        if name not in known:
+            raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
+    for each in checks:
+        if wanted and each.name not in wanted:
+            continue
+        with contextlib.nullcontext() if quiet else error_console().status(f"{each.name} …"):
+            found = diagnose(each.name)
+            repaired = 0
+            if found.findings and mend is not None and each.repair:
+                repaired = mend(each.name)
+                before, found = found, diagnose(each.name)
+                if not quiet:
+                    _show(each, before)
+        unsound = unsound or bool(found.findings and not each.only_warns)
+        report.append({"check": each, "diagnosis": found, "repaired": repaired})
+        if not quiet:
+            if repaired:
+                typer.echo(f"        repaired {repaired}: {each.repair}")
+            _show(each, found)
     out.show(
         {"sound": not unsound, "checks": report},
-        lines=["", "Something is wrong: see above." if unsound else "The project is sound."],
+        lines=["", "Something is wrong: see above." if unsound else f"The {what} is sound."],
         essential=["unsound" if unsound else "sound"],
     )
     if unsound:

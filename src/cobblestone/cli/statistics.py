@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.backup import (
+    CheckOption,
+    RestoredArgument,
+    TargetArgument,
+    check_wish,
+    progress,
+    show_backup,
+    show_restored,
+)
+from cobblestone.cli.doctor import OnlyOption, examine
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 from cobblestone.cli.output import when
+from cobblestone.domain.backups import KeysInBackup
 from cobblestone.domain.errors import ConfigError
 
 commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
@@ -35,6 +46,9 @@ def create(folder: Folder) -> None:
 @commands.command("run")
 def run(
     folder: Folder,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check that it could run: settings, secret, libraries.")
+    ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on. Else that of the settings.")] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port to listen on. Else that of the settings.")
@@ -46,8 +60,11 @@ def run(
 
     _check_extra()
     from cobblestone.statistics.context import StatisticsContext
-    from cobblestone.statistics.run import serve
+    from cobblestone.statistics.run import check_start, serve
 
+    if check:
+        check_start(folder)
+        return
     configure_logging(level="info", json=False)
 
     def ready(ctx: StatisticsContext) -> None:
@@ -82,6 +99,77 @@ def status(folder: Folder, json: JsonOption = False, quiet: QuietOption = False)
         rows,
         empty="The list of projects is empty.",
         right=("users", "hosts"),
+    )
+
+
+@commands.command("backup")
+def backup(
+    folder: Folder,
+    target: TargetArgument,
+    keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Also the secret of cookies.")] = True,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Back up a site, running or not, and check the copy: rows, history, settings."""
+    from cobblestone.statistics.backup import make_backup
+    from cobblestone.statistics.state import SiteFolder
+
+    wish = KeysInBackup.ALL if keys else KeysInBackup.NONE
+    with progress(quiet or json) as report:
+        made = make_backup(SiteFolder(folder.resolve()), target.absolute(), keys=wish, report=report)
+    show_backup(output(json, quiet), made, target)
+
+
+@commands.command("restore")
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="What `cobblestone statistics backup` wrote.")
+    ],
+    target: RestoredArgument = None,
+    check: CheckOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a site's folder from a backup; every file is checked first."""
+    from cobblestone.statistics.backup import restore_backup, verify_backup
+
+    check_wish(target, check=check)
+    with progress(quiet or json) as report:
+        if target is None:
+            found = verify_backup(source.absolute(), report=report)
+        else:
+            found = restore_backup(source.absolute(), target, report=report)
+    show_restored(output(json, quiet), found, source, target)
+
+
+@commands.command("doctor")
+def doctor(
+    folder: Folder,
+    check: OnlyOption = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check the promises of a site, running or not: rows, history, pages, disk.
+
+    The exit status is 4 if something is wrong (warnings alone do not count).
+    """
+    _check_extra()
+    from cobblestone.statistics.doctor import CHECKS, open_for_doctor
+
+    site = open_for_doctor(folder)
+
+    def mend(name: str) -> int:
+        mending = CHECKS[name].repair
+        return mending(site) if mending else 0
+
+    examine(
+        [each.described() for each in CHECKS.values()],
+        check or [],
+        lambda name: CHECKS[name].look(site).described(),
+        mend if repair else None,
+        output(json, quiet),
+        what="site",
     )
 
 

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cobblestone.cli.options import JsonOption, ProjectOption, QuietOption, local_folder, output
+from cobblestone.cli.output import Output
 
 if TYPE_CHECKING:
-    from cobblestone.server.operation.upgrading import UpgradeState
+    from cobblestone.service.upgrading import UpgradedDatabase, UpgradeState
+
+WaitOption = Annotated[
+    float, typer.Option(min=0, max=86400, help="Seconds to wait for the end of older programs.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing; say what would be done, and who is in the way.")
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -21,12 +29,8 @@ def register(root: typer.Typer) -> None:
 
 def upgrade(
     folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
-    wait: Annotated[
-        float, typer.Option(min=0, max=86400, help="Seconds to wait for the end of older programs.")
-    ] = 0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; say what would be done, and who is in the way.")
-    ] = False,
+    wait: WaitOption = 0,
+    dry_run: DryRunOption = False,
     project: ProjectOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -38,11 +42,17 @@ def upgrade(
     still run. A SQLite project must be stopped.
     """
     from cobblestone.server.core.project import ProjectFolder
-    from cobblestone.server.operation.upgrading import upgrade_project, upgrade_state
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())
-    state = upgrade_state(opened) if dry_run else upgrade_project(opened, wait=wait)
-    output(json, quiet).show(state, lines=list(_lines(state)), essential=[state.schema])
+    upgrade_and_show(opened.upgraded(opened.settings()), dry_run=dry_run, wait=wait, out=output(json, quiet))
+
+
+def upgrade_and_show(of: UpgradedDatabase, *, dry_run: bool, wait: float, out: Output) -> None:
+    """Upgrade the database of a service, and say how far it is."""
+    from cobblestone.service.upgrading import upgrade_service, upgrade_state
+
+    state = upgrade_state(of) if dry_run else upgrade_service(of, wait=wait)
+    out.show(state, lines=list(_lines(state)), essential=[state.schema])
 
 
 def _lines(state: UpgradeState) -> Iterator[str]:

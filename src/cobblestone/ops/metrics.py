@@ -7,7 +7,7 @@ somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,11 +29,31 @@ class MetricInfo:
     label: str = ""
 
 
-#: What the state of the project is asked for; the names without ``cobblestone_``.
-METRICS: Mapping[str, MetricInfo] = {
+#: What every service is asked for; the names without ``cobblestone_``.
+COMMON_METRICS: Mapping[str, MetricInfo] = {
     "up_seconds": MetricInfo("gauge", "Seconds since the server started."),
     "draining": MetricInfo("gauge", "1 while the server finishes its requests before it ends."),
     "http_requests_in_progress": MetricInfo("gauge", "Requests being answered now."),
+    "disk_free_bytes": MetricInfo("gauge", "Free bytes on the disk of the service's folder."),
+    "daemon_up": MetricInfo(
+        "gauge", "1: the daemon does its rounds without an error; 0: it does not.", "daemon"
+    ),
+    "daemon_last_beat_seconds": MetricInfo("gauge", "Unix time of the daemon's last round.", "daemon"),
+    "daemon_steps": MetricInfo("counter", "Steps that the daemon has done.", "daemon"),
+    "daemon_errors": MetricInfo("counter", "Steps that ended with an error.", "daemon"),
+    "warning": MetricInfo("gauge", "1 for each warning that holds now.", "code"),
+}
+
+#: What services with a database are asked for too.
+DATABASE_METRICS: Mapping[str, MetricInfo] = {
+    "write_backlog": MetricInfo("gauge", "Writes that wait for the database."),
+    "database_bytes": MetricInfo("gauge", "Size of the database with its log."),
+}
+
+#: What a project is asked for.
+METRICS: Mapping[str, MetricInfo] = {
+    **COMMON_METRICS,
+    **DATABASE_METRICS,
     "results": MetricInfo("gauge", "Results by state: unsent, in_progress.", "state"),
     "workunits": MetricInfo(
         "gauge",
@@ -54,22 +74,12 @@ METRICS: Mapping[str, MetricInfo] = {
     "results_last_day": MetricInfo(
         "gauge", "Results that ended within a day: good, error, no_reply, invalid.", "outcome"
     ),
-    "write_backlog": MetricInfo("gauge", "Writes that wait for the database."),
-    "database_bytes": MetricInfo("gauge", "Size of the database with its log."),
-    "disk_free_bytes": MetricInfo("gauge", "Free bytes on the project's disk."),
     "disk_limit_bytes": MetricInfo("gauge", "Below so many free bytes uploads and submissions are put off."),
-    "daemon_up": MetricInfo(
-        "gauge", "1: the daemon does its rounds without an error; 0: it does not.", "daemon"
-    ),
-    "daemon_last_beat_seconds": MetricInfo("gauge", "Unix time of the daemon's last round.", "daemon"),
-    "daemon_steps": MetricInfo("counter", "Steps that the daemon has done.", "daemon"),
-    "daemon_errors": MetricInfo("counter", "Steps that ended with an error.", "daemon"),
     "export_last_seconds": MetricInfo(
         "gauge", "Unix time of the rows in the export for statistics sites; 0: there is none."
     ),
     "export_duration_seconds": MetricInfo("gauge", "How long that export took."),
     "export_records": MetricInfo("gauge", "Records in it by table: user, host, team and so on.", "table"),
-    "warning": MetricInfo("gauge", "1 for each warning that holds now.", "code"),
 }
 
 Figures = Mapping[str, float | Mapping[str, float]]
@@ -114,20 +124,21 @@ class Metrics:
         self.n_requests += 1
         self.n_errors += status >= 500
 
-    def exposition(self, figures: Figures) -> bytes:
-        """Return the text that Prometheus reads: what was counted, and ``figures`` (see :data:`METRICS`)."""
+    def exposition(self, figures: Figures, described: Mapping[str, MetricInfo] = METRICS) -> bytes:
+        """Return the text that Prometheus reads: what was counted, and ``figures``, which ``described`` explains."""
         registry = CollectorRegistry()
-        registry.register(_Figures(lambda: figures))
+        registry.register(_Figures(figures, described))
         return generate_latest(self.registry) + generate_latest(registry)
 
 
 class _Figures(Collector):
-    def __init__(self, figures: Callable[[], Figures]) -> None:
+    def __init__(self, figures: Figures, described: Mapping[str, MetricInfo]) -> None:
         self._figures = figures
+        self._described = described
 
     def collect(self) -> Iterable[Metric]:
-        for name, value in self._figures().items():
-            info = METRICS[name]
+        for name, value in self._figures.items():
+            info = self._described[name]
             family = (CounterMetricFamily if info.kind == "counter" else GaugeMetricFamily)(
                 f"cobblestone_{name}", info.text, labels=[info.label] if info.label else None
             )

@@ -39,7 +39,7 @@ from cobblestone.server.daemons.workers import Workers
 from cobblestone.server.operation.alert_daemon import Watcher
 from cobblestone.service.mailer import Mailer
 from cobblestone.service.processes import BEAT_SECONDS, Heartbeat
-from cobblestone.service.serving import run_service, serve_http, tune_gc
+from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.schema.project import PROJECT
@@ -207,8 +207,9 @@ def serve(
                 f" cobblestone project move {root} --to postgresql://USER@HOST/DATABASE"
             )
         server = ctx.settings.server
-        own_host, own_port = (server.host, server.port) if roles & HTTP_ROLES else ("127.0.0.1", 0)
-        return own_host if host is None else host, own_port if port is None else port
+        if not roles & HTTP_ROLES:
+            return host or "127.0.0.1", port or 0
+        return address_of(server, host, port)
 
     run_service(open_project(root), address, partial(_serve, roles=roles, ready=ready))
 
@@ -221,19 +222,11 @@ async def _serve(
     ready: Callable[[ServerContext], None] | None,
 ) -> bool:
     """Serve until the end; return whether to begin anew."""
-    ctx.started = ctx.clock()
-    tune_gc()
     app = create_app(ctx, roles)
     folder = str(ctx.folder.root)
-
-    def started() -> None:
-        port = listener.getsockname()[1]
-        if ready is not None:  # first: people read this one
-            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
-                ready(ctx)
-        named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
-        log.info("project_running", url=ctx.master_url, folder=folder, roles=named, port=port)
-
+    named = "all" if roles == ALL_ROLES else ",".join(sorted(roles))
+    port = listener.getsockname()[1]
+    started = announcing(ctx, ready, "project_running", folder=folder, roles=named, port=port)
     await asyncio.to_thread(ctx.join_processes, roles)
     async with project_daemons(ctx, roles):
         # Before the first answer, so that whoever sees the server answer also finds its address.

@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     keys: str
     files: list[FileEntry]
-    database: str = "sqlite"  # or "postgresql"
+    database: str = "sqlite"  # or "postgresql"; empty: there is none
 
     @property
     def nbytes(self) -> int:
@@ -78,8 +78,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class Kind:
     """A kind of service, as far as a backup can be of it."""
 
-    schema: Schema
-    database: str  #: name of the SQLite database in its folder
+    schema: Schema | None = None  #: of its database; None: it has files only
+    database: str = ""  #: name of the SQLite database in its folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,9 @@ class Contents:
     needed: tuple[NeededFiles, ...] = ()
     left_out: frozenset[Path] = frozenset()
     never_changes: Callable[[Path], bool] = lambda path: False  #: of files; others might be written to later
+    moment: Callable[[], object] = lambda: None
+    """Something that differs when files of one moment became others; where it is the same before and after, a copy is of one
+    moment.  With a database it need not say anything: then the rows name the files."""
 
     @property
     def location(self) -> Path | str:
@@ -136,18 +139,20 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
     working = beside / f".backup-{secrets.token_hex(6)}"
     try:
         working.mkdir(mode=0o700)
-        schema = current_revision(address, kind.schema) if address else ""
+        schema = current_revision(address, kind.schema) if address and kind.schema else ""
         _Copy(contents, working, skip=target, report=report).run()
+        if kind.schema and not schema:
+            schema = current_revision(working / kind.database, kind.schema)
         manifest = Manifest(
             format=FORMAT,
             cobblestone=contents.program,
-            schema=schema or current_revision(working / kind.database, kind.schema) or "",
+            schema=schema or "",
             time=time.time(),
             name=contents.name,
             url=contents.url,
             keys=contents.keys,
             files=list(_entries(working, report)),
-            database="postgresql" if address else "sqlite",
+            database="postgresql" if address else "sqlite" if kind.schema else "",
         )
         write_durably(working / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
         if tar_mode:
@@ -179,7 +184,9 @@ class _Copy:
         """Do it all."""
         contents = self._contents
         self._report("files", 0.0)
-        self._tree(contents.root)
+        self._files()
+        if contents.kind.schema is None:
+            return
         rows = self._target / (DUMP if is_postgres(contents.location) else contents.kind.database)
         for _ in range(ATTEMPTS):
             if self._late_files(self._database(rows)):
@@ -193,6 +200,16 @@ class _Copy:
                     path, self._place(path), progress=lambda part, name=path.name: self._report(name, part)
                 )
                 self._place(path).chmod(0o600)
+
+    def _files(self) -> None:
+        for _ in range(ATTEMPTS):
+            before = self._contents.moment()
+            self._tree(self._contents.root)
+            if self._contents.moment() == before:
+                return
+            shutil.rmtree(self._target)
+            self._target.mkdir(mode=0o700)
+        raise StoreError("Files change faster than they can be copied. Try again when less is going on.")
 
     def _tree(self, folder: Path) -> None:
         for path in sorted(folder.iterdir()):
@@ -391,6 +408,8 @@ def check_backup(
     found = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
     if strays := sorted(found - listed - {MANIFEST}):
         raise StoreError(f"{shown}: {strays[0]} is not in the manifest.")
+    if kind.schema is None:
+        return manifest
     if manifest.database == "postgresql":
         check_dump(root / DUMP)
         check_schema(manifest.schema, str(shown), kind.schema)

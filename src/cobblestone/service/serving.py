@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
+import structlog
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
@@ -22,6 +23,8 @@ from cobblestone.service.context import ProcessContext
 from cobblestone.service.http.connections import close_silent_connections, connection_class
 from cobblestone.service.http.drain import DrainingServer
 from cobblestone.service.supervision import keep_running
+
+log = structlog.get_logger(__name__)
 
 C = TypeVar("C", bound=ProcessContext)
 
@@ -42,6 +45,8 @@ def run_service(
     inherited = inherited_listener()
     with opened as ctx:
         host, port = address(ctx)
+        ctx.started = ctx.clock()
+        tune_gc()
         with contextlib.ExitStack() as stack:
             listener = stack.enter_context(inherited or bind_socket(host, port))
             # The server closes its own copy as soon as it ends; in this one connections wait for whoever comes next.
@@ -52,6 +57,23 @@ def run_service(
                 stack.pop_all()
     if again:
         replace_process(held)
+
+
+def address_of(server: ServerSection, host: str | None, port: int | None) -> tuple[str, int]:
+    """Return where to listen: as given, else as the settings say."""
+    return server.host if host is None else host, server.port if port is None else port
+
+
+def announcing(ctx: C, ready: Callable[[C], None] | None, event: str, **said: object) -> Callable[[], None]:
+    """Return what tells people (``ready``) and the log that a service runs."""
+
+    def started() -> None:
+        if ready is not None:  # first: people read this one
+            with contextlib.suppress(OSError):  # nobody can read it, on a full disk for example
+                ready(ctx)
+        log.info(event, url=ctx.master_url, **said)
+
+    return started
 
 
 async def serve_http(

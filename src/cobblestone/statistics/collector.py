@@ -115,7 +115,7 @@ class Collector:
                 seconds=came.seconds,
             )
             project.write_state(state)
-            _remove_others(project.root / "rows", came.generation)
+            _remove_others(project.generations, came.generation)
             self._build_needed = True
             log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
             return

@@ -15,7 +15,7 @@ import structlog
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.service.folder_lock import take_folder
-from cobblestone.service.serving import run_service, serve_http, tune_gc
+from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import Daemon, run_daemons
 from cobblestone.statistics.collector import Collector
 from cobblestone.statistics.context import StatisticsContext
@@ -39,10 +39,7 @@ def open_site(root: Path, *, clock: Clock = system_clock) -> Generator[Statistic
     """
     settings = load_settings(root)
     folder = SiteFolder(root.resolve())
-    try:
-        secret = (folder.root / "secret").read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{folder.root / 'secret'} cannot be read: {error.strerror}.") from error
+    secret = _read_secret(folder)
     with take_folder(folder.root, folder.lock, what="statistics site"):
         ctx = StatisticsContext(
             folder=folder, settings=settings, secret=secret, master_url=settings.site.url, clock=clock
@@ -77,27 +74,32 @@ def serve(
 ) -> None:
     """Run a site until it is told to stop (SIGINT, SIGTERM).  Raises ConfigError, Busy."""
 
-    def address(ctx: StatisticsContext) -> tuple[str, int]:
-        server = ctx.settings.server
-        return server.host if host is None else host, server.port if port is None else port
-
-    run_service(open_site(root), address, partial(_serve, ready=ready))
+    run_service(
+        open_site(root), lambda ctx: address_of(ctx.settings.server, host, port), partial(_serve, ready=ready)
+    )
 
 
 async def _serve(
     ctx: StatisticsContext, listener: socket.socket, *, ready: Callable[[StatisticsContext], None] | None
 ) -> bool:
-    ctx.started = ctx.clock()
-    tune_gc()
     app = create_app(ctx)
     folder = str(ctx.folder.root)
-
-    def started() -> None:
-        if ready is not None:
-            with contextlib.suppress(OSError):
-                ready(ctx)
-        log.info("statistics_running", url=ctx.master_url, folder=folder, pid=os.getpid())
-
+    started = announcing(ctx, ready, "statistics_running", folder=folder, pid=os.getpid())
+    check = ("statistics", "run", "--check", folder)
     async with run_daemons(ctx, [collector_daemon(ctx)]):
-        check = ("statistics", "status", folder, "--json")
-        return await serve_http(ctx, app, listener, ctx.settings.server, check=check, started=started)
+        again = await serve_http(ctx, app, listener, ctx.settings.server, check=check, started=started)
+    log.info("statistics_stopped", folder=folder)
+    return again
+
+
+def check_start(root: Path) -> None:
+    """Check that a site can be run by this program.  Raises ConfigError."""
+    load_settings(root)
+    _read_secret(SiteFolder(root))
+
+
+def _read_secret(folder: SiteFolder) -> bytes:
+    try:
+        return folder.secret.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{folder.secret} cannot be read: {error.strerror}.") from error

@@ -53,24 +53,39 @@ class ProjectFolder:
         """Files as they came."""
         return self.root / "incoming"
 
+    @property
+    def state_file(self) -> Path:
+        """What is known of the project."""
+        return self.root / FILE_NAME
+
+    @property
+    def generations(self) -> Path:
+        """A folder for each export that was read: that which counts, and at times one that is being read."""
+        return self.root / "rows"
+
+    @property
+    def all_history(self) -> Path:
+        """A folder of history for users, computers and teams each."""
+        return self.root / "history"
+
     def rows(self, generation: str) -> Path:
         """Parquet files of one export."""
-        return self.root / "rows" / generation
+        return self.generations / generation
 
     def history(self, kind: str) -> Path:
         """Parquet files of former days."""
-        return self.root / "history" / kind
+        return self.all_history / kind
 
     def read_state(self) -> ProjectState:
         """Return what is known; nothing, if the file is missing or unreadable: the export is then collected anew."""
         try:
-            return msgspec.json.decode((self.root / FILE_NAME).read_bytes(), type=ProjectState)
+            return msgspec.json.decode(self.state_file.read_bytes(), type=ProjectState)
         except (OSError, msgspec.MsgspecError):
             return ProjectState()
 
     def write_state(self, state: ProjectState) -> None:
         """Keep what is known, all or nothing.  Raises OSError."""
-        write_durably(self.root / FILE_NAME, msgspec.json.encode(state))
+        write_durably(self.state_file, msgspec.json.encode(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,16 @@ class SiteFolder:
         return self.root / "lock"
 
     @property
+    def secret(self) -> Path:
+        """Random bytes from which cookies are made."""
+        return self.root / "secret"
+
+    @property
+    def projects(self) -> Path:
+        """A folder for each project."""
+        return self.root / "projects"
+
+    @property
     def published(self) -> Path:
         """What pages read: one file, the newest."""
         return self.root / "published"
@@ -94,6 +119,11 @@ class SiteFolder:
         """Figures of projects, countries, systems and processors by day."""
         return self.root / "history"
 
+    def known_projects(self) -> list[ProjectFolder]:
+        """Return the folders of all projects from which anything came, also of those that are on the list no more."""
+        paths = sorted(self.projects.iterdir()) if self.projects.exists() else []
+        return [ProjectFolder(path) for path in paths if path.is_dir()]
+
     def project(self, name: str) -> ProjectFolder:
         """Return the folder of a project."""
-        return ProjectFolder(self.root / "projects" / name)
+        return ProjectFolder(self.projects / name)

@@ -15,6 +15,7 @@ from cobblestone.store.engine.database import Database, Transaction
 
 Owner = Literal["account", "project", "all"]
 _SUMS = ", ".join(f"SUM({name})" for name in QUANTITIES)
+CREDIT_SUM = "SUM(cpu_ec + gpu_ec)"
 _COLUMNS = ", ".join(QUANTITIES)
 _ADDED = ", ".join(f"{name} = ledger.{name} + excluded.{name}" for name in QUANTITIES)
 _GROUPS: dict[Owner, str] = {"account": "account_id", "project": "project_id", "all": "0"}

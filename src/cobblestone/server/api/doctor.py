@@ -6,23 +6,12 @@ from cobblestone.api_schema import operation as schema
 from cobblestone.domain.people import Scope
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.operation import doctor
-from cobblestone.server.operation.doctor import Check
-
-
-def _check(check: Check) -> schema.Check:
-    return schema.Check(
-        name=check.name,
-        promise=check.promise,
-        advice=check.advice,
-        repair=check.repair_text,
-        only_warns=check.only_warns,
-    )
 
 
 @endpoint("GET", "/doctor", scope=Scope.MANAGE, tag="operation")
 async def list_checks(call: Call) -> schema.CheckList:
     """List the checks of a live project."""
-    return schema.CheckList(checks=[_check(check) for check in doctor.CHECKS.values()])
+    return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
 
 
 @endpoint("GET", "/doctor/{name}", scope=Scope.MANAGE, tag="operation", problems=(404,))
@@ -32,21 +21,7 @@ async def diagnose(call: Call, name: str) -> schema.Diagnosis:
     On a snapshot of the database; large projects take minutes for some.
     """
     found = await doctor.diagnose(call.ctx, doctor.check_named(name))
-    return schema.Diagnosis(
-        name=found.check.name,
-        findings=[
-            schema.Finding(
-                code=item.code,
-                kind=item.kind,
-                id="" if item.id is None else str(item.id),
-                target=item.target,
-                text=item.text,
-            )
-            for item in found.findings
-        ],
-        more=found.more,
-        seconds=round(found.seconds, 3),
-    )
+    return found.described()
 
 
 @endpoint("POST", "/doctor/{name}/repair", scope=Scope.MANAGE, tag="operation", problems=(404,), quiet=True)

@@ -13,10 +13,11 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.policy.dispatch.plan_class import count_matching_hosts
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.service.processes import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import Endings, ProjectFigures, endings, project_figures
 from cobblestone.store.operation.overview import ProjectCounts, project_counts
 from cobblestone.store.operation.processes import DaemonNote, ServerProcess, server_processes

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,9 +10,8 @@ from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.service.folder_lock import take_folder
+from cobblestone.service.upgrading import UpgradedDatabase, open_upgraded
 from cobblestone.store.engine.database import Store
-from cobblestone.store.engine.process_group import Program
-from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.schema.project import PROJECT
 
 
@@ -142,18 +138,13 @@ class ProjectFolder:
         Raises:
             Busy: older programs run that could not work with what this one needs.
         """
-        program = _this_program()
-        keep = self.root if settings.database.backup_before_upgrade else None
-        upgrade(self.location(settings), PROJECT, program=program, keep=keep)
-        return Store(self.location(settings), readers=settings.database.readers, program=program)
+        return open_upgraded(self.upgraded(settings), readers=settings.database.readers, version=__version__)
 
-
-def _this_program() -> Program:
-    return Program(
-        member=secrets.token_hex(8),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        version=__version__,
-        schema=PROJECT.head,
-        known=PROJECT.known(),
-    )
+    def upgraded(self, settings: Settings) -> UpgradedDatabase:
+        """Return the database as upgrades see it."""
+        return UpgradedDatabase(
+            location=self.location(settings),
+            schema=PROJECT,
+            lock=lambda: self.lock(shared=bool(settings.database.url)),
+            keep=self.root if settings.database.backup_before_upgrade else None,
+        )

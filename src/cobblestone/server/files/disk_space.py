@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from cobblestone.server.core.context import ServerContext
 
@@ -16,8 +15,3 @@ def free_bytes(ctx: ServerContext) -> int:
 def disk_is_full(ctx: ServerContext) -> bool:
     """Whether less is free than uploads and submissions need."""
     return free_bytes(ctx) < ctx.settings.server.min_free_disk_bytes
-
-
-def database_bytes(path: Path) -> int:
-    """Size of a database with its log."""
-    return sum(each.stat().st_size for each in (path, path.with_name(path.name + "-wal")) if each.exists())

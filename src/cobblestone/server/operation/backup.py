@@ -7,13 +7,11 @@ from pathlib import Path
 
 from cobblestone import __version__
 from cobblestone.domain.backups import KeysInBackup
-from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.durable_files import write_durably
 from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.server.operation.move_to_postgres import settings_mode, with_database
 from cobblestone.service import backup
 from cobblestone.service.backup import Contents, Kind, Manifest, NeededFiles, Report, ignore_report
+from cobblestone.service.database_settings import database_of_restored
 from cobblestone.store.schema.project import DOWNLOADS, OUTPUTS, PROJECT
 from cobblestone.store.work.files import FAN_OUT, place_of
 from cobblestone.store.work.uploads import partial_folder
@@ -99,15 +97,13 @@ def restore_backup(
 
     def prepare(working: Path, manifest: Manifest) -> str:
         settings = working / FILE_NAME
-        if database and manifest.database != "postgresql":
-            raise ConfigError(
-                "This backup is of a project on SQLite. Restore it without --database, then call cobblestone project move."
-            )
-        if database:
-            write_durably(settings, with_database(settings.read_text(encoding="utf-8"), database).encode())
-        address = ProjectFolder(working).settings().database.url
-        settings.chmod(settings_mode(settings, address))
-        return address
+        return database_of_restored(
+            settings,
+            database,
+            manifest,
+            lambda: ProjectFolder(working).settings().database.url,
+            advice="call cobblestone project move",
+        )
 
     return backup.restore_backup(source, target, KIND, prepare, report=report)
 

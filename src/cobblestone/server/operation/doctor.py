@@ -3,20 +3,16 @@
 A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
 volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nobody refers to.
 """
-# length: every check stands beside the others, from what it finds to what it advises.
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.findings import Finding
 from cobblestone.policy.rollout import RolloutState
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -24,6 +20,8 @@ from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
 from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
+from cobblestone.service import diagnosis
+from cobblestone.service.diagnosis import Diagnosis, keep_from_others, readable_by_others
 from cobblestone.service.health import DaemonHealth
 from cobblestone.store.catalog import apps, keys
 from cobblestone.store.credit import credit_days
@@ -32,54 +30,22 @@ from cobblestone.store.maintenance.upgrade import upgrade_plan
 from cobblestone.store.operation import audit, invariants
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import rollout_of
-from cobblestone.store.operation.invariants import Finding
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.work import files
 from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.signatures import decode_public_key, encode_public_key, same_key, verify_md5
 
-MAX_LISTED = 100
 STRAY_SECONDS = 86400.0
 """A file that no row knows is left alone until it is so old: its row may be on its way."""
 
+Check = diagnosis.Check[ServerContext, [ServerContext, Database]]
 Find = Callable[[ServerContext, Database], Iterator[Finding]]
 Repair = Callable[[ServerContext], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One promise, and who looks after it."""
-
-    name: str
-    promise: str
-    find: Find
-    advice: str  #: what to do about findings that are not repaired
-    repair: Repair | None = None
-    repair_text: str = ""  #: what the repair does
-    only_warns: bool = False  #: findings are worth a look, but nothing is broken
-
-
-@dataclass(slots=True, kw_only=True)
-class Diagnosis:
-    """What a check found."""
-
-    check: Check
-    findings: list[Finding] = field(default_factory=list["Finding"])
-    more: int = 0  #: findings beyond those listed
-    seconds: float = 0.0
-
-
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
     """Carry out one check, on a snapshot of the database."""
-
-    def look(db: Database) -> Diagnosis:
-        began = time.perf_counter()
-        found = check.find(ctx, db)
-        listed = list(itertools.islice(found, MAX_LISTED))
-        more = sum(1 for _ in found)
-        return Diagnosis(check=check, findings=listed, more=more, seconds=time.perf_counter() - began)
-
-    return await ctx.store.aread(look)
+    return await ctx.store.aread(lambda db: check.look(ctx, db))
 
 
 async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
@@ -253,11 +219,7 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     folder = ctx.folder
     if len(ctx.secret) < 16:
         yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
-    for path in _secrets(ctx):
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            yield Finding(
-                "readable", str(path.relative_to(folder.root)), None, "others than its owner may read it"
-            )
+    yield from readable_by_others(folder.root, _secrets(ctx))
     current = keys.current_key(db)
     if current is None:
         yield Finding("no_key", "code signing key", None, "the project has none")
@@ -285,13 +247,7 @@ def _secrets(ctx: ServerContext) -> list[Path]:
 
 
 def _restrict_keys(ctx: ServerContext) -> int:
-    count = 0
-    for path in _secrets(ctx):
-        mode = path.stat().st_mode
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            path.chmod(stat.S_IMODE(mode) & ~(stat.S_IRWXG | stat.S_IRWXO))
-            count += 1
-    return count
+    return keep_from_others(_secrets(ctx))
 
 
 def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:

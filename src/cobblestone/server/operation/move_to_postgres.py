@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.durable_files import write_durably
-from cobblestone.ops.settings import FILE_NAME, toml_value
+from cobblestone.ops.settings import FILE_NAME
 from cobblestone.server.core.project import ProjectFolder
+from cobblestone.service.database_settings import settings_mode, with_database
 from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.schema.tables import metadata
-
-_SECTION = re.compile(r"^\[database\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
-_KEY = re.compile(r"^url[ \t]*=[^\n]*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +45,3 @@ def move_project(root: Path, address: str, *, progress: Progress) -> MovedProjec
         text = with_database(settings.read_text(encoding="utf-8"), address)
         write_durably(settings, text.encode(), mode=settings_mode(settings, address))
     return MovedProject(tables=tables, settings=settings, kept=folder.database)
-
-
-def with_database(text: str, address: str) -> str:
-    """Return the text of a settings file that names a database; everything else stays as it was."""
-    line = f"url = {toml_value(address)}"
-    section = _SECTION.search(text)
-    if section is None:
-        return f"{text.rstrip()}\n\n[database]\n{line}\n"
-    old = section[0]
-    new, replaced = _KEY.subn(lambda _: line, old, count=1)
-    if not replaced:
-        new = old.replace("\n", f"\n{line}\n", 1)
-    return text[: section.start()] + new + text[section.end() :]
-
-
-def settings_mode(path: Path, address: str) -> int:
-    """Permissions of a settings file: nobody else may read it when it holds a password."""
-    if urlsplit(address).password:
-        return 0o600
-    return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644

@@ -17,7 +17,7 @@ from cobblestone.domain.ids import AppVersionId, BatchId, HostId, UserId, Workun
 from cobblestone.domain.states import TaskState
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.accounts.security import AccountSecurity
-from cobblestone.server.files.disk_space import database_bytes, free_bytes
+from cobblestone.server.files.disk_space import free_bytes
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import current_warnings
@@ -30,6 +30,7 @@ from cobblestone.service.pages.site import PageError
 from cobblestone.service.processes import is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation import audit, failures, figures, interventions, page_queries
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.page_queries import TaskOwner

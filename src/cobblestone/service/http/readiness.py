@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from starlette.requests import Request
@@ -10,9 +11,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import ProcessContext
 from cobblestone.service.health import DaemonHealth
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Store, Transaction
 
 DATABASE_SECONDS = 5.0
 """A database that does not answer within this time is not ready."""
@@ -21,8 +22,10 @@ DATABASE_SECONDS = 5.0
 class Readiness:
     """Says whether the process answers, and whether it should be asked."""
 
-    def __init__(self, ctx: ServiceContext) -> None:
+    def __init__(self, ctx: ProcessContext, ask_database: Callable[[], Awaitable[object]]) -> None:
+        """``ask_database`` raises CobblestoneError while that cannot be relied on."""
         self._service = ctx
+        self._ask_database = ask_database
         self._probe_lock = asyncio.Lock()
         self._probe: tuple[float, str] = (float("-inf"), "")
 
@@ -72,13 +75,18 @@ class Readiness:
     async def _try_database(self) -> str:
         try:
             async with asyncio.timeout(DATABASE_SECONDS):
-                await self._service.store.aread(lambda db: db.value("SELECT 1"))
-                await self._service.store.awrite(_nothing)
+                await self._ask_database()
         except TimeoutError:
             return f"no answer within {DATABASE_SECONDS:g} s"
         except CobblestoneError as error:
             return str(error)
         return ""
+
+
+async def read_and_write(store: Store) -> None:
+    """Ask a database whether it reads and writes.  Raises CobblestoneError."""
+    await store.aread(lambda db: db.value("SELECT 1"))
+    await store.awrite(_nothing)
 
 
 def _nothing(tx: Transaction) -> None:

@@ -84,7 +84,7 @@ class Published:
         self._folder = folder
         self._db = duckdb.connect(path, read_only=True, config={"threads": 2, "memory_limit": "500MB"})
         self._db.execute("SET parquet_metadata_cache = true")
-        ((self.time,),) = self._db.execute("SELECT time FROM site").fetchall()
+        ((self.format, self.time),) = self._db.execute("SELECT format, time FROM site").fetchall()
         self.step = step / history.DAY_SECONDS  #: days from one figure of history to the next
         self.until = history.day_of(self.time, step)  #: the last day, since 1970
         self.projects: dict[int, Project] = {

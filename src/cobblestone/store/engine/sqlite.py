@@ -195,3 +195,8 @@ class SqliteEngine:
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of this process alone: a SQLite database is open in one process at a time."""
         return SingleProcess()
+
+
+def database_bytes(path: Path) -> int:
+    """Size of a database with its log."""
+    return sum(each.stat().st_size for each in (path, path.with_name(path.name + "-wal")) if each.exists())

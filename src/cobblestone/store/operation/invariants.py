@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cobblestone.domain.findings import Finding
 from cobblestone.domain.states import BatchState, FileDeleteState, ValidateState
 from cobblestone.policy.credit.totals import OWNERS
 from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
@@ -20,21 +21,6 @@ from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
 
 CHUNK = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is not as it must be."""
-
-    code: str  #: what is wrong, for programs: stays when the sentence changes
-    kind: str  #: table of the row, or what else it is: ``result``, ``file``, ``database``
-    id: int | str | None  #: of the row or file; None: there is only one
-    text: str
-
-    @property
-    def target(self) -> str:
-        """Kind and id for people: ``result 12``."""
-        return self.kind if self.id is None else f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,53 @@
-"""Upgrade a project's database, and say who is in the way."""
+"""Upgrade a service's database, and say who is in the way."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from cobblestone.domain.errors import Busy
-from cobblestone.server.core.project import ProjectFolder
+from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.process_group import Program
-from cobblestone.store.maintenance.steps import shown_program
+from cobblestone.store.maintenance.steps import Schema, shown_program
 from cobblestone.store.maintenance.upgrade import current_revision, upgrade, upgrade_plan
-from cobblestone.store.schema.project import PROJECT
 
 LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradedDatabase:
+    """The database of a service, as far as an upgrade has to do with it."""
+
+    location: Path | str
+    schema: Schema
+    lock: Callable[[], AbstractContextManager[object]]  #: keeps out who may not run meanwhile; raises Busy
+    keep: Path | None  #: folder for the dump of a PostgreSQL database; None: none is made
+
+
+def open_upgraded(of: UpgradedDatabase, *, readers: int, version: str) -> Store:
+    """Upgrade a database as far as needed and possible, and open it.  Hold the lock.  ``version``: of this program.
+
+    Raises:
+        Busy: older programs run that could not work with what this one needs.
+    """
+    program = Program(
+        member=secrets.token_hex(8),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version,
+        schema=of.schema.head,
+        known=of.schema.known(),
+    )
+    upgrade(of.location, of.schema, program=program, keep=of.keep)
+    return Store(of.location, readers=readers, program=program)
 
 
 class RunningProgram(msgspec.Struct, frozen=True):
@@ -37,13 +70,12 @@ class UpgradeState(msgspec.Struct, frozen=True):
     kept: str = ""  #: where the database from before lies
 
 
-def upgrade_state(folder: ProjectFolder, kept: Path | None = None) -> UpgradeState:
-    """Return how far the upgrade of a project is."""
-    location = folder.location(folder.settings())
-    plan, programs = upgrade_plan(location, PROJECT)
+def upgrade_state(of: UpgradedDatabase, kept: Path | None = None) -> UpgradeState:
+    """Return how far the upgrade of a service is."""
+    plan, programs = upgrade_plan(of.location, of.schema)
     return UpgradeState(
-        schema=current_revision(location, PROJECT) or "",
-        wanted=PROJECT.head,
+        schema=current_revision(of.location, of.schema) or "",
+        wanted=of.schema.head,
         possible=[step.revision for step in plan.steps],
         waiting=[step.revision for step in plan.waiting],
         programs=[_shown(program, plan.in_the_way) for program in programs],
@@ -51,22 +83,20 @@ def upgrade_state(folder: ProjectFolder, kept: Path | None = None) -> UpgradeSta
     )
 
 
-def upgrade_project(folder: ProjectFolder, *, wait: float) -> UpgradeState:
+def upgrade_service(of: UpgradedDatabase, *, wait: float) -> UpgradeState:
     """Take all steps; wait up to so many seconds for programs that cannot work with them.
 
     Raises:
         Busy: some still run; what they can bear was done.
         StoreError: see `cobblestone.store.maintenance.upgrade.upgrade`.
     """
-    settings = folder.settings()
     end = time.monotonic() + wait
     kept: Path | None = None
     while True:
         try:
-            with folder.lock(shared=bool(settings.database.url)):
-                keep = folder.root if settings.database.backup_before_upgrade else None
-                kept = upgrade(folder.location(settings), PROJECT, keep=keep) or kept
-            state = upgrade_state(folder, kept)
+            with of.lock():
+                kept = upgrade(of.location, of.schema, keep=of.keep) or kept
+            state = upgrade_state(of, kept)
             if not state.waiting:
                 return state
             raise Busy(_refusal(state))

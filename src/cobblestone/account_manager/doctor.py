@@ -1,0 +1,179 @@
+"""``cobblestone manager doctor``: whether an account manager is as it must be, and what can be mended safely."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobblestone.account_manager import operation
+from cobblestone.account_manager.folder import ManagerFolder
+from cobblestone.account_manager.store import invariants, projects
+from cobblestone.account_manager.store.schema import MANAGER
+from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.findings import Finding
+from cobblestone.service import diagnosis
+from cobblestone.service.diagnosis import keep_from_others, readable_by_others
+from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.maintenance.upgrade import upgrade_plan
+from cobblestone.wire.signatures import (
+    decode_private_key,
+    decode_public_key,
+    encode_public_key,
+    same_key,
+    verify_bytes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An account manager that is looked at, running or not."""
+
+    folder: ManagerFolder
+    store: Store
+
+
+Check = diagnosis.Check[Opened, [Opened, Database]]
+
+
+def _only_rows(
+    find: Callable[[Database], Iterator[Finding]],
+) -> Callable[[Opened, Database], Iterator[Finding]]:
+    return lambda opened, db: find(db)
+
+
+def _write(mend: Callable[[Transaction], int]) -> Callable[[Opened], int]:
+    return lambda opened: opened.store.write(mend)
+
+
+def _secrets(folder: ManagerFolder) -> list[Path]:
+    keys = [path for path in sorted(folder.keys.iterdir()) if path != folder.sign_public]
+    return [folder.keys, *keys, *([folder.database] if folder.database.exists() else [])]
+
+
+def _keys(opened: Opened, db: Database) -> Iterator[Finding]:
+    folder = opened.folder
+    yield from readable_by_others(folder.root, _secrets(folder))
+    try:
+        public = folder.read_key(folder.sign_public)
+        decode_public_key(public)
+        if len(folder.read_key(folder.secret_file)) < 32:
+            yield Finding("short_secret", str(folder.secret_file), None, "it is too short to be a secret")
+    except CobblestoneError as error:
+        yield Finding("no_key", "keys", None, str(error))
+        return
+    if folder.sign_private.exists():
+        try:
+            private = decode_private_key(folder.read_key(folder.sign_private))
+        except CobblestoneError as error:
+            yield Finding("unreadable_key", "signing key", None, str(error))
+            return
+        if not same_key(encode_public_key(private.public_key()), public):
+            text = "the private key in the folder is not that of the public key, which clients keep"
+            yield Finding("other_key", "signing key", None, text)
+
+
+def _signatures(opened: Opened, db: Database) -> Iterator[Finding]:
+    try:
+        public = decode_public_key(opened.folder.read_key(opened.folder.sign_public))
+    except CobblestoneError:  # the check of keys says so
+        return
+    for project in projects.all_projects(db):
+        if not verify_bytes(public, project.url.encode(), project.url_signature):
+            text = f"the signature of {project.url} is not by this account manager's key: clients refuse it"
+            yield Finding("bad_signature", "project", project.id, text)
+
+
+def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
+    for project in projects.all_projects(db):
+        if project.problem and not project.stopped:
+            yield Finding("not_usable", "project", project.id, f"{project.url}: {project.problem}")
+
+
+def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
+    try:
+        plan, _ = upgrade_plan(opened.folder.location(opened.folder.settings()), MANAGER)
+    except StoreError as error:
+        yield Finding("wrong_schema", "database", None, str(error))
+        return
+    for step in (*plan.steps, *plan.waiting):
+        yield Finding("step_waits", "database", None, f"the step to schema {step.revision} was not taken yet")
+
+
+def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
+    least = opened.folder.settings().server.min_free_disk_bytes
+    free = shutil.disk_usage(opened.folder.root).free
+    if free < least:
+        yield Finding(
+            "disk_full", "disk", None, f"{free // 10**6} MB are free: less than {least // 10**6} MB"
+        )
+
+
+CHECKS: Mapping[str, Check] = {
+    each.name: each
+    for each in (
+        Check(
+            name="days",
+            promise="The sums of days are those of the ledger.",
+            find=_only_rows(invariants.days_follow),
+            repair=_write(lambda tx: len(operation.verify_sums(tx, repair=True))),
+            repair_text="Makes the sums of these days again from the entries.",
+            advice="Sums that go wrong again are a bug of cobblestone: report it, with the days.",
+        ),
+        Check(
+            name="totals",
+            promise="What a person has at a project is what the ledger holds.",
+            find=_only_rows(invariants.totals_follow),
+            repair=_write(invariants.settle_totals),
+            repair_text="Sets the totals to what the ledger holds.",
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
+            name="rows",
+            promise="No row names one that is not there.",
+            find=_only_rows(invariants.orphans),
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
+            name="people",
+            promise="Weak keys lead to their accounts, and somebody is the operator.",
+            find=_only_rows(invariants.people),
+            advice="Restore a backup, or report it as a bug of cobblestone.",
+        ),
+        Check(
+            name="keys",
+            promise="Secrets are there, fit together, and are for their owner alone.",
+            find=_keys,
+            repair=lambda opened: keep_from_others(_secrets(opened.folder)),
+            repair_text="Takes the permission to read secrets from others.",
+            advice="Restore keys/ from a backup: clients refuse an account manager whose key changed.",
+        ),
+        Check(
+            name="signatures",
+            promise="Every project's address is signed by this account manager's key.",
+            find=_signatures,
+            advice="Restore keys/ from a backup, or sign the addresses with the right key: cobblestone manager sign.",
+        ),
+        Check(
+            name="projects",
+            promise="Computers can be sent to every project.",
+            find=_projects,
+            advice="The project says why; stop it with cobblestone manager edit DIR PROJECT --stop if it does not come back.",
+            only_warns=True,
+        ),
+        Check(
+            name="schema",
+            promise="The database has the schema of this program.",
+            find=_schema,
+            advice="cobblestone manager upgrade says what it waits for.",
+        ),
+        Check(
+            name="disk",
+            promise="There is room on the disk.",
+            find=_disk,
+            advice="Make room: nothing can be counted on a full disk.",
+            only_warns=True,
+        ),
+    )
+}

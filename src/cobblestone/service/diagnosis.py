@@ -1,0 +1,97 @@
+"""Checks of the promises of a service: what offends them, and what can be mended safely."""
+
+from __future__ import annotations
+
+import itertools
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar
+
+from cobblestone.api_schema import operation as schema
+from cobblestone.domain.findings import Finding
+
+MAX_LISTED = 100
+OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+C = TypeVar("C")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: an alias with the types filled in could not make one
+class Check(Generic[C, P]):
+    """One promise, and who looks after it.  ``C`` is the service, ``P`` what a finder looks at."""
+
+    name: str
+    promise: str
+    find: Callable[P, Iterator[Finding]]
+    advice: str  #: what to do about findings that are not repaired
+    repair: Callable[[C], int] | None = None  #: returns how many things it mended
+    repair_text: str = ""  #: what the repair does
+    only_warns: bool = False  #: findings are worth a look, but nothing is broken
+
+    def described(self) -> schema.Check:
+        """Return what programs and people are told of it."""
+        return schema.Check(
+            name=self.name,
+            promise=self.promise,
+            advice=self.advice,
+            repair=self.repair_text,
+            only_warns=self.only_warns,
+        )
+
+    def look(self, *args: P.args, **options: P.kwargs) -> Diagnosis:
+        """Carry the check out."""
+        began = time.perf_counter()
+        found = self.find(*args, **options)
+        listed = list(itertools.islice(found, MAX_LISTED))
+        more = sum(1 for _ in found)
+        return Diagnosis(name=self.name, findings=listed, more=more, seconds=time.perf_counter() - began)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a check found."""
+
+    name: str
+    findings: list[Finding]
+    more: int  #: findings beyond those listed
+    seconds: float
+
+    def described(self) -> schema.Diagnosis:
+        """Return what programs and people are told."""
+        return schema.Diagnosis(
+            name=self.name,
+            findings=[
+                schema.Finding(
+                    code=item.code,
+                    kind=item.kind,
+                    id="" if item.id is None else str(item.id),
+                    target=item.target,
+                    text=item.text,
+                )
+                for item in self.findings
+            ],
+            more=self.more,
+            seconds=round(self.seconds, 3),
+        )
+
+
+def readable_by_others(root: Path, secrets: Iterable[Path]) -> Iterator[Finding]:
+    """Find secrets in a service's folder that not only its owner may read."""
+    for path in secrets:
+        if path.stat().st_mode & OF_OTHERS:
+            yield Finding("readable", str(path.relative_to(root)), None, "others than its owner may read it")
+
+
+def keep_from_others(secrets: Iterable[Path]) -> int:
+    """Take the permission to read secrets from others; return how many had it."""
+    count = 0
+    for path in secrets:
+        mode = path.stat().st_mode
+        if mode & OF_OTHERS:
+            path.chmod(stat.S_IMODE(mode) & ~OF_OTHERS)
+            count += 1
+    return count
