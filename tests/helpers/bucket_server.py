@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import logging
+import json
+import socket
 import socketserver
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import boto3
-from moto.server import ThreadedMotoServer
+from botocore.exceptions import BotoCoreError, ClientError
+from tests.helpers.eventually import eventually
+
+from cobblestone.demo.stock_client import free_port
 
 BUCKET = "project-files"
 KEYS = {"access_key": "alice", "secret_key": "a secret of alice"}
+_CREDENTIALS = {"accessKey": KEYS["access_key"], "secretKey": KEYS["secret_key"]}
 
 
 class BucketServer:
-    """Moto's S3 over HTTP, with a bucket."""
+    """SeaweedFS with a bucket: a storage that checks the signature of every request, as Amazon's does."""
 
     def __init__(self) -> None:
-        logging.getLogger("werkzeug").setLevel(logging.WARNING)
-        self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        self._server.start()
-        host, port = self._server.get_host_and_port()
-        self.endpoint = f"http://{host}:{port}"
+        self._folder = tempfile.TemporaryDirectory()
+        self._process, port = _started(Path(self._folder.name))
+        self.endpoint = f"http://127.0.0.1:{port}"
         self.client = boto3.client(
             "s3",
             endpoint_url=self.endpoint,
@@ -33,7 +40,18 @@ class BucketServer:
             aws_access_key_id=KEYS["access_key"],
             aws_secret_access_key=KEYS["secret_key"],
         )
-        self.client.create_bucket(Bucket=BUCKET)
+        eventually(self._takes_files, seconds=90)
+
+    def _takes_files(self) -> bool:
+        assert self._process.poll() is None, "the storage has ended"
+        with suppress(BotoCoreError, ClientError):
+            self.client.create_bucket(Bucket=BUCKET)
+        try:
+            self.client.put_object(Bucket=BUCKET, Key="first", Body=b"makes room for others")
+        except (BotoCoreError, ClientError):
+            return False
+        self.client.delete_object(Bucket=BUCKET, Key="first")
+        return True
 
     def settings(self, **changes: object) -> dict[str, object]:
         """What a project's [storage] says to use it."""
@@ -53,7 +71,41 @@ class BucketServer:
 
     def close(self) -> None:
         self.client.close()
-        self._server.stop()
+        self._process.kill()
+        self._process.wait(20)
+        self._folder.cleanup()
+
+
+def _started(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the parts of SeaweedFS in one process; return it and the port that speaks S3."""
+    identity = {"name": "alice", "credentials": [_CREDENTIALS], "actions": ["Admin", "Read", "Write", "List"]}
+    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    ports = _ports(4)
+    parts = zip(("master", "volume", "filer", "s3"), ports, strict=True)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                Path(sys.executable).with_name("weed"),
+                *("server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
+                *("-filer", "-s3", f"-s3.config={folder / 's3.json'}"),
+                *("-volume.max=8", "-master.volumeSizeLimitMB=64"),
+                *(f"-{part}.port={port}" for part, port in parts),
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    return process, ports[-1]
+
+
+def _ports(n: int) -> list[int]:
+    """Return free ports, as are those 10,000 above, where the parts speak to each other."""
+    found: list[int] = []
+    while len(found) < n:
+        port = free_port()
+        with socket.socket() as second, suppress(OSError, OverflowError):
+            second.bind(("127.0.0.1", port + 10_000))
+            found.append(port)
+    return found
 
 
 class Misbehaving(BaseHTTPRequestHandler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.bucket_server import BUCKET, KEYS, BucketServer, at_most, endpoint, misbehaving
+from tests.helpers.eventually import eventually
 from tests.helpers.project_world import SimHost, World
 
 from cobblestone.domain.errors import ConfigError, StoreError
@@ -109,6 +111,33 @@ def test_outputs_are_validated_and_handed_over_on_a_machine_that_never_received_
     assert world.value("SELECT COUNT(*) FROM upload") == 0
     assert [key for key in server.content() if "/upload/" in key] == [], "the deleter removes it there too"
     assert not place_of(world.ctx.folder.upload, f"{name}_0").exists()
+
+
+def test_the_storage_takes_only_what_the_projects_key_signed_and_links_open_one_file_for_a_while(
+    world: World, server: BucketServer, tmp_path: Path
+):
+    put_input(world)
+    name = input_name(hashlib.sha256(CONTENT).hexdigest())
+    place = f"download/{fan_out(name)}/{name}"
+    lose_cache(world)
+    signed = world.get(f"/{place}").headers["Location"]
+    assert httpx.get(signed).status_code == 200
+    for other in (
+        signed.replace(name, name + "0"),
+        signed.partition("?")[0],
+        re.sub("Signature=.", "Signature=z", signed),
+    ):
+        assert httpx.get(other).status_code == 403
+    assert httpx.delete(signed).status_code == 403
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    stranger = bucket(tmp_path, endpoint=server.endpoint, secret_key="a guess", timeout=10)
+    with pytest.raises(StoreError, match="did not keep"):
+        asyncio.run(stranger.keep(tmp_path / "upload" / "1a" / "x", source))
+    settings = StorageSection.model_validate(server.settings())
+    hasty = Bucket(world.ctx.folder.root, settings.model_copy(update={"link_seconds": 1}))
+    link = hasty.link(world.ctx.folder.root / place)
+    eventually(lambda: httpx.get(link).status_code == 403)
 
 
 def test_an_answer_is_read_from_the_bucket_and_the_doctor_looks_there(world: World, server: BucketServer):

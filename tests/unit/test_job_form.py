@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 
 import pytest
@@ -108,6 +109,14 @@ def test_a_command_without_outputs_is_refused_with_the_ways_out():
         assert way in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["con", "NUL", "lpt1", "com9.txt", "results."])
+def test_names_that_windows_does_not_allow_are_refused_where_they_are_entered(name: str):
+    for word in (f"{{input:{name}}}", f"{{output:{name}}}"):
+        with pytest.raises(JobError, match=re.escape(repr(name))):
+            find_placeholders(["p", word])
+    assert find_placeholders(["p", f"{{arg:{name}}}"]).arguments == (name,), "an argument is no file"
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "-x", "a b", "x" * 61, "ü"])
 def test_an_output_is_a_plain_file_name(name: str):
     with pytest.raises(JobError, match="output name"):
@@ -131,6 +140,13 @@ def form(*slots: str) -> JobForm:
         ([], ["table"], ["table.csv"], "'table.csv'"),
         ([], ["stderr"], [], "'stderr.txt'"),
         (["data.csv"], ["data.csv"], [], "'data.csv'"),
+        (["Stderr.TXT"], [], [], "launcher or the client"),
+        (["a.py"], [], ["A.py"], "app's files"),
+        (["Input.py"], ["input"], [], "{input:input_data}"),
+        (["data.py", "Data.py"], [], [], "Rename the file"),
+        ([".."], [], [], "ends with a dot"),
+        (["aux.dat"], [], [], "device on Windows"),
+        ([], [], ["out."], "ends with a dot"),
     ],
 )
 def test_files_that_would_collide_are_refused(files, slots, outputs, mentions):

@@ -23,3 +23,17 @@ def folder_name(name: str, otherwise: str) -> str:
         return clean
     suffix = "~" + otherwise[-60:]
     return clean.encode()[: MAX_NAME_BYTES - len(suffix.encode())].decode("utf-8", "ignore") + suffix
+
+
+def name_problem(name: str) -> str:
+    """Return why a file in a program's folder cannot have a name on every system, as the end of a sentence; empty: it can."""
+    if name.endswith("."):
+        return "ends with a dot, which Windows drops"
+    if _DEVICES.fullmatch(name):
+        return "is that of a device on Windows"
+    return ""
+
+
+def same_file(name: str) -> str:
+    """Return what two names have in common that are one file where a system does not tell capital letters from small ones."""
+    return name.casefold()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import JobError
+from cobblestone.domain.file_names import name_problem, same_file
 
 DEFAULT_INPUT = "input"
 """Name of the input that ``{input}`` stands for."""
@@ -103,6 +104,8 @@ def find_placeholders(words: Sequence[str]) -> Placeholders:
                     raise JobError(
                         f"In {word!r}: the name {name!r} must be 1 to {MAX_NAME} letters, digits, _ - and ."
                     )
+                if kind != "arg" and (problem := name_problem(name)):
+                    raise JobError(f"In {word!r}: the name {name!r} {problem}. Choose another.")
                 names[kind][name] = None
             elif inside not in ("ncpus", "checkpoint_period"):
                 raise JobError(_unknown(word, inside))
@@ -172,17 +175,18 @@ def check_open_names(
     """Check that files of the app, inputs and outputs of its jobs do not collide in the program's folder.
 
     Raises:
-        JobError: two would have the same name, or one has a name that the runtime uses.
+        JobError: two would have the same name, on systems that do not tell capital letters from small ones either; one has a name
+            that the runtime uses, or that Windows does not allow.
     """
-    seen: dict[str, str] = dict.fromkeys(reserved, "is used by the launcher or the client")
+    seen: dict[str, str] = dict.fromkeys(map(same_file, reserved), "is used by the launcher or the client")
     for name in app_files:
-        if name in seen:
-            raise JobError(f"The file name {name!r} {seen[name]}. Rename the file.")
-        seen[name] = "is the name of one of the app's files"
+        if problem := name_problem(name) or seen.get(same_file(name)):
+            raise JobError(f"The file name {name!r} {problem}. Rename the file.")
+        seen[same_file(name)] = "is the name of one of the app's files"
     for name in outputs:
-        if name in seen:
-            raise JobError(f"The output name {name!r} {seen[name]}. Name the output differently.")
-        seen[name] = "is the name of one of its outputs"
+        if problem := name_problem(name) or seen.get(same_file(name)):
+            raise JobError(f"The output name {name!r} {problem}. Name the output differently.")
+        seen[same_file(name)] = "is the name of one of its outputs"
     for slot in form.inputs:
         clash = next((name for name in seen if _may_become(slot, name)), None)
         if clash is not None:
@@ -194,7 +198,7 @@ def check_open_names(
 
 def _may_become(slot: InputSlot, name: str) -> bool:
     fixed = slot.open_name or (slot.name if "." in slot.name else "")
-    return name == fixed if fixed else name.partition(".")[0] == slot.name
+    return name == same_file(fixed) if fixed else name.partition(".")[0] == same_file(slot.name)
 
 
 def open_name_for(slot: InputSlot, file_name: str) -> str:

@@ -21,6 +21,7 @@ from cobblestone.api_schema.apps import (
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.client_texts import MAX_BYTES, check_kept
 from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.file_names import name_problem, same_file
 from cobblestone.domain.ids import AppId, AppVersionId
 from cobblestone.domain.job_form import (
     InputSlot,
@@ -140,11 +141,14 @@ def outputs_from(bodies: list[OutputBody]) -> tuple[OutputSpec, ...]:
     Raises:
         JobError: two have the same name, or one cannot be the name of a file.
     """
-    names = [body.name for body in bodies]
-    for index, name in enumerate(names):
-        if not legal_name(name) or name in names[:index]:
-            what = "occurs twice" if name in names[:index] else "cannot be the name of a file"
-            raise JobError(f"outputs[{index}]: {name!r} {what}. Choose another name.")
+    seen: set[str] = set()
+    for index, body in enumerate(bodies):
+        name = body.name
+        problem = "" if legal_name(name) else "cannot be the name of a file"
+        problem = problem or name_problem(name) or ("occurs twice" if same_file(name) in seen else "")
+        if problem:
+            raise JobError(f"outputs[{index}]: {name!r} {problem}. Choose another name.")
+        seen.add(same_file(name))
     return tuple(
         OutputSpec(
             open_name=body.name,
@@ -172,6 +176,9 @@ def form_from(body: NewApp) -> JobForm:
     for index, slot in enumerate(body.inputs):
         if not legal_name(slot.name) or slot.name in [earlier.name for earlier in body.inputs[:index]]:
             raise JobError(f"inputs[{index}]: the name {slot.name!r} cannot be used, or occurs twice.")
+        for name in (slot.name, slot.open_name):
+            if problem := name_problem(name):
+                raise JobError(f"inputs[{index}]: the name {name!r} {problem}. Choose another.")
     check_command_line(body.command_line)
     return JobForm(
         command_line=body.command_line,
@@ -341,9 +348,6 @@ def version_from(
     if sum(file.main_program for file in body.files) != 1:
         raise JobError("files: exactly one must have main_program = true.")
     names = [file.open_name for file in body.files if not file.main_program]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise JobError(f"files: two of them have the open name {name!r}. Rename one.")
     check_open_names(names, form, [spec.open_name for spec in app.output_specs], RESERVED_OPEN_NAMES)
     advice = "Put such values into a file of the version."
     check_kept(body.command_line, "command_line", advice=advice, max_bytes=MAX_BYTES)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from cobblestone.api_schema.batches import InputBody, JobBody, TargetBody
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.file_names import name_problem, same_file
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.job_form import (
     DEFAULT_INPUT,
@@ -89,7 +90,7 @@ class JobMaker:
         found = find_placeholders(self.form.command) if self.form.command else None
         arguments = () if found is None else found.arguments
         outputs = {spec.open_name: spec.open_name for spec in self.app.output_specs}
-        taken = RESERVED_OPEN_NAMES | self.app_files | set(outputs)
+        taken = {same_file(name) for name in (*RESERVED_OPEN_NAMES, *self.app_files, *outputs)}
         jobs: list[NewJob] = []
         for index, body in enumerate(bodies, start=first):
             try:
@@ -105,17 +106,17 @@ class JobMaker:
         stored: Mapping[str, StoredFile],
         arguments: Sequence[str],
         outputs: Mapping[str, str],
-        taken: frozenset[str] | set[str],
+        taken: set[str],
     ) -> NewJob:
         slots = self._slots(body)
         inputs = tuple(
             self._input(slot, given, stored) for slot, given in zip(slots, body.inputs, strict=True)
         )
-        open_names = [file.open_name for file in inputs]
+        open_names = [same_file(file.open_name) for file in inputs]
         for place, open_name in enumerate(open_names):
             if open_name in taken or open_name in open_names[:place]:
                 raise JobError(
-                    f"the input {slots[place].name!r} would be called {open_name!r} in the program's folder, and so"
+                    f"the input {slots[place].name!r} would be called {inputs[place].open_name!r} in the program's folder, and so"
                     " is another file. Give the input another name."
                 )
         if self.form.command:
@@ -194,6 +195,8 @@ class JobMaker:
             name = given.name or (f"{DEFAULT_INPUT}_{place}" if place else DEFAULT_INPUT)
         if not legal_name(name):
             raise JobError(f"the input name {name!r} must be letters, digits, _ - and . only.")
+        if problem := name_problem(name):
+            raise JobError(f"the input name {name!r} {problem}. Choose another.")
         return InputSlot(name=name, open_name="" if self.form.command else name)
 
     def _too_many(self, given: InputBody, count: int) -> str:

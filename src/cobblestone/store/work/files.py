@@ -86,9 +86,9 @@ def input_name(sha256: str) -> str:
 
 
 def app_file_name(original: str, sha256: str) -> str:
-    """Return physical name of an app version's file: readable, and new whenever the content is."""
+    """Return physical name of an app version's file: readable, new whenever the content is, and short enough for Windows."""
     path = PurePosixPath(original.replace("\\", "/"))
-    stem = re.sub(r"[^A-Za-z0-9_\-]+", "_", path.stem)[:60].strip("_") or "file"
+    stem = re.sub(r"[^A-Za-z0-9_\-]+", "_", path.stem)[:40].strip("_") or "file"
     suffix = re.sub(r"[^A-Za-z0-9.]+", "", path.suffix)[:16]
     return f"{stem}_{sha256[:32]}{suffix if len(suffix) > 1 else ''}"
 
