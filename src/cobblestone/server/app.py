@@ -81,19 +81,16 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
         routes += _web(ctx)
         handlers[HTTPException] = Site(ctx).http_error
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
+    part_of = partial(_part_of, prefix=prefix)
+    at_once = {f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()}
     app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[
-            Middleware(
-                RequestMiddleware,
-                ctx=ctx,
-                part_of=partial(_part_of, prefix=prefix),
-                busy={f"{prefix}/{path}": _guarded(endpoint) for path, endpoint in busy.items()},
-            )
-        ],
+        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=at_once)],
         exception_handlers=handlers,
     )
     app.state.ctx = ctx
+    # For connections that find them without the framework.
+    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in at_once.items()}
     return app
 
 

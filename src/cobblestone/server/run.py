@@ -235,7 +235,13 @@ async def _serve(
             write_durably(ctx.folder.run_file, json.dumps(running).encode())
         try:
             again = await serve_http(
-                ctx, app, listener, ctx.settings.server, check=("run", "--check", folder), started=started
+                ctx,
+                app,
+                listener,
+                ctx.settings.server,
+                check=("run", "--check", folder),
+                started=started,
+                busy=app.state.busy,
             )
         finally:
             if Role.WEB in roles:

@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import gc
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import structlog
 import uvicorn
 import uvloop
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.service_manager import inherited_listener, notify, replace_process
@@ -22,6 +23,7 @@ from cobblestone.ops.settings import ServerSection
 from cobblestone.service.context import ProcessContext
 from cobblestone.service.http.connections import close_silent_connections, connection_class
 from cobblestone.service.http.drain import DrainingServer
+from cobblestone.service.http.lean import lean_connection_class
 from cobblestone.service.supervision import keep_running
 
 log = structlog.get_logger(__name__)
@@ -84,16 +86,21 @@ async def serve_http(
     *,
     check: Sequence[str],
     started: Callable[[], None],
+    busy: Mapping[str, ASGIApp] | None = None,
 ) -> bool:
     """Answer requests until a signal ends it; return whether to begin anew.
 
     ``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over.  ``started`` is called
-    as soon as requests are answered.
+    as soon as requests are answered.  ``busy``: what answers POST requests to some paths, instead of ``app``.
     """
+    connections: type[asyncio.Protocol] = connection_class(settings.max_connections)
+    if busy:
+        apps = {path: _behind_proxies(each, settings.trusted_proxies) for path, each in busy.items()}
+        connections = lean_connection_class(connections, apps)
     server = DrainingServer(
         uvicorn.Config(
             app,
-            http=connection_class(settings.max_connections),
+            http=connections,
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -121,6 +128,20 @@ async def serve_http(
         guard.cancel()
         notify("RELOADING=1" if server.restart else "STOPPING=1")
     return server.restart
+
+
+def _behind_proxies(app: ASGIApp, trusted: str) -> ASGIApp:
+    """Return an application that knows who sent the requests that come through trusted proxies."""
+    if not trusted:
+        return app
+    # The two libraries describe the same interface with types of their own.
+    told = cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted))
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        is_told = any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"])
+        await (told if is_told else app)(scope, receive, send)
+
+    return choose
 
 
 def bind_socket(host: str, port: int) -> socket.socket:

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import resource
 import sys
-from typing import Any, cast
+from collections.abc import Collection
+from typing import Any, Protocol, cast
 
 import structlog
 import uvicorn
@@ -24,16 +25,14 @@ MAX_HEAD_BYTES = 65_536
 SPARE_FILES = 512
 """Open files that are kept for the database, uploads and downloads, beside the connections."""
 
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class GuardedConnection(HttpToolsProtocol):
     """A connection that knows whether it waits for its sender, and since when."""
 
     max_connections = 1000
-    silent: dict[
-        GuardedConnection, None
-    ]  #: those that wait for their sender, who has been silent longest first
+    silent: dict[Guarded, None]  #: those that wait for their sender, who has been silent longest first
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: the library's own arguments
         super().__init__(*arguments, **options)
@@ -46,8 +45,13 @@ class GuardedConnection(HttpToolsProtocol):
         """Take a connection; of too many, the one that has been silent longest goes."""
         super().connection_made(transport)
         self.silent[self] = None
-        if len(self.connections) > self.max_connections:
-            next(iter(self.silent)).give_up()
+        self.make_room(self.connections)
+
+    @classmethod
+    def make_room(cls, connections: Collection[object]) -> None:
+        """Of too many connections, close the one that has been silent longest."""
+        if len(connections) > cls.max_connections:
+            next(iter(cls.silent)).give_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -65,7 +69,7 @@ class GuardedConnection(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
                 log.info("head_too_large", client=self.client)
-                self.transport.write(_TOO_LARGE)
+                self.transport.write(TOO_LARGE)
                 self.give_up()
 
     def on_message_begin(self) -> None:
@@ -99,8 +103,20 @@ class GuardedConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-def _guarded(connections: set[Any]) -> list[GuardedConnection]:
-    return [cast("GuardedConnection", each) for each in connections]
+class Guarded(Protocol):
+    """What is asked of connections here; there are two kinds (see `cobblestone.service.http.lean`)."""
+
+    def overdue(self, since: float) -> bool:
+        """Whether the sender owes us something since before that time."""
+        ...
+
+    def give_up(self) -> None:
+        """Close, and do not wait until what was sent has arrived."""
+        ...
+
+
+def _guarded(connections: Collection[object]) -> list[Guarded]:
+    return [cast("Guarded", each) for each in connections]
 
 
 async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) -> None:

@@ -18,6 +18,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from starlette.types import Scope
 
@@ -167,6 +168,7 @@ def client_address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
+@lru_cache(maxsize=1024)  # a busy sender comes again and again
 def limit_key(address: str) -> str:
     """Return the part of an address that limits count by."""
     try:
