@@ -60,9 +60,9 @@ PRELUDE = """
 """
 
 
-def module(start: str, **texts: str) -> bytes:
+def module(start: str, also: str = "", **texts: str) -> bytes:
     """Return a program; in ``start``, ``@name`` stands for address and length of one of the texts."""
-    data, address = "", 1024
+    data, address = also, 1024
     for name, text in texts.items():
         data += f'(data (i32.const {address}) "{text}")\n'
         start = re.sub(rf"@{name}\b", f"(i32.const {address}) (i32.const {len(text)})", start)

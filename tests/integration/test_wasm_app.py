@@ -11,6 +11,7 @@ from tests.helpers.served_world import LoopThread, connect
 from tests.helpers.wasm_slot import COPY, FOREVER, module
 
 from cobblestone.cli.app import app_lines
+from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk import Project, RequestRefused, wasm_package, wasm_toolchain
 
@@ -103,3 +104,28 @@ def test_a_portable_python_program_stays_one_when_it_changes(project: Project):
     Path("double.py").write_text("import numpy\n")
     with pytest.raises(JobError, match="it imports numpy"):
         project.update_app("double", ["double.py"])
+
+
+def test_browsers_get_a_version_of_their_own_whose_module_counts_for_itself(project: Project):
+    app = project.create_app("copy", COMMAND, wasm="program.wasm", in_browsers=True, quorum=2)
+    (browsers,) = [version for version in app.versions if version.platform == BROWSER_PLATFORM]
+    assert browsers.signed
+    assert browsers.version_num == app.versions[0].version_num
+    (main,) = [file for file in browsers.files if file.main_program]
+    assert main.open_name == wasm_package.BROWSER_MODULE
+    assert not main.executable
+    assert "cobblestone_wasm.txt" in [file.open_name for file in browsers.files]
+    assert any("bit by bit" in line for line in app_lines(app))
+    project.update_app("copy", [], command=COMMAND, wasm="program.wasm")
+    numbers = {version.platform: version.version_num for version in project.app("copy").versions}
+    assert numbers[BROWSER_PLATFORM] == numbers["windows_x86_64"] == 101
+
+
+def test_a_browser_is_never_believed_alone_and_computes_webassembly_only(project: Project):
+    with pytest.raises(JobError, match="--quorum 2"):
+        project.create_app("copy", COMMAND, wasm="program.wasm", in_browsers=True)
+    with pytest.raises(JobError, match="WebAssembly only"):
+        project.create_app("list", "cat {input}", stdout="output", in_browsers=True, quorum=2)
+    project.create_app("copy", COMMAND, wasm="program.wasm")
+    with pytest.raises(JobError, match="--quorum 2"):
+        project.update_app("copy", [], command=COMMAND, wasm="program.wasm", browsers=True)

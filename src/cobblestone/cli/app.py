@@ -110,6 +110,7 @@ def update(
                 stdout=program.stdout,
                 wasm=program.wasm,
                 requirements=program.requirements,
+                browsers=program.in_browsers,
                 installed=program.installed or [],
                 platforms=program.platforms or [],
                 plan_class=program.plan_class,

@@ -73,6 +73,13 @@ class ProgramOptions:
             show_default=False,
         ),
     ] = None
+    in_browsers: Annotated[
+        bool,
+        typer.Option(
+            "--browser",
+            help="Visitors' browsers compute it too, on the project's page /compute; for WebAssembly and a quorum of 2 or more.",
+        ),
+    ] = False
     installed: Annotated[
         list[str] | None,
         typer.Option(

@@ -12,6 +12,9 @@ from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 ANY_PLATFORM = "any"
 """Pseudo platform of versions that run wherever their interpreter does; sent as the host's own platform."""
 
+BROWSER_PLATFORM = "wasm32-browser"
+"""Platform of versions that browsers compute, on the project's page; no client of the family names it."""
+
 GENERALISED = 1_000_000
 """Generalised ids begin here: they stand for all of a volunteer's own versions of an app on one kind of processor."""
 

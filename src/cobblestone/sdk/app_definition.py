@@ -36,6 +36,7 @@ class AppSpec:
         wasm: A WebAssembly module that the command runs, on Windows, macOS and Linux alike: its path.
         portable: Run the Python program of the command in WebAssembly, where Python is part of what is sent.
         requirements: For such a program, a file that names packages of pure Python that are sent along.
+        in_browsers: Have visitors' browsers compute it too, on the project's page; for WebAssembly.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
@@ -66,6 +67,7 @@ class AppSpec:
     wasm: str | Path | None = None
     portable: bool = False
     requirements: str | Path | None = None
+    in_browsers: bool = False
     installed: Collection[str] = ()
     title: str = ""
     platforms: Sequence[str] = ()

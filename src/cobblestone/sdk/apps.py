@@ -38,6 +38,7 @@ from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import ConflictError
 from cobblestone.sdk.wasm_package import (
     WasmCommand,
+    in_browsers,
     portable_command,
     runs_modules,
     runs_python,
@@ -95,6 +96,7 @@ class AppMethods:
         package = _command(spec) if spec.command or spec.wasm or spec.portable else None
         if package is not None:
             package.check()
+        _check_quorum(spec.in_browsers, spec.quorum or 1)
         self._refuse_taken(spec.name)
         functions = self.functions(spec.name, spec.function_files)
         about = NewApp(
@@ -129,6 +131,7 @@ class AppMethods:
         stdout: str | None = None,
         wasm: str | Path | None = None,
         requirements: str | Path | None = None,
+        browsers: bool = False,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
         plan_class: str = "",
@@ -137,7 +140,7 @@ class AppMethods:
         """Add a version to an app that was made of a command; what is not given stays.
 
         ``files`` are all files of the new version; ``rollout`` are growing parts of the computers that it reaches step by
-        step (empty: all at once).
+        step (empty: all at once).  With ``browsers`` visitors' browsers compute it too; they go on doing so if they did.
 
         Raises:
             JobError: the command or a file is wrong, or the app is a native program.
@@ -155,6 +158,8 @@ class AppMethods:
             )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
+        in_use_there = browsers or in_browsers(app.versions)
+        _check_quorum(in_use_there, app.rules.min_quorum)
         package = _command(
             AppSpec(
                 name=name,
@@ -166,6 +171,7 @@ class AppMethods:
                 wasm=wasm,
                 portable=portable,
                 requirements=requirements,
+                in_browsers=in_use_there,
                 installed=installed,
                 platforms=platforms,
                 plan_class=plan_class,
@@ -236,6 +242,11 @@ class AppMethods:
             )
 
 
+def _check_quorum(in_use_there: bool, quorum: int) -> None:
+    if in_use_there and quorum < 2:
+        raise JobError("A browser is never believed alone: --browser needs --quorum 2 or more.")
+
+
 def _version(connection: Connection, package: Command) -> NewVersion:
     if isinstance(package, WasmCommand):
         return wasm_version(connection, package)
@@ -251,6 +262,8 @@ def _command(spec: AppSpec) -> Command:
     words = split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
     files: Sequence[Path] = [Path(file) for file in spec.files]
     if spec.wasm is None and not spec.portable:
+        if spec.in_browsers:
+            raise JobError("Browsers compute WebAssembly only: give --wasm, --source or --portable as well.")
         return Command(
             words=words,
             files=files,
@@ -267,6 +280,7 @@ def _command(spec: AppSpec) -> Command:
     return WasmCommand(
         module=module,
         runs_python=spec.portable,
+        in_browsers=spec.in_browsers,
         environment={"PYTHONPATH": PACKAGES_FILE} if spec.portable else {},
         words=words,
         files=files,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
+from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
 from cobblestone.launcher import RESERVED_OPEN_NAMES
@@ -14,10 +15,12 @@ from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_descr
 from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import Command, check_words, read_files, upload_bytes
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.wasm_instrument import instrument
 from cobblestone.sdk.wasm_module import check_module
 from cobblestone.sdk.wasm_sources import PYTHON_MODULE, python_files, python_module
 
 MODULE_SUFFIX = ".wasm"
+BROWSER_MODULE = "module_for_browsers.wasm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,7 @@ class WasmCommand(Command):
     module: Path
     environment: Mapping[str, str] = field(default_factory=dict[str, str])  #: beside the usual variables
     runs_python: bool = False  #: the module is an interpreter, and the first word its program
+    in_browsers: bool = False  #: visitors' browsers compute it too
 
     @property
     def open_name(self) -> str:
@@ -135,13 +139,24 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
         ),
     ]
     first, *further = platforms = toolchain.wasm_platforms(command.platforms)
+    own_files = {platform: _platform_files(connection, platform) for platform in platforms}
+    if command.in_browsers:
+        further = [*further, BROWSER_PLATFORM]
+        own_files[BROWSER_PLATFORM] = [_browser_module(connection, command)]
     return NewVersion(
         platform=first,
         also_for=further,
         plan_class=command.plan_class,
         files=shared,
-        platform_files={platform: _platform_files(connection, platform) for platform in platforms},
+        platform_files=own_files,
     )
+
+
+def _browser_module(connection: Connection, command: WasmCommand) -> VersionFileBody:
+    """Upload the module that counts its instructions itself."""
+    counting = instrument(read_module(command.module), command.module.name)
+    file = upload_bytes(connection, BROWSER_MODULE, counting)
+    return VersionFileBody(file=file, open_name=BROWSER_MODULE, main_program=True)
 
 
 def _platform_files(connection: Connection, platform: str) -> list[VersionFileBody]:
@@ -164,6 +179,11 @@ def _platform_files(connection: Connection, platform: str) -> list[VersionFileBo
 def runs_python(version: Version) -> bool:
     """Whether a version runs a Python program in WebAssembly."""
     return any(file.open_name == PYTHON_MODULE for file in version.files)
+
+
+def in_browsers(versions: Sequence[Version]) -> bool:
+    """Whether one of the versions is for browsers."""
+    return any(each.platform == BROWSER_PLATFORM for each in versions)
 
 
 def runs_modules(version: Version) -> bool:

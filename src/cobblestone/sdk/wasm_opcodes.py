@@ -1,0 +1,89 @@
+"""The instructions of WebAssembly, as far as their length, their cost and their results matter to the instrumentation.
+
+Numbers: the WebAssembly core specification 2.0, section 5.4 ("instructions"), with the proposals that engines switch on by
+default and compilers use: sign extension, saturating conversions, bulk memory, reference types, tail calls, 128-bit SIMD.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Immediate(IntEnum):
+    """What follows an instruction's number."""
+
+    NONE = 0
+    NUMBER = 1  #: one LEB128 number
+    MEMORY = 2  #: alignment and offset
+    FOUR = 3  #: four bytes
+    EIGHT = 4  #: eight bytes
+    TWO_NUMBERS = 5
+    TARGETS = 6  #: of br_table
+    TYPES = 7  #: of a select with types
+    BLOCK = 8  #: type of a block
+
+
+UNREACHABLE, NOP, BLOCK, LOOP, IF, ELSE, END = 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x0B
+BR, BR_IF, BR_TABLE, RETURN = 0x0C, 0x0D, 0x0E, 0x0F
+CALL, CALL_INDIRECT, RETURN_CALL, RETURN_CALL_INDIRECT, DROP = 0x10, 0x11, 0x12, 0x13, 0x1A
+MEMORY_GROW, BULK_PREFIX, VECTOR_PREFIX = 0x40, 0xFC, 0xFD
+
+FREE = frozenset({UNREACHABLE, NOP, BLOCK, LOOP, ELSE, END, RETURN, DROP})
+"""Cost no fuel; every other instruction costs one, and so does entering a function."""
+ENDS_CODE = frozenset({UNREACHABLE, BR, BR_TABLE, RETURN, RETURN_CALL, RETURN_CALL_INDIRECT})
+"""What follows them in their block is never reached."""
+CALLS = frozenset({CALL, CALL_INDIRECT})
+LEAVES = frozenset({UNREACHABLE, RETURN, RETURN_CALL, RETURN_CALL_INDIRECT})
+
+
+def _immediates() -> dict[int, Immediate]:
+    found = dict.fromkeys(
+        [UNREACHABLE, NOP, ELSE, END, RETURN, DROP, 0x1B, 0xD1, *range(0x45, 0xC5)], Immediate.NONE
+    )
+    found |= dict.fromkeys([BLOCK, LOOP, IF], Immediate.BLOCK)
+    found |= dict.fromkeys(
+        [BR, BR_IF, CALL, RETURN_CALL, *range(0x20, 0x27), 0x3F, 0x40, 0x41, 0x42, 0xD0, 0xD2],
+        Immediate.NUMBER,
+    )
+    found |= dict.fromkeys([CALL_INDIRECT, RETURN_CALL_INDIRECT], Immediate.TWO_NUMBERS)
+    found |= dict.fromkeys(range(0x28, 0x3F), Immediate.MEMORY)
+    return found | {
+        BR_TABLE: Immediate.TARGETS,
+        0x1C: Immediate.TYPES,
+        0x43: Immediate.FOUR,
+        0x44: Immediate.EIGHT,
+    }
+
+
+IMMEDIATES = _immediates()
+"""Of instructions of one byte."""
+
+BULK_IMMEDIATES = {
+    **dict.fromkeys(range(8), Immediate.NONE),  # saturating conversions
+    **dict.fromkeys([9, 11, 13, 16, 17], Immediate.NUMBER),
+    **dict.fromkeys([8, 10, 14], Immediate.TWO_NUMBERS),
+}
+"""Of those after :data:`BULK_PREFIX`; not table.init and table.grow, whose cost depends on more than their size."""
+
+SIZED = frozenset([8, 10, 11, 14, 17])
+"""Of those: they cost one more for each byte, or entry of a table, that they fill or copy."""
+
+VECTOR_BYTES = {
+    **dict.fromkeys([12, 13], 16),  # a constant, a shuffle
+    **dict.fromkeys(range(21, 35), 1),  # a lane
+}
+"""Bytes after the number of an instruction after :data:`VECTOR_PREFIX`; of those not listed none."""
+VECTOR_MEMORY = frozenset([*range(12), *range(84, 94)])
+VECTOR_MEMORY_LANE = range(84, 92)
+MAX_VECTOR = 0xFF
+"""Those above are relaxed SIMD, whose results depend on the computer."""
+
+F32_RESULTS = frozenset([*range(0x8D, 0x98), 0xB6])
+"""Arithmetic that may give a NaN of any form: rounding, root, the four operations, minimum, maximum, conversion from f64."""
+F64_RESULTS = frozenset([*range(0x9B, 0xA6), 0xBB])
+F32X4_RESULTS = frozenset([0x67, 0x68, 0x69, 0x6A, 0x5E, *range(0xE3, 0xEA)])
+F64X2_RESULTS = frozenset([0x74, 0x75, 0x7A, 0x94, 0x5F, *range(0xEF, 0xF6)])
+
+IGNORES_FORM = frozenset([*range(0x5B, 0x67), *F32_RESULTS, *F64_RESULTS, *range(0xA8, 0xB2)]) - {0xAC, 0xAD}
+"""Comparisons, arithmetic and conversions to integers: which form a NaN has that they are given makes no difference."""
+IGNORES_FORM_VECTOR = frozenset([*F32X4_RESULTS, *F64X2_RESULTS, *range(0x41, 0x4D)])
