@@ -89,4 +89,5 @@ class Scope(StrEnum):
     READ = "read"  #: look at apps, batches and outputs
     SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
     ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
+    COMPUTE = "compute"  #: get jobs for one browser, and report them
     MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news

@@ -210,6 +210,30 @@ class LimitsSection(Section):
     )
     mails_per_address: Count = Field(20, description="Mails that one address can cause.")
     mails_per_account: Count = Field(5, description="Mails about one account that somebody can cause.")
+    browsers_per_address: Count = Field(20, description="New browsers that compute, from one address.")
+    requests_per_browser: Count = Field(1200, description="Questions and reports of one such browser.")
+
+
+Origins = Annotated[
+    tuple[
+        Annotated[str, Field(max_length=200, pattern=r"^https?://[A-Za-z0-9][A-Za-z0-9.\-]*(:[0-9]{1,5})?$")],
+        ...,
+    ],
+    Field(max_length=50),
+]
+
+
+class BrowsersSection(Section):
+    """Who may compute on the project's page /compute; which apps is said with --browser, see docs/browsers.md."""
+
+    visitors: bool = Field(
+        True, description="Visitors without an account too; their credit goes to nobody in particular."
+    )
+    origins: Origins = Field(
+        (),
+        description="Other sites that may show the button in a frame, such as https://lab.example.org.",
+    )
+    jobs_per_day: Count = Field(200, ge=1, description="Most jobs of one browser in a day, for each thread.")
 
 
 class MailSection(Section):
@@ -521,6 +545,7 @@ class Settings(FileSettings):
     database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: AccountsSection = AccountsSection()  # pyright: ignore[reportCallIssue]  # as above
     limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    browsers: BrowsersSection = BrowsersSection()  # pyright: ignore[reportCallIssue]  # as above
     mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()  # pyright: ignore[reportCallIssue]  # as above

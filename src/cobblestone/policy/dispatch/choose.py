@@ -40,6 +40,11 @@ _NOTHING: frozenset[WorkunitId] = frozenset()
 FIRST_LOOK = 1  #: candidates looked up together at first; four times as many each time
 LONGEST_LOOK = 256
 
+BROWSER_SECONDS = 3600.0
+"""Longest estimated run time of a job for a browser."""
+BROWSER_DELAY_BOUND = 86400.0
+"""A tab that was closed for good shall hold nothing up for longer."""
+
 MAX_DELAY = 172800.0
 BLOCKED_DELAY = 86400.0
 ANONYMOUS_DELAY = 14400.0
@@ -121,7 +126,8 @@ def _refuse_platform(
         if app is None or app.deprecated:
             continue
         for version in versions:
-            if version.platform == ANY_PLATFORM or version.platform in request.platforms:
+            anywhere = version.platform == ANY_PLATFORM and not request.in_browser
+            if anywhere or version.platform in request.platforms:
                 return None
             offered.add(version.platform)
     if not offered:
@@ -162,6 +168,7 @@ class _Selection:
         self._choices: dict[_ChoiceKey, Match | None] = {}
         self._taken: set[WorkunitId] = set()
         self._address_space = address_space(request.host.description.os_name)
+        self._in_browser = request.in_browser
         self._first_choice = request.preferences.selected_apps or None  # None: all apps alike
 
     def run(self, candidates: Iterable[Candidate]) -> None:
@@ -223,6 +230,8 @@ class _Selection:
         if candidate.hr_class and not self._computes_alike(candidate):
             self._tally.note(Code.HR_CLASS)
             return False
+        if self._in_browser and not self._may_be_browsed(candidate, match):
+            return False
         if candidate.retry and not self._may_retry(candidate, match):
             self._tally.note(Code.RETRY_RESERVED)
             return False
@@ -238,6 +247,16 @@ class _Selection:
         if candidate.target_user_id is not None and candidate.target_user_id != self._request.host.user_id:
             return False
         return candidate.target_team_id is None or candidate.target_team_id == self._request.team_id
+
+    def _may_be_browsed(self, candidate: Candidate, match: Match) -> bool:
+        """Whether a browser may compute a job: one that others check, and that takes no longer than people stay."""
+        app = self._apps[candidate.app_id]
+        if candidate.targeted or not (candidate.replicated or app.dispatch.adaptive):
+            return False
+        if job_seconds(candidate.limits.rsc_fpops_est, match.usage.flops, match.available) <= BROWSER_SECONDS:
+            return True
+        self._tally.note(Code.BROWSER_TIME)
+        return False
 
     def _fits(self, candidate: Candidate, match: Match) -> bool:
         """Memory, disk and deadline."""
@@ -334,6 +353,8 @@ class _Selection:
         app = self._apps.get(app_id)
         if app is None:
             return ()
+        if self._in_browser and app.rules.min_quorum < 2:
+            return (explain(Code.BROWSER_ALONE, app=app.title),)
         if app.beta and not self._request.preferences.allow_beta:
             return (explain(Code.BETA_APP, app=app.title),)
         if app.dispatch.homogeneous_redundancy and not self._hr_class(app_id):
@@ -399,6 +420,8 @@ class _Selection:
     def _delay(self, candidate: Candidate, match: Match, seconds: float) -> float:
         """Seconds until the deadline: reliable hosts may get less for a retry."""
         full = candidate.limits.delay_bound
+        if self._in_browser:
+            full = min(full, BROWSER_DELAY_BOUND)
         retries = self._limits.retries
         if not candidate.retry or retries.delay_factor >= 1 or not self._is_reliable(match):
             return full

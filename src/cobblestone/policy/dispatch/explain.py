@@ -44,6 +44,8 @@ class Code(StrEnum):
     ALREADY_AT_HOST = "already_at_host"
     HR_CLASS = "homogeneous_redundancy_class"
     RETRY_RESERVED = "retry_for_reliable_hosts"
+    BROWSER_TIME = "too_long_for_browsers"
+    BROWSER_ALONE = "browser_alone"
     PREFERENCES_EXCLUDE = "preferences_exclude_processor_type"
     TYPE_NOT_REQUESTED = "processor_type_not_requested"
     GPU_MISSING = "gpu_missing"
@@ -190,6 +192,12 @@ EXPLANATIONS: dict[Code, Explanation] = {
     Code.RETRY_RESERVED: _note(
         "The {tasks} waiting tasks failed elsewhere and are kept for a while for computers that returned many right "
         "results. This one becomes such a computer by finishing tasks; or it gets them later."
+    ),
+    Code.BROWSER_TIME: _note(
+        "The {tasks} waiting tasks would take a browser longer than an hour. They are for computers that compute all day."
+    ),
+    Code.BROWSER_ALONE: _note(
+        "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
     Code.NO_PYTHON: _ask(
         "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 so that it is in the "

@@ -34,6 +34,8 @@ SENTENCES: dict[str, str] = {
     Code.GPU_COUNT: "they have too few GPUs of type {wanted} ({need} are needed)",
     Code.GPU_MEMORY: "their GPU has too little memory ({need_mb} MB are needed)",
     Code.GPU_DRIVER: "their GPU driver is older than {need}",
+    Code.BROWSER_TIME: "they are browsers, for which the job would take too long: smaller jobs, or a smaller --flops-est",
+    Code.BROWSER_ALONE: "they are browsers, which are never believed alone: the app's --quorum must be 2 or more",
     Code.NO_PYTHON: "they have no Python 3.6 or newer",
     Code.CPU_FEATURE: "their processor lacks {wanted}",
     Code.CPU_COUNT: "they have fewer than {need} processors for the client",

@@ -155,7 +155,8 @@ class VersionChooser:
             return None
         if version.platform in self._request.platforms:
             return version.platform
-        return self._primary if version.platform == ANY_PLATFORM else None
+        # A launcher of commands runs wherever there is a system; a browser is none.
+        return self._primary if version.platform == ANY_PLATFORM and not self._request.in_browser else None
 
     def _refuse_client(
         self, version: AppVersion, platform: str, app: App, committed: AppVersionId | None, needs_64_bit: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, TeamId
 from cobblestone.domain.people import ProjectPreferences
@@ -56,3 +57,8 @@ class WorkRequest:
     def anonymous(self) -> bool:
         """Whether the client brings its own app versions."""
         return not self.platforms or self.platforms[0] == ANONYMOUS_PLATFORM
+
+    @property
+    def in_browser(self) -> bool:
+        """Whether the jobs would be computed on a page of the project, in a visitor's browser."""
+        return BROWSER_PLATFORM in self.platforms

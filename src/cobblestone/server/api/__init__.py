@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.api import (
     apps,
     batches,
+    browsers,
     credit,
     doctor,
     errors,
@@ -46,6 +47,7 @@ _MODULES = (
     workunits,
     own,
     trickles,
+    browsers,
     credit,
     explain,
     status,

@@ -36,6 +36,10 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
     that you do not need.
     """
     secret = tokens.new_secret()
+    if Scope.COMPUTE in body.scopes:
+        raise ApiProblem(
+            422, "bad_scope", "The scope 'compute' is for browsers, which get it from POST /browsers."
+        )
     if Scope.ACCOUNT in body.scopes:
         raise ApiProblem(
             422,

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from itertools import chain
 
-from cobblestone.domain.ids import WorkunitId
+from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.ids import AppVersionId, WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
@@ -80,7 +81,10 @@ class WorkSender:
         host = request.host
 
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-            return dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
+            found = dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
+            if request.in_browser:  # what one browser computes, no other one confirms
+                found |= dispatch.workunits_at_versions(tx, self._for_browsers(), workunit_ids)
+            return found
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             # A host belongs to one user, so the other look-up says it all when that rule is on.
@@ -98,6 +102,10 @@ class WorkSender:
             now=self._now,
             rng=self._rng,
         )
+
+    def _for_browsers(self) -> list[AppVersionId]:
+        versions = chain.from_iterable(self._offer.catalogue.versions.values())
+        return [version.id for version in versions if version.platform == BROWSER_PLATFORM]
 
     def _claim(self, decision: DispatchDecision) -> list[Assignment]:
         """Claim what was chosen; those that succeeded."""

@@ -106,6 +106,8 @@ class RateLimits:
         self.lookups = self._bucket("lookups", limits.lookups_per_address)
         self.mails_by_address = self._bucket("mails_by_address", limits.mails_per_address)
         self.mails_by_account = self._bucket("mails_by_account", limits.mails_per_account)
+        self.new_browsers = self._bucket("new_browsers", limits.browsers_per_address)
+        self.browsers = self._bucket("browsers", limits.requests_per_browser)
 
     def _bucket(self, kind: str, per_hour: int) -> Bucket:
         def tell(digest: str, taken: bool) -> None:

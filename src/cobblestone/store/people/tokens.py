@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import NotFound
-from cobblestone.domain.ids import UserId
+from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.people import Scope
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
@@ -30,6 +30,7 @@ class ApiToken:
     expire_time: float | None = None  #: Unix seconds; None: never
     revoke_time: float | None = None
     user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
+    host_id: HostId | None = None  #: the browser that it belongs to
     share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.fairness`
 
     def usable(self, now: float) -> bool:
@@ -60,14 +61,15 @@ def create_token(
     now: float,
     expire_time: float | None = None,
     user_id: UserId | None = None,
+    host_id: HostId | None = None,
     share: float = 1.0,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
     granted = frozenset(scopes)
     token_id = tx.insert(
-        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, share)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, share),
+        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, host_id, share)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (name, _hash(secret), " ".join(sorted(granted)), now, expire_time, user_id, host_id, share),
     )
     return ApiToken(
         id=token_id,
@@ -76,6 +78,7 @@ def create_token(
         create_time=now,
         expire_time=expire_time,
         user_id=user_id,
+        host_id=host_id,
         share=share,
     )
 
@@ -89,7 +92,7 @@ def token_by_secret(db: Database, secret: str) -> ApiToken | None:
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
     """Return all tokens of the project, or those of a user; the newest first."""
     rows = db.query(
-        f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? ORDER BY id DESC",
+        f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
         (user_id or 0,),
     )
     return [_TOKENS.load(row) for row in rows]

@@ -598,11 +598,12 @@ api_token = _table(
     _text("name"),
     _text("token_hash", unique=True),
     _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
-    _text("scopes"),  # space-separated: read submit manage account
+    _text("scopes"),  # space-separated: read submit manage account compute
     _real("share", 1),  # of the computers, against other submitters
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),
+    _maybe_int("host_id"),  # the browser that it belongs to
 )
 
 # Replies to creating requests, so that a repetition does not create a second thing.

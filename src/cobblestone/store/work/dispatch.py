@@ -51,6 +51,17 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
     return {WorkunitId(row[0]) for row in rows}
 
 
+def workunits_at_versions(
+    db: Database, version_ids: Sequence[AppVersionId], workunit_ids: Sequence[WorkunitId]
+) -> set[WorkunitId]:
+    """Return those of the workunits of which a result was sent for one of these app versions."""
+    rows = db.query_in(
+        "SELECT workunit_id, app_version_id FROM result WHERE workunit_id IN (??)", workunit_ids
+    )
+    wanted = set(version_ids)
+    return {WorkunitId(row[0]) for row in rows if row[1] in wanted}
+
+
 _SENT = step(Cause.SENT, RESULT_TRANSITIONS)
 _CLAIM = _SENT.update(
     "result",

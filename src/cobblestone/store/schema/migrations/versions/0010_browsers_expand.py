@@ -1,0 +1,16 @@
+"""Tokens of browsers that compute (expand)."""
+
+from __future__ import annotations
+
+from cobblestone.store.maintenance.statements import run
+
+revision = "0010"
+down_revision = "0009"
+
+BROWSERS = """
+ALTER TABLE api_token ADD COLUMN host_id INTEGER;
+"""
+
+
+def upgrade() -> None:
+    run(BROWSERS)
