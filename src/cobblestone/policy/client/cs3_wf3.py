@@ -443,6 +443,10 @@ class OwnPolicy(Published):
             return self.state.slice
         return super().next_look(projects, outcome, running, nobody)
 
+    def list_stands(self) -> float:
+        """Return 0: each look learns from the progress of the jobs."""
+        return 0.0
+
     # -- WF3 ----------------------------------------------------------------------------------------------------------
 
     def ask(self, projects: list[FetchProject], outcome: RoundRobinOutcome) -> FetchPlan:

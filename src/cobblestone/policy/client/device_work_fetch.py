@@ -6,11 +6,12 @@ Source: BOINC's ``work_fetch`` of today.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.policy.client.concurrency import ProjectLimits
 from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.state import Job
 from cobblestone.policy.client.device_round_robin import Outlook
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.rec import Devices, priority
@@ -77,6 +78,25 @@ class FetchSettings:
     buffer_total: float
     share_by_type: bool = True
     minimal: bool = False  #: one job per device at a time
+
+
+def queued_work(jobs: Iterable[Job], devices: Devices) -> tuple[float, dict[str, float], dict[str, float]]:
+    """Return what jobs will need, without those that always run: seconds times peak speed, and by device type the instances
+    that they would take all at once and the instance-seconds.
+    """
+    needs: dict[tuple[float, str, float], list[float]] = {}
+    for job in jobs:
+        if not job.always_runs:
+            needs.setdefault((job.cpus, job.gpu, job.gpus), []).append(job.remaining)
+    flops = 0.0
+    instances: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for (cpus, gpu, gpus), remaining in needs.items():
+        use, total = gpus if gpu else cpus, sum(remaining)
+        instances[gpu] = instances.get(gpu, 0.0) + use * len(remaining)
+        seconds[gpu] = seconds.get(gpu, 0.0) + use * total
+        flops += total * devices.job_peak(cpus=cpus, gpu=gpu, gpus=gpus)
+    return flops, instances, seconds
 
 
 def plan_device_fetch(

@@ -30,6 +30,7 @@ from cobblestone.policy.client.estimates import remaining_2007, update_dcf
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome, computation_deadline
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.client.run_list import enforce_run_list, make_run_list
+from cobblestone.policy.client.run_list_life import stands_2007
 from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import FetchPreferences, FetchProject
 
@@ -263,13 +264,12 @@ class Published:
         """Simulate round robin, unless nothing has happened since."""
         if self.outcome is None:
             queues = self.estimate()
-            now = self.state.now
             if self.ways.every_poll:
-                self.outcome = self.look_ahead_2007(now, self.available())
+                self.outcome = self.look_ahead_2007(self.state.now, self.available())
             else:
                 self.outcome = self.backends.queues(
                     queues,
-                    now=now,
+                    now=self.state.now,
                     ncpus=self.ncpus,
                     cpu_fraction=self.available(),
                     buffer_seconds=self.prefs.buffer_total,
@@ -325,16 +325,22 @@ class Published:
         project = self.state.projects[i].description.id
         misses = self.memory.misses[i] if self.choice.cpu_scheduling != 1 else 0
         if misses:
-            hours = (job.report_deadline - self.state.now) / 3600.0
             return why(
                 "run.deadlines",
                 job=job.id,
                 project=project,
                 misses=misses,
-                hours=hours,
+                hours=(job.report_deadline - self.state.now) / 3600.0,
                 left=job.remaining / 3600.0,
             )
         return why("run.debt", job=job.id, project=project, debt=self.debts.short[i])
+
+    def list_stands(self) -> float:
+        """Return until when no job can come near its deadline; 0 where polls or the processor efficiency matter."""
+        if self.polling or self.ways.every_poll or self.availability == "efficiency":
+            return 0.0
+        misses = None if self.choice.cpu_scheduling == 1 else self.memory.misses
+        return stands_2007(self.state, misses, self.memory.dcf, self.available())
 
     def enforce_due(self) -> bool:
         """Tell whether somebody may have waited long enough."""

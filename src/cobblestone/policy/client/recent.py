@@ -25,10 +25,12 @@ from cobblestone.policy.client.device_work_fetch import (
     FetchSettings,
     Requests,
     plan_device_fetch,
+    queued_work,
 )
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
 from cobblestone.policy.client.memory_watch import MemoryWatch, version_key
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
+from cobblestone.policy.client.run_list_life import stands_today
 from cobblestone.policy.client.version_estimates import VersionHistory
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 
@@ -354,6 +356,12 @@ class Recent:
             return why("run.edf", job=job.id, hours=hours, left=job.remaining / 3600.0)
         return why("run.rec", job=job.id, rec=self.memory.recs[job.project])
 
+    def list_stands(self) -> float:
+        """Return until when no job can be late; 0 where memory or limits decide, too."""
+        if self.watch.limited or any(limits.limited for limits in self.limits):
+            return 0.0
+        return stands_today(self.state, correction_of=self._correction_of, speed=self.available())
+
     def enforce_due(self) -> bool:
         """Only after a new run list."""
         return False
@@ -411,18 +419,7 @@ class Recent:
         p = state.projects[i]
         d = p.description
         held = [job for job in state.jobs if job.project == i]
-        queued: dict[str, float] = {}
-        seconds: dict[str, float] = {}
-        needs: dict[tuple[float, str, float], list[float]] = {}
-        for job in p.queue:
-            if not job.always_runs:
-                needs.setdefault((job.cpus, job.gpu, job.gpus), []).append(job.remaining)
-        flops = 0.0
-        for (cpus, gpu, gpus), remaining in needs.items():
-            use, total = gpus if gpu else cpus, sum(remaining)
-            queued[gpu] = queued.get(gpu, 0.0) + use * len(remaining)
-            seconds[gpu] = seconds.get(gpu, 0.0) + use * total
-            flops += total * self.devices.job_peak(cpus=cpus, gpu=gpu, gpus=gpus)
+        flops, queued, seconds = queued_work(p.queue, self.devices)
         supplies = frozenset(d.supplies) - frozenset(d.forbidden)
         return DeviceFetchProject(
             share=p.share,

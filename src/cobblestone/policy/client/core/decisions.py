@@ -23,11 +23,13 @@ from cobblestone.policy.client.core.instructions import (
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.standing_reasons import why_job
-from cobblestone.policy.client.core.state import NOTHING, ClientState, Contact, Job, Phase
+from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, Contact, Job, Phase
 from cobblestone.policy.client.core.values import QueuedWork, WorkRequest
 
 #: Seconds that count as none, against rounding of the last digit.
 TINY = 1e-6
+#: Seconds by which a look is taken early rather than late.
+SAFE = 1.0
 _by_arrival = attrgetter("serial")
 
 
@@ -48,10 +50,12 @@ class Decisions:
         if s.deferrals:
             self._wake_deferred()
         gave_up = self._contact_waits = False
-        if (s.jobs or s.finished) and (s.must_schedule or now - s.last_schedule >= s.slice - TINY):
+        if (s.jobs or s.finished) and (s.must_schedule or now >= s.next_schedule - TINY):
             gave_up = self._schedule()
         if s.must_enforce or self.policy.enforce_due():
             self._enforce()
+        if s.last_schedule == now:
+            s.next_schedule = now + self._list_stands()
         if not s.permission.network and s.contact is None:
             if s.must_fetch or now >= s.next_fetch - TINY:
                 self._plan_fetch()
@@ -88,6 +92,12 @@ class Decisions:
         if self.explain and s.wanted:
             self._explain("schedule", tuple(self.policy.reason(job) for job in s.wanted))
         return bool(unmeetable)
+
+    def _list_stands(self) -> float:
+        """Return after how many seconds to make the next run list: at the end of the first time slice that may bring another."""
+        span = self.state.slice
+        stands = self.policy.list_stands()
+        return ((stands - SAFE) // span + 1.0) * span if span < stands < NEVER else max(span, stands)
 
     def give_up(self, job: Job, reason: Why, code: str) -> None:
         """Give a job up."""
@@ -237,7 +247,7 @@ class Decisions:
         now = s.now
         wake = min(s.look_again, self.policy.next_wake())
         if s.jobs:
-            wake = min(wake, s.last_schedule + s.slice)
+            wake = min(wake, s.next_schedule)
             if s.deferrals:
                 wake = min([wake, *(job.deferred_until for job in s.jobs if job.deferred_until > now)])
         if not s.permission.network and s.contact is None:

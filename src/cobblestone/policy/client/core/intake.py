@@ -50,6 +50,9 @@ class Intake:
         s.now = event.now
         if seconds > 0.0:
             self.policy.off(seconds)
+            s.next_schedule = min(
+                s.next_schedule, s.slice_after(since)
+            )  # it was to last while the host was on
             s.on.gap(seconds, event.now)
             for each, _ in s.parts_of_time_on():
                 each.since += seconds
@@ -250,13 +253,16 @@ class Intake:
 
     def job_progressed(self, event: ev.JobProgressed) -> None:
         """Take the figures over."""
-        by_id = self.state.by_id
+        s = self.state
+        by_id = s.by_id
         for reading in event.readings:
             job = by_id.get(reading[0])
             if job is None:
                 continue  # it has ended in the meantime
             _, job.done, fraction, at, saved, working_set, swap, _ = reading
             if fraction is not None and fraction != job.fraction_done:
+                if job.fraction_done is not None and fraction < job.fraction_done:
+                    s.next_schedule = min(s.next_schedule, s.slice_after(s.now))
                 job.fraction_done, job.fraction_at = fraction, job.done
             job.checkpointed_at = at
             if saved is not None:
@@ -349,7 +355,15 @@ class Intake:
 
 def set_clock_back(s: ClientState, seconds: float) -> None:
     """Set the clock back: move everything that counts from the old time with it (deadlines stay as they are)."""
-    for name in ("last_schedule", "last_enforce", "next_fetch", "look_again", "last_contact", "alarm"):
+    for name in (
+        "last_schedule",
+        "next_schedule",
+        "last_enforce",
+        "next_fetch",
+        "look_again",
+        "last_contact",
+        "alarm",
+    ):
         setattr(s, name, getattr(s, name) + seconds)
     for estimate in (s.on, *(each for each, _ in s.parts_of_time_on())):
         estimate.since += seconds

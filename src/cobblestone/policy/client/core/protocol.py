@@ -115,6 +115,13 @@ class Policy(Protocol):
         """Return the jobs that ought to run, most important first."""
         ...
 
+    def list_stands(self) -> float:
+        """Return for how many seconds the run list just made would be made again, whatever progress its jobs report.
+
+        A look is taken in each time slice unless it is longer; 0 is always right.
+        """
+        ...
+
     def enforce_due(self) -> bool:
         """Tell whether the run list should be enforced anew although nothing has changed."""
         ...

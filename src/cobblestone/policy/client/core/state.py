@@ -245,6 +245,7 @@ class ClientState:
     must_enforce: bool = False
     must_fetch: bool = True
     last_schedule: float = 0.0
+    next_schedule: float = 0.0  #: when the run list is made anew even if nothing happens
     last_enforce: float = 0.0
     next_fetch: float = 0.0
     look_again: float = NEVER  #: when a waiting job may take the place of a running one
@@ -265,6 +266,10 @@ class ClientState:
     def slice(self) -> float:
         """Seconds for which a task runs before another may take its place."""
         return self.preferences.slice_seconds
+
+    def slice_after(self, at: float) -> float:
+        """Return the end of the time slice, counted from the last run list, in which that time is."""
+        return self.last_schedule + ((at - self.last_schedule) // self.slice + 1.0) * self.slice
 
     def parts_of_time_on(self) -> tuple[tuple[AvailabilityEstimate, bool], ...]:
         """Return the estimates of what holds while the host is on, and whether it does now."""

@@ -1,0 +1,118 @@
+"""For how long a run list need not be made anew: a proof that the same one would come out of it.
+
+Between two events jobs only progress.  Where all of them are of one project and none can come near its deadline, whatever
+progress the running ones report, those that run go on running.  How near they can come follows from two bounds: of what a
+job may be estimated to need later, and of when the last of a queue ends on equal processors, in any order that leaves none
+idle (total / processors + largest: Graham, "Bounds for certain multiprocessing anomalies", Bell System Technical
+Journal 45, 1966).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from cobblestone.policy.client.core.state import ClientState, Job
+from cobblestone.policy.client.estimates import DCF_ENDANGERED
+from cobblestone.policy.client.round_robin import PESSIMISM
+
+
+class Need(NamedTuple):
+    """What a job will be estimated to need, at most."""
+
+    seconds: float  #: of computing, now
+    growth: float = 0.0  #: more per second that passes
+    valid_for: float = math.inf  #: seconds for which that is true
+
+
+def need_2007(job: Job, estimate: float) -> Need:
+    """Return the bound for ``remaining_2007``, of a job whose corrected estimate is ``estimate``.
+
+    With the fraction f done and the time used u it is u (1 - f) + (1 - f)^2 estimate; f does not fall, u grows by the second.
+    """
+    if not job.running:
+        return Need(job.remaining)
+    fraction = job.fraction_done or 0.0
+    if fraction <= 0.0:
+        return Need(estimate + job.done, 1.0)
+    return Need(job.remaining, max(0.0, 1.0 - fraction))
+
+
+def need_elapsed(job: Job, estimate: float) -> Need:
+    """Return the bound for ``remaining_elapsed``: (1 - f) estimate as long as the estimate is not used up, then u (1 / f - 1)."""
+    if not job.running:
+        return Need(job.remaining)
+    fraction = min(1.0, job.fraction_done or 0.0)
+    if job.done < estimate and not job.exact_fraction:
+        return Need((1.0 - fraction) * estimate, 0.0, estimate - job.done)
+    if fraction <= 0.0:
+        return Need(job.remaining, 0.0, 0.0)
+    more = 1.0 / fraction - 1.0
+    return Need(job.done * more, more)
+
+
+def calm_seconds(needs: Iterable[Need], *, ncpus: int, speed: float, until_cutoff: float) -> float:
+    """Return for how long no job can be found to end after the cutoff; negative if one may be found so now.
+
+    Each processor yields at least ``speed`` seconds of computing per second, of which ``until_cutoff`` are left.
+    """
+    total = growth = largest = steepest = 0.0
+    valid_for = math.inf
+    for need in needs:
+        total += need.seconds
+        growth += need.growth
+        largest = max(largest, need.seconds)
+        steepest = max(steepest, need.growth)
+        valid_for = min(valid_for, need.valid_for)
+    spare = until_cutoff - (total / ncpus + largest) / speed
+    return min(valid_for, spare / (1.0 + (growth / ncpus + steepest) / speed))
+
+
+def stands_2007(
+    state: ClientState, misses: Sequence[int] | None, dcf: Sequence[float], speed: float
+) -> float:
+    """Return for how long the published family's run list stands (seconds); 0 if that is not known.
+
+    ``misses`` are those of the last look ahead, None where no deadline changes anything (CS1); ``speed`` is what a task gets
+    per second.
+    """
+    if not _nothing_but_deadlines(state):
+        return 0.0
+    if misses is None:
+        return math.inf
+    if misses[0] or dcf[0] >= DCF_ENDANGERED:
+        return 0.0
+    queue = state.projects[0].queue
+    return calm_seconds(
+        [need_2007(job, job.raw * dcf[0]) for job in queue],
+        ncpus=state.ncpus,
+        speed=min(1.0, max(0.01, speed)),
+        until_cutoff=PESSIMISM * (min([job.cutoff for job in queue], default=math.inf) - state.now),
+    )
+
+
+def stands_today(state: ClientState, *, correction_of: Callable[[Job], float], speed: float) -> float:
+    """Return for how long the run list of today's family stands (seconds); 0 if that is not known."""
+    if state.preferences.may_give_up or not _nothing_but_deadlines(state):
+        return 0.0
+    queue = [job for job in state.jobs if job.queued]
+    if any(job.late_since is not None for job in queue):
+        return 0.0
+    return calm_seconds(
+        [need_elapsed(job, job.raw * correction_of(job)) for job in queue],
+        ncpus=state.ncpus,
+        speed=min(1.0, max(0.01, speed)),
+        until_cutoff=min([job.cutoff for job in queue], default=math.inf) - state.now,
+    )
+
+
+def _nothing_but_deadlines(state: ClientState) -> bool:
+    """Tell whether only deadlines could change what runs: one project, one kind of jobs, no processor that could be filled."""
+    if len(state.projects) != 1:
+        return False
+    running = sum([job.runnable for job in state.running])
+    runnable = sum([job.runnable for job in state.jobs])
+    return running == len(state.running) == min(state.ncpus, runnable) and all(
+        job.cpus == 1.0 and not (job.gpu or job.always_runs) for job in state.jobs
+    )
