@@ -15,7 +15,7 @@ from cobblestone.wire.reply_reader import parse_scheduler_reply, safe_file_name
 from cobblestone.wire.request_writer import write_scheduler_request
 from cobblestone.wire.scheduler_reply import SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler_request import SchedulerRequest, parse_scheduler_request
-from cobblestone.wire.tag_tree import read_tree
+from cobblestone.wire.tag_tree import MAX_DEPTH, read_tree
 from cobblestone.wire.web_rpc_client import (
     canonical_master_url,
     folder_of,
@@ -111,6 +111,22 @@ def test_the_folder_of_a_project_is_one_plain_name(text: str):
 def test_a_deep_reply_is_refused_in_linear_time():
     with pytest.raises(RemoteProtocolError, match="deep"):
         read_tree(b"<scheduler_reply>" + b"<a>" * 100_000, "scheduler_reply")
+
+
+@pytest.mark.parametrize("inner", [b"<a>", b"<a>1</a>"])
+def test_elements_are_refused_beyond_the_same_depth_whatever_they_hold(inner: bytes):
+    def reply(depth: int) -> bytes:
+        return b"<r>" + b"<b>" * depth + inner + b"</b>" * depth + b"</r>"
+
+    read_tree(reply(MAX_DEPTH - 2).replace(b"<a></b>", b"</b>"), "r")
+    with pytest.raises(RemoteProtocolError, match="deep"):
+        read_tree(reply(MAX_DEPTH - 1), "r")
+
+
+def test_text_beside_quoted_tags_keeps_what_stands_between_its_own():
+    top = read_tree(b"<r><t>one <b>two</b> <![CDATA[<c>]]></t></r>", "r")
+    (node,) = top.children
+    assert node.text == "one two &lt;c&gt;"
 
 
 def test_a_name_in_a_reply_may_hold_what_real_projects_use():

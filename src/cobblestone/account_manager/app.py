@@ -31,15 +31,17 @@ def create_app(ctx: ManagerContext) -> Starlette:
     ]
     prefix = urlsplit(ctx.master_url).path.rstrip("/")
 
+    busy = {f"{prefix}/{RPC_PATH}": rpc}
+
     def part_of(path: str) -> str:
-        if path == f"{prefix}/{RPC_PATH}":
+        if path in busy:
             return "contact"
         return "health" if path.removeprefix(prefix) in WATCHED else "page"
 
-    return Starlette(
+    app = Starlette(
         routes=[Mount(prefix, routes=routes)] if prefix else routes,
-        middleware=[
-            Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy={f"{prefix}/{RPC_PATH}": rpc})
-        ],
+        middleware=[Middleware(RequestMiddleware, ctx=ctx, part_of=part_of, busy=busy)],
         exception_handlers={HTTPException: site.http_error},
     )
+    app.state.busy = {path: RequestMiddleware(each, ctx, part_of, {}) for path, each in busy.items()}
+    return app

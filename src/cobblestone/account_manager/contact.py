@@ -92,9 +92,7 @@ def answer_contact(
     before = hosts.host_projects(tx, host.id) if host.contact_time else {}
     reported = _known_projects(ctx, contact.request)
     counted = _count(tx, ctx, contact, host, before, reported)
-    for entry in counted.entries:
-        accounts.add_credit(tx, contact.account.id, entry.project_id, entry.counted.credit, now=contact.now)
-    at_projects = accounts.project_accounts(tx, contact.account.id)
+    at_projects = _credited(tx, contact, counted)
     candidates = _candidates(ctx, at_projects, contact.now)
     computer = _computer(contact.request, host.facts, reported)
     selection = _select(candidates, contact.account, computer, rng)
@@ -116,7 +114,8 @@ def answer_contact(
         contact_time=contact.now,
     )
     hosts.put_contact(tx, host)
-    hosts.put_host_projects(tx, host.id, records.values())
+    changed = [each for id_, each in records.items() if each != before.get(id_)]
+    hosts.put_host_projects(tx, host.id, changed)
     ledger.add_entries(
         tx, counted.entries, host_id=host.id, account_id=contact.account.id, day=day_of(contact.now)
     )
@@ -154,7 +153,7 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> ManagedHost
     account_id, opaque = contact.account.id, contact.request.opaque
     number = opaque.get("host_id", "")
     known = (
-        hosts.host_by_id(tx, int(number))
+        hosts.calling_host(tx, int(number))
         if number.isascii() and number.isdecimal() and len(number) < 17
         else None
     )
@@ -197,29 +196,44 @@ def _count(
     before: Mapping[int, HostProject],
     reported: Mapping[int, ReportedProject],
 ) -> Accounting:
-    settings, facts, account_id = ctx.settings.contacts, host.facts, contact.account.id
+    settings, facts, account_id, now = ctx.settings.contacts, host.facts, contact.account.id, contact.now
+    peers = ctx.peers
     limits = HostLimits(
         ncpus=facts.ncpus,
         ngpus=facts.ngpus,
         cpu_flops=speed_limit(
-            hosts.peer_speeds(tx, facts.p_model, account_id, gpu=False), settings.cpu_flops
+            peers.speeds(tx, facts.p_model, account_id, gpu=False, now=now), settings.cpu_flops
         ),
         gpu_flops=speed_limit(
-            hosts.peer_speeds(tx, facts.gpu_model, account_id, gpu=True), settings.gpu_flops
+            peers.speeds(tx, facts.gpu_model, account_id, gpu=True, now=now), settings.gpu_flops
         )
         if facts.ngpus
         else 0.0,
-        n_young=hosts.n_young(tx, facts, since=contact.now - YOUNG_SECONDS)
-        if contact.now - host.create_time < YOUNG_SECONDS
-        else 1,
+        n_young=peers.n_young(tx, facts, now=now) if now - host.create_time < YOUNG_SECONDS else 1,
     )
     return count_contact(
         host.meter,
         {id_: each.record for id_, each in before.items()},
         {id_: Amounts(*each.totals) for id_, each in reported.items()},
         limits,
-        now=contact.now,
+        now=now,
     )
+
+
+def _credited(tx: Transaction, contact: Contact, counted: Accounting) -> dict[int, ProjectAccount]:
+    """Add what is counted to the person's sums; return the accounts at projects as they are then."""
+    at_projects = accounts.project_accounts(tx, contact.account.id)
+    changed = [
+        accounts.with_credit(
+            at_projects.get(entry.project_id) or ProjectAccount(project_id=entry.project_id),
+            entry.counted.credit,
+            now=contact.now,
+        )
+        for entry in counted.entries
+    ]
+    if changed:
+        accounts.put_credit(tx, contact.account.id, changed)
+    return at_projects | {each.project_id: each for each in changed}
 
 
 def _records(
@@ -344,10 +358,19 @@ def _why(selection: Selection, candidates: list[Candidate]) -> tuple[ProjectWhy,
         for choice in selection.chosen
     ]
     refused = [
-        ProjectWhy(project_id=id_, chosen=False, reasons=(each.as_json(),))
+        ProjectWhy(project_id=id_, chosen=False, reasons=(_stored_reason(each),))
         for id_, each in selection.refused.items()
     ]
     return (*chosen, *refused)
+
+
+def _stored_reason(given: Reason) -> dict[str, object]:
+    return given.as_json() if given.values else _constant_reason(given.code, given.sentence)
+
+
+@lru_cache(maxsize=256)
+def _constant_reason(code: str, sentence: str) -> dict[str, object]:
+    return reason(code, sentence).as_json()
 
 
 # -- what it is told ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cobblestone.account_manager.folder import ManagerFolder
 from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.peers import Peers
 from cobblestone.account_manager.settings import ManagerSettings
 from cobblestone.account_manager.store import projects as project_rows
 from cobblestone.policy.account_manager.selection import Balance, next_dryness
@@ -85,6 +86,7 @@ class ManagerContext(ServiceContext):
     settings: ManagerSettings
     signing_key: str  #: public, as clients have it
     projects: ProjectList = field(default_factory=ProjectList)
+    peers: Peers = field(default_factory=Peers)
     limits: RateLimits = field(init=False)
 
     def __post_init__(self) -> None:

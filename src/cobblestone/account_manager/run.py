@@ -108,14 +108,16 @@ async def _serve(
     """Serve until the end; return whether to begin anew."""
     folder = str(ctx.folder.root)
     started = announcing(ctx, ready, "manager_running", folder=folder)
+    app = create_app(ctx)
     async with manager_daemons(ctx):
         again = await serve_http(
             ctx,
-            create_app(ctx),
+            app,
             listener,
             ctx.settings.server,
             check=("manager", "run", "--check", folder),
             started=started,
+            busy=app.state.busy,
         )
     log.info("manager_stopped", folder=folder)
     return again

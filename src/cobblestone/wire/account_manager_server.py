@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.account_manager import ManagedAccount, ManagerReply
@@ -205,6 +206,7 @@ def _account(account: ManagedAccount) -> str:
     return f"<account>\n{''.join(out)}</account>\n"
 
 
+@lru_cache(maxsize=10_000)
 def key_of_address(url: str) -> str:
     """Return what addresses of one project have in common: no scheme, no usual port, small letters in the host, no last slash.
 

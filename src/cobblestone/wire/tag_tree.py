@@ -20,7 +20,9 @@ MAX_TAGS = 2_000_000
 MAX_DEPTH = 40
 
 _TAG = re.compile(
-    r"<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
+    # Most elements hold no other ones: each is one match.
+    r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*+)</(?P=leaf)>"
+    r"|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
     r"|<!--.*?(?:-->|\Z)"
     r"|<\?[^>]*>"
     r"|</\s*(?P<close>\w{1,64})\s*>"
@@ -84,7 +86,7 @@ class Node:
 def _escaped(match: re.Match[str]) -> str:
     content = match["cdata"]
     if content is None:
-        return ""
+        return match["value"] or ""
     return content.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -118,18 +120,30 @@ class _Reader:
         position = top.begin
         while match := _TAG.search(self.source, position):
             position = match.end()
-            self.tags += 1
+            kind = match.lastgroup  # of the groups that took part the last one
+            self.tags += 2 if kind == "value" else 1
             if self.tags > MAX_TAGS:
                 raise RemoteProtocolError(f"<{top.tag}> holds more than {MAX_TAGS} tags")
-            if match["open"]:
+            if kind == "value":
+                self._leaf(match)
+            elif kind == "empty":
                 position = self._opened(match)
-            elif match["close"]:
+            elif kind == "close":
                 self._closed(match)
                 if not self.stack:
                     return top
-            elif match["cdata"] is not None:
+            elif kind == "cdata":
                 self.stack[-1].cdata = True
         raise RemoteProtocolError(f"<{top.tag}> does not end: the text was cut short")
+
+    def _leaf(self, match: re.Match[str]) -> None:
+        tag = match["leaf"]
+        if len(self.stack) >= MAX_DEPTH and tag not in self.verbatim:
+            raise RemoteProtocolError(f"<{tag}> lies more than {MAX_DEPTH} elements deep")
+        begin, end = match.span("value")
+        node = Node(self.source, tag, begin)
+        node.end = end
+        self.stack[-1].children.append(node)
 
     def _opened(self, match: re.Match[str]) -> int:
         tag, position = match["open"], match.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cobblestone.account_manager.model import Choices, ManagerAccount, ProjectAccount
@@ -174,17 +175,18 @@ def set_not_made(
     )
 
 
-def add_credit(tx: Transaction, account_id: int, project_id: int, credit: float, *, now: float) -> None:
-    """Add estimated credit to somebody's sum and recent average at a project."""
-    row = tx.one(
-        "SELECT total, recent, recent_time FROM project_account WHERE account_id = ? AND project_id = ?",
-        (account_id, project_id),
-    )
-    total, before = (row[0], RecentAverage(row[1], row[2] or now)) if row else (0.0, RecentAverage(0.0, now))
+def with_credit(known: ProjectAccount, credit: float, *, now: float) -> ProjectAccount:
+    """Return an account at a project with more estimated credit in its sum and recent average."""
+    before = RecentAverage(known.recent, known.recent_time or now)
     after = update_average(before, credit=credit, work_start=before.time, now=max(now, before.time))
-    tx.execute(
+    return replace(known, total=known.total + credit, recent=after.value, recent_time=after.time)
+
+
+def put_credit(tx: Transaction, account_id: int, changed: Iterable[ProjectAccount]) -> None:
+    """Store the sums and averages of somebody's accounts at projects."""
+    tx.execute_many(
         "INSERT INTO project_account (account_id, project_id, total, recent, recent_time) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (account_id, project_id) DO UPDATE SET total = excluded.total, recent = excluded.recent,"
         " recent_time = excluded.recent_time",
-        (account_id, project_id, total + credit, after.value, after.time),
+        [(account_id, each.project_id, each.total, each.recent, each.recent_time) for each in changed],
     )

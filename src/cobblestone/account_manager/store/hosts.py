@@ -10,15 +10,28 @@ from cobblestone.store.engine.mapping import RowMapper
 
 FACTS = RowMapper(HostFacts)
 HOST = RowMapper(ManagedHost, {"facts": FACTS})
+_CALLING = RowMapper(ManagedHost, {"facts": FACTS, "why": "'[]' AS why"})
 HOST_PROJECT = RowMapper(HostProject)
 _NEW = HOST.writer(without=("id",))
 _CONTACT = HOST.writer(without=("id", "account_id", "host_key", "venue", "hidden", "create_time"))
+_PUT_CONTACT = _CONTACT.update("host")
 _REPORT = HOST_PROJECT.writer()
+_PUT_REPORT = (
+    f"{_REPORT.insert('host_project', 'host_id', 'kept_back')} ON CONFLICT (host_id, project_id) DO UPDATE SET"
+    " project_host_id = excluded.project_host_id, record = excluded.record, expected = excluded.expected,"
+    " kept_back = excluded.kept_back"
+)
 
 
 def add_host(tx: Transaction, new: ManagedHost) -> int:
     """Add a computer; ``new.id`` is given here."""
     return tx.insert(_NEW.insert("host"), _NEW.values(new))
+
+
+def calling_host(db: Database, host_id: int) -> ManagedHost | None:
+    """Return a computer that calls, without the reasons of its last contact; or None."""
+    row = db.one(f"SELECT {_CALLING.columns} FROM host WHERE id = ?", (host_id,))
+    return None if row is None else _CALLING.load(row)
 
 
 def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
@@ -28,13 +41,13 @@ def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
 
 
 def host_like(db: Database, account_id: int, facts: HostFacts) -> ManagedHost | None:
-    """Return the computer of an account that has this client's id and name, the one that called last."""
+    """Return the computer of an account that has this client's id and name, the one that called last; as `calling_host`."""
     row = db.one(
-        f"SELECT {HOST.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
+        f"SELECT {_CALLING.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
         " ORDER BY contact_time DESC, id DESC LIMIT 1",
         (account_id, facts.host_cpid, facts.domain_name),
     )
-    return None if row is None else HOST.load(row)
+    return None if row is None else _CALLING.load(row)
 
 
 def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
@@ -54,7 +67,7 @@ def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[Manage
 
 def put_contact(tx: Transaction, host: ManagedHost) -> None:
     """Store what a contact changed of a computer."""
-    tx.execute(_CONTACT.update("host"), (*_CONTACT.values(host), host.id))
+    tx.execute(_PUT_CONTACT, (*_CONTACT.values(host), host.id))
 
 
 def set_venue(tx: Transaction, host_id: int, account_id: int, venue: str) -> None:
@@ -67,26 +80,24 @@ def set_hidden(tx: Transaction, host_id: int, account_id: int) -> None:
     tx.execute("UPDATE host SET hidden = 1 WHERE id = ? AND account_id = ?", (host_id, account_id))
 
 
-def n_young(db: Database, facts: HostFacts, *, since: float) -> int:
+def n_young(db: Database, address_block: str, p_model: str, *, since: float) -> int:
     """Return how many computers of this model came from this address block since then."""
     return int(
         db.value(
             "SELECT COUNT(*) FROM host WHERE address_block = ? AND p_model = ? AND create_time > ?",
-            (facts.address_block, facts.p_model, since),
+            (address_block, p_model, since),
         )
     )
 
 
-def peer_speeds(db: Database, model: str, account_id: int, *, gpu: bool, limit: int = 50) -> list[float]:
-    """Return the speeds that other accounts state for a model of processor or GPU, one figure for each."""
-    if not model:
-        return []
+def model_speeds(db: Database, model: str, *, gpu: bool, limit: int = 51) -> dict[int, float]:
+    """Return the speeds that people's computers state for a model of processor or GPU: the least of each account."""
     column, speed = ("gpu_model", "gpu_flops") if gpu else ("p_model", "p_fpops")
     rows = db.query(
-        f"SELECT MIN({speed}) FROM host WHERE {column} = ? AND account_id <> ? GROUP BY account_id LIMIT ?",
-        (model, account_id, limit),
+        f"SELECT account_id, MIN({speed}) FROM host WHERE {column} = ? GROUP BY account_id ORDER BY account_id LIMIT ?",
+        (model, limit),
     )
-    return [float(row[0]) for row in rows if row[0] > 0]
+    return {row[0]: float(row[1]) for row in rows if row[1] > 0}
 
 
 def host_projects(db: Database, host_id: int) -> dict[int, HostProject]:
@@ -98,10 +109,7 @@ def host_projects(db: Database, host_id: int) -> dict[int, HostProject]:
 def put_host_projects(tx: Transaction, host_id: int, reports: Iterable[HostProject]) -> None:
     """Store what a computer reported of projects."""
     tx.execute_many(
-        f"INSERT INTO host_project ({', '.join(_REPORT.names)}, host_id, kept_back)"
-        f" VALUES ({', '.join('?' * (len(_REPORT.names) + 2))}) ON CONFLICT (host_id, project_id) DO UPDATE SET"
-        " project_host_id = excluded.project_host_id, record = excluded.record, expected = excluded.expected,"
-        " kept_back = excluded.kept_back",
+        _PUT_REPORT,
         [
             (*_REPORT.values(each), host_id, (each.record.held + each.record.disputed).credit)
             for each in reports

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import value
@@ -206,18 +207,27 @@ def _usable(candidate: Candidate, wishes: Wishes, computer: Computer) -> tuple[f
         return nothing, reason(
             "unwanted", "You refuse what all of its jobs are about (keyword {keyword}).", keyword=unwanted[0]
         )
-    fitting = {
-        version.device
-        for version in candidate.versions
-        if version.platform in computer.platforms and (computer.virtualbox or not version.virtualbox)
-    }
-    devices = fitting.intersection(computer.devices)
+    devices = _fitting(candidate.versions, computer.platforms, computer.devices, computer.virtualbox)
     if not devices:
         return nothing, reason("no_version", "It has no version for this computer's platform and devices.")
     allowed = frozenset(device for device in devices if (candidate.id, device) not in wishes.kept_out_devices)
     if not allowed:
         return nothing, reason("kept_out_devices", "You keep all devices of this computer out of it.")
     return allowed, None
+
+
+@lru_cache(maxsize=4096)  # few kinds of computers ask for few projects
+def _fitting(
+    versions: frozenset[Version], platforms: frozenset[str], devices: tuple[str, ...], virtualbox: bool
+) -> frozenset[str]:
+    """Return the devices of a computer that there are versions for."""
+    return frozenset(
+        version.device
+        for version in versions
+        if version.platform in platforms
+        and (virtualbox or not version.virtualbox)
+        and version.device in devices
+    )
 
 
 def reasons_of(choice: Choice, candidate: Candidate, *, of_shares: float) -> tuple[Reason, ...]:

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.api import (
-    accounting,
     apps,
     batches,
     browsers,
@@ -50,7 +49,6 @@ _MODULES = (
     trickles,
     browsers,
     credit,
-    accounting,
     explain,
     status,
     operator,
