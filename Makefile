@@ -80,7 +80,7 @@ format: ## put the code into shape
 setup: ## install everything, run nothing
 	@tools/setup.sh test
 
-everywhere: ## the launcher of WebAssembly apps for Windows under wine; needs wine64, fetches a cross compiler (101 MB)
+everywhere: ## WebAssembly apps for Windows under wine and for Linux on ARM under qemu; needs wine64, qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and a cross compiler (101 MB)
 	@tools/setup.sh check
 	$(BIN)/pytest $(PYTEST_ARGS) tests/everywhere
 

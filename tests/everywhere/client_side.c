@@ -4,7 +4,7 @@
  *
  * Steps: `send=TEXT` leaves a message on the control channel, `status` waits for a message of the status channel and prints it,
  * `working` waits for one that counts instructions, `silence` prints one and then waits for five seconds without any, `heartbeat`
- * leaves the client's, `end` waits for the program's end and prints its exit status.  What does not come within five minutes ends
+ * leaves the client's, `sleep=MS` waits, `kill` ends the program as a power cut does, `end` waits for the program's end and prints its exit status.  What does not come within five minutes ends
  * this program with 1.
  */
 #include <stdbool.h>
@@ -67,6 +67,8 @@ static void step(const char *word) {
     char text[CHANNEL] = "";
     DWORD status;
     if (!strncmp(word, "send=", 5)) send_text(CONTROL, word + 5);
+    else if (!strncmp(word, "sleep=", 6)) Sleep((DWORD)atoi(word + 6));
+    else if (!strcmp(word, "kill")) TerminateProcess(program, 9);
     else if (!strcmp(word, "heartbeat")) send_text(HEARTBEAT, "<heartbeat/>");
     else if (!strcmp(word, "working")) await_status(1, text);
     else if (!strcmp(word, "silence")) await_silence();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -67,7 +68,14 @@ class Windows:
         (self.project / name).write_bytes(code)
         for each, target in ((name, name), ("wasmtime_library", toolchain.library_name(PLATFORM))):
             (self.slot / each).write_text(f"<soft_link>../../projects/sky/{target}</soft_link>\n")
-        text = wasm_description(words, module=name, files=files, environment=environment)
+        text = wasm_description(
+            words,
+            module=name,
+            module_sha256=hashlib.sha256(code).hexdigest(),
+            native_sha256=[toolchain.expected_hashes()[toolchain.library_name(PLATFORM)]],
+            files=files,
+            environment=environment,
+        )
         (self.slot / DESCRIPTION_FILE).write_bytes(text)
         for each, data in (files or {}).items():
             (self.slot / each).write_bytes(data)

@@ -6,18 +6,21 @@ fetches (150 MB, once).
 
 from __future__ import annotations
 
+import random
 import re
-import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
 from tests.everywhere.conftest import PLATFORM, Windows
+from tests.helpers.launcher_slot import until
 from tests.helpers.wasm_slot import COPY, FOREVER, STEPS, WasmSlot, module, open_wasm_slot, steps
 
 from cobblestone.sdk import wasm_toolchain as toolchain
 
 #: Some seconds.
-LONG = steps(1_500_000_000)
+LONG = steps(2_500_000_000)
 #: Some floating point whose bits differ where engines do: sums, roots, divisions, minima, conversions, NaN.
 TORTURE = module(
     """(local $i i64) (local $x f64)
@@ -79,26 +82,53 @@ def test_suspend_resume_and_abort(windows: Windows):
     assert after - before < 6 * half_second, "it stood still for more than five seconds"
 
 
-def test_a_job_begun_on_windows_is_continued_on_linux_with_the_same_bytes(windows: Windows, tmp_path: Path):
+def test_a_job_interrupted_at_twenty_points_of_two_systems_gives_the_same_bytes(
+    windows: Windows, tmp_path: Path
+):
+    """Every other part is computed on the other system; some end with a power cut, without a checkpoint."""
     (tmp_path / "linux").mkdir()
-    with open_wasm_slot(tmp_path / "linux") as linux:
-        assert linux.run_module(LONG) == 0
-        expected = (linux.folder / "output").read_bytes()
-    init = "<checkpoint_period>0.01</checkpoint_period>"
-    assert "ended with 0" in windows.run(LONG, "working", "send=<quit/>", "end", init=init)
-    state = windows.slot / "job_files" / "state"
-    assert state.exists()
-    assert not (windows.slot / "output").exists()
     (tmp_path / "further").mkdir()
+    rng = random.Random(20)
+    with open_wasm_slot(tmp_path / "linux") as straight:
+        assert straight.run_module(LONG) == 0
+        expected = (straight.folder / "output").read_bytes()
     with open_wasm_slot(tmp_path / "further") as linux:
-        continued(linux, state)
+        linux.write_bounds()
+        linux.lay_out(LONG)
+        for number in range(20):
+            wait, power_cut = rng.uniform(0, 0.1), rng.random() < 0.2
+            if number % 2:
+                move_state(linux.room, windows.slot / "job_files")
+                step = "kill" if power_cut else "send=<quit/>"
+                windows.run(LONG, "working", f"sleep={1000 * wait:.0f}", step, "end")
+            else:
+                move_state(windows.slot / "job_files", linux.room)
+                interrupt(linux, wait, signal.SIGKILL if power_cut else signal.SIGTERM)
+            assert not (windows.slot / "output").exists(), "it must not be ready before the end"
+            assert not (linux.folder / "output").exists(), "it must not be ready before the end"
+        move_state(windows.slot / "job_files", linux.room)
+        assert (linux.room / "state").exists()
+        linux.start_module()
+        assert linux.wait(300) == 0
         assert (linux.folder / "output").read_bytes() == expected
 
 
-def continued(linux: WasmSlot, state: Path) -> None:
-    linux.room.mkdir()
-    shutil.copyfile(state, linux.room / "state")
-    assert linux.run_module(LONG) == 0
+def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
+    """Start the module, and end the launcher so much after it has begun to work."""
+    begun = slot.room / "cobblestone_checkpoints"
+    begun.unlink(missing_ok=True)
+    process = slot.start_module()
+    until(begun.exists)
+    time.sleep(seconds)
+    process.send_signal(number)
+    process.wait(60)
+
+
+def move_state(source: Path, target: Path) -> None:
+    """Bring what the module has saved to the other system; nothing else goes along."""
+    target.mkdir(exist_ok=True)
+    if (source / "state").exists():
+        (source / "state").replace(target / "state")
 
 
 def test_a_failure_is_told_in_words_and_shows_no_window(windows: Windows):

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import wasmtime
 from tests.helpers.launcher_slot import Slot
 
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, NATIVE_FOLDER, SOURCES, wasm_description
+from cobblestone.launcher.wasm import (
+    COMPILED_FOLDER,
+    DESCRIPTION_FILE,
+    LIBRARY_NAME,
+    NATIVE_FOLDER,
+    SOURCES,
+    wasm_description,
+)
 
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror")
 LIBRARY = Path(wasmtime.__file__).parent / "linux-x86_64" / "_libwasmtime.so"
-COMPILED = ".cwasm50"
 
 #: What the programs below call; strings and buffers lie in the first page.
 PRELUDE = """
@@ -130,6 +137,11 @@ def native_launcher() -> Path:
 
 
 @functools.cache
+def library_sha256() -> str:
+    return hashlib.sha256(LIBRARY.read_bytes()).hexdigest()
+
+
+@functools.cache
 def _kept_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="cobblestone-launcher-")
 
@@ -152,6 +164,11 @@ class WasmSlot(Slot):
         """The folder that the module sees."""
         return self.folder / "job_files"
 
+    @property
+    def compiled(self) -> Path:
+        """Where the launcher keeps the compiled form."""
+        return self.project / COMPILED_FOLDER / "program.wasm.cwasm50"
+
     def link(self, name: str, target: str) -> None:
         self.write(name, f"<soft_link>../../projects/sky/{target}</soft_link>\n")
 
@@ -172,15 +189,22 @@ class WasmSlot(Slot):
         files: Mapping[str, bytes] | None = None,
         stdout: str = "",
         environment: Mapping[str, str] | None = None,
+        native: Iterable[bytes] = (),
     ) -> None:
         """Put an app version into the slot."""
         (self.project / "program.wasm").write_bytes(code)
         if code != self.code:  # files of real projects have other names when their content is another
-            (self.project / f"program.wasm{COMPILED}").unlink(missing_ok=True)
+            self.compiled.unlink(missing_ok=True)
             self.code = code
         self.link("program.wasm", "program.wasm")
         text = wasm_description(
-            words, module="program.wasm", files=files, stdout=stdout, environment=environment
+            words,
+            module="program.wasm",
+            module_sha256=hashlib.sha256(code).hexdigest(),
+            native_sha256=[library_sha256(), *(hashlib.sha256(each).hexdigest() for each in native)],
+            files=files,
+            stdout=stdout,
+            environment=environment,
         )
         (self.folder / DESCRIPTION_FILE).write_bytes(text)
         for name, data in (files or {}).items():

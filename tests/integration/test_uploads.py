@@ -18,13 +18,15 @@ from hypothesis import strategies as st
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import URL, SimHost, World, file_size, post_upload, succeeded, upload_body
 
+from cobblestone.domain.apps import AppFile
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.server.app import create_app
 from cobblestone.server.run import open_project
+from cobblestone.store.catalog.apps import to_json
 from cobblestone.store.work.archive_parts import Archive
 from cobblestone.store.work.files import fan_out, place_of
 from cobblestone.store.work.uploads import output_content, outputs_of_results
-from cobblestone.wire.signatures import upload_signature
+from cobblestone.wire.signatures import sign_md5, upload_signature
 
 pytestmark = pytest.mark.both_databases
 
@@ -193,7 +195,8 @@ def test_a_file_is_sent_whole_or_from_an_offset(world: World):
     assert part.content == content[15_000:]
 
 
-def test_a_packed_twin_is_sent_as_it_is_and_described_in_the_reply(world: World):
+@pytest.mark.parametrize("part", ["input", "version"])
+def test_a_packed_twin_is_sent_as_it_is_and_described_in_the_reply(world: World, part: str):
     content = b"line of text\n" * 1000
     file = world.store_file("data.txt", content, compress=True)
     assert file.gzipped_nbytes is not None
@@ -208,12 +211,26 @@ def test_a_packed_twin_is_sent_as_it_is_and_described_in_the_reply(world: World)
                 md5=file.md5,
                 gzipped_nbytes=file.gzipped_nbytes,
             )
-        ],
+        ]
+        if part == "input"
+        else [],
     )
+    of_version = AppFile(
+        name=file.name,
+        open_name="in",
+        nbytes=file.nbytes,
+        md5=file.md5,
+        main_program=True,
+        signature=sign_md5(world.key, file.md5),
+        gzipped_nbytes=file.gzipped_nbytes,
+    )
+    if part == "version":
+        world.write(lambda tx: tx.execute("UPDATE app_version SET files = ?", (to_json((of_version,)),)))
     host = world.host(world.user("alice"))
     host.rpc(ask=1)
     info = host.file_info(file.name)
     assert info.get("md5_cksum") == hashlib.md5(content).hexdigest()
+    assert bool(info.get("file_signature")) == (part == "version")
     reply = world.get(info.get("gzipped_url").replace("http://127.0.0.1:8080", ""))
     assert "content-encoding" not in reply.headers
     assert len(reply.content) == int(info.get("gzipped_nbytes"))

@@ -8,11 +8,21 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.helpers.launcher_slot import CONTROL, STATUS, until
-from tests.helpers.wasm_slot import COMPILED, COPY, FOREVER, LIBRARY, STEPS, WasmSlot, module, open_wasm_slot
+from tests.helpers.launcher_slot import CONTROL, STATUS, TRICKLE_UP, until
+from tests.helpers.wasm_slot import (
+    COPY,
+    FOREVER,
+    LIBRARY,
+    STEPS,
+    WasmSlot,
+    module,
+    native_launcher,
+    open_wasm_slot,
+)
 
 IN_OUT = ("--input", "input=input", "--output", "output=output")
 
@@ -37,7 +47,7 @@ def test_a_module_reads_its_input_and_writes_its_output(slot: WasmSlot):
 
 def test_the_compiled_form_is_kept_for_the_next_job_and_made_again_when_it_is_torn(slot: WasmSlot):
     assert slot.run_module(COPY, *IN_OUT) == 0
-    kept = slot.project / f"program.wasm{COMPILED}"
+    kept = slot.compiled
     whole = kept.read_bytes()
     kept.write_bytes(whole[: len(whole) // 2])
     assert slot.run_module(COPY, *IN_OUT) == 0
@@ -45,7 +55,7 @@ def test_the_compiled_form_is_kept_for_the_next_job_and_made_again_when_it_is_to
     before = kept.stat().st_mtime_ns
     assert slot.run_module(COPY, *IN_OUT) == 0
     assert kept.stat().st_mtime_ns == before
-    assert not list(slot.project.glob("*.tmp"))
+    assert not list(kept.parent.glob("*.tmp"))
 
 
 def test_the_command_gets_what_the_job_says_percent_decoded(slot: WasmSlot):
@@ -202,29 +212,91 @@ def test_the_disk_bound_is_enforced(slot: WasmSlot):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        ("(slot.project / 'program.wasm').write_bytes(b'no module')", "the module cannot be used"),
+        ("slot.lay_out(b'no module')", "the module cannot be used"),
         (
             "(slot.project / 'program.wasm').unlink()",
-            "the module ../../projects/sky/program.wasm cannot be read",
+            "../../projects/sky/program.wasm is missing in the slot",
         ),
-        ("(slot.project / 'library.so').unlink()", "cannot be loaded on this computer: No such file"),
+        ("(slot.project / 'library.so').unlink()", "the WebAssembly runtime is missing"),
         (
-            "slot.write('wasmtime_library', 'text')",
-            "its WebAssembly runtime cannot be loaded on this computer",
+            "slot.lay_out(COPY, native=[b'text']); slot.write('wasmtime_library', 'text')",
+            "cannot be loaded on this computer",
         ),
         ("slot.write('cobblestone_wasm.txt', 'word x\\nmagic 1\\n')", "unknown or incomplete entry magic"),
         ("slot.write('cobblestone_wasm.txt', 'word x\\n')", "lacks library, module or word"),
-        ("slot.write('cobblestone_wasm.txt', 'module ../../x\\n')", "is not the name of a file in the slot"),
+        (
+            "slot.write('cobblestone_wasm.txt', 'module ../../x 12\\n')",
+            "is not the name of a file in the slot",
+        ),
         ("(slot.folder / 'cobblestone_wasm.txt').unlink()", "cobblestone_wasm.txt is missing"),
         ("slot.write('data.txt', 'changed')", "data.txt differs from the one that the project signed"),
     ],
 )
 def test_what_cannot_be_run_is_said(slot: WasmSlot, spoil: str, words: str):
     slot.lay_out(COPY, files={"data.txt": b"signed"})
-    exec(spoil, {"slot": slot})  # lines of this table
+    exec(spoil, {"slot": slot, "COPY": COPY})  # lines of this table
     slot.start_module()
     assert slot.wait() == 206
     assert words in stderr(slot)
+
+
+def test_a_compiled_form_that_was_sent_along_is_used_instead_of_compiling(slot: WasmSlot):
+    slot.lay_out(COPY)
+    compile_module(slot, COPY, slot.project / "sent")
+    sent = (slot.project / "sent").read_bytes()
+    slot.lay_out(COPY, native=[sent])
+    slot.link("compiled_module", "sent")
+    slot.write("input", "read")
+    slot.start_module(*IN_OUT)
+    assert slot.wait() == 0
+    assert slot.read("output") == "read"
+    assert not slot.compiled.exists()
+
+
+def compile_module(slot: WasmSlot, code: bytes, target: Path) -> None:
+    (slot.project / "other.wasm").write_bytes(code)
+    words = [native_launcher(), "--compile", "x86_64-unknown-linux-gnu", LIBRARY, "other.wasm", target]
+    subprocess.run(words, cwd=slot.project, check=True, timeout=60)
+
+
+#: A server that does not have the project's key chooses names and content of a job's inputs.
+UNSIGNED = {
+    "library": "slot.link('wasmtime_library', 'evil')",
+    "module": "slot.link('program.wasm', 'evil')",
+    "compiled": "slot.link('compiled_module', 'evil')",
+    "cache": "(slot.project / 'program.wasm.cwasm50').write_bytes(evil)",
+}
+
+
+@pytest.mark.parametrize("how", UNSIGNED)
+def test_an_input_of_a_job_does_not_become_code(slot: WasmSlot, how: str):
+    compile_module(slot, FOREVER, slot.project / "evil")
+    slot.lay_out(COPY)
+    slot.write("input", "read")
+    exec(UNSIGNED[how], {"slot": slot, "evil": (slot.project / "evil").read_bytes()})  # lines of this table
+    slot.start_module(*IN_OUT)
+    refused = how in ("library", "module")
+    assert slot.wait() == (206 if refused else 0)
+    assert ("project signed" in stderr(slot)) == refused
+    assert slot.read("output") == ("" if refused else "read")
+
+
+def test_what_was_compiled_for_a_version_that_has_gone_goes_too(slot: WasmSlot):
+    slot.compiled.parent.mkdir()
+    left = slot.compiled.with_name("old.wasm.cwasm50")
+    left.write_bytes(b"old")
+    kept = slot.compiled.with_name("other.wasm.cwasm50")
+    kept.write_bytes(b"of another app")
+    (slot.project / "other.wasm").write_bytes(b"other")
+    assert slot.run_module(COPY, *IN_OUT) == 0
+    assert sorted(slot.compiled.parent.iterdir()) == [kept, slot.compiled]
+
+
+def test_a_job_does_not_compile_for_others(slot: WasmSlot):
+    slot.lay_out(COPY)
+    slot.start_module("--compile", "a", "b", "c", "d")
+    assert slot.wait() == 206
+    assert "--compile is not for jobs" in stderr(slot)
 
 
 @pytest.mark.parametrize(
@@ -294,6 +366,32 @@ def test_what_the_module_says_of_its_progress_counts(slot: WasmSlot):
     assert slot.status(lambda seen: seen["fraction_done"] > 0.3)["fraction_done"] == pytest.approx(0.375)
 
 
+WAITS = module(
+    "(loop $again (br_if $again (call $path_filestat_get (i32.const 3) (i32.const 0) @go (i32.const 4096))))"
+    "(call $save @out (i32.const 0) (i32.const 1))",
+    out="output",
+    go="go",
+)
+
+
+def test_messages_of_the_module_go_to_the_client_one_by_one_and_in_order(slot: WasmSlot):
+    slot.room.mkdir()
+    for number, text in (("1_2", "two"), ("1_1", "one"), ("2_1", "</msg_from_host>"), ("x", "strange")):
+        (slot.room / f"cobblestone_trickle_up_{number}").write_text(f"<variety>news</variety>{text}")
+    running(slot, WAITS)
+    said: list[str] = []
+    for _ in range(2):
+        assert "<have_new_trickle_up/>" in until(lambda: slot.receive(TRICKLE_UP))
+        said.append(slot.read("trickle_up.xml"))
+        (slot.folder / "trickle_up.xml").unlink()
+    assert said == ["<variety>news</variety>one", "<variety>news</variety>two"]
+    until(lambda: "a trickle of the module cannot be sent: cobblestone_trickle_up_2_1" in stderr(slot))
+    (slot.room / "go").touch()
+    assert slot.wait() == 0
+    assert not slot.exists("trickle_up.xml")
+    assert not list(slot.room.glob("cobblestone_trickle_up_[0-9]*"))
+
+
 def test_suspend_stops_the_module_and_resume_continues_it(slot: WasmSlot):
     process = running(slot)
     slot.send(CONTROL, "<suspend/>")
@@ -354,6 +452,7 @@ def test_runs_without_control_when_there_is_no_segment(slot: WasmSlot):
 
 
 def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_path: Path):
+    """A power cut, or an orderly end, at some random moments; ``make everywhere`` does it between two systems."""
     (tmp_path / "straight").mkdir()
     with open_wasm_slot(tmp_path / "straight") as straight:
         assert straight.run_module(STEPS) == 0
@@ -361,25 +460,26 @@ def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_pat
     rng = random.Random(14)
     slot.write_bounds(checkpoint_period=3600)
     slot.lay_out(STEPS)
-    checkpoints = interrupted = 0
-    while True:
-        process = slot.start_module()
-        try:
-            status = process.wait(rng.uniform(0.02, 0.12))
-            break
-        except subprocess.TimeoutExpired:
-            interrupted += 1
-        if rng.random() < 0.3:
-            process.kill()  # a power cut
-        else:
-            process.send_signal(signal.SIGTERM)
-        process.wait(20)
-        checkpoints += (slot.room / "state").exists()
-        assert interrupted < 500
-    assert status == 0
-    assert interrupted
-    assert checkpoints
+    saved = 0
+    for number in range(5):
+        interrupt(slot, rng.uniform(0, 0.05), signal.SIGTERM if number % 2 else signal.SIGKILL)
+        saved += (slot.room / "state").exists()
+    slot.start_module()
+    assert slot.wait() == 0
+    assert saved
     assert (slot.folder / "output").read_bytes() == expected
+
+
+def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
+    """Start the module, and end the launcher so much after it has begun to work, if it still runs then."""
+    begun = slot.room / "cobblestone_checkpoints"
+    begun.unlink(missing_ok=True)
+    process = slot.start_module()
+    until(begun.exists)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    process.send_signal(number)
+    process.wait(20)
 
 
 def test_the_library_of_the_tests_is_the_pinned_one():

@@ -23,6 +23,8 @@ runtime.progress(0.2501)
 print(int(runtime.time_to_checkpoint()))
 if runtime.time_to_checkpoint():
     runtime.checkpoint()
+runtime.trickle("news", "one")
+runtime.trickle("news", "two")
 """
 C = """
 #include <cobblestone.h>
@@ -31,6 +33,9 @@ int main(void) {
     cobblestone_progress(0.2501);
     printf("%d\\n", cobblestone_time_to_checkpoint());
     if (cobblestone_time_to_checkpoint()) cobblestone_checkpoint();
+    cobblestone_trickle("news", "one");
+    cobblestone_trickle("news", "two");
+    return cobblestone_trickle("two words", "") || cobblestone_trickle("", "") || cobblestone_trickle("a", "</msg_from_host>");
 }
 """
 
@@ -71,6 +76,8 @@ def test_a_program_tells_its_progress_and_makes_a_checkpoint_when_it_is_time(tmp
     assert (tmp_path / "cobblestone_progress").read_text() == "0.250000\n"
     assert (tmp_path / "cobblestone_checkpoints").exists()
     assert not mark.exists()
+    said = [path.read_text() for path in sorted(tmp_path.glob("cobblestone_trickle_up_[0-9]*_[0-9]*"))]
+    assert said == ["<variety>news</variety>\none\n", "<variety>news</variety>\ntwo\n"]
     for number in (
         "1\n",
         "2\n",
@@ -80,6 +87,15 @@ def test_a_program_tells_its_progress_and_makes_a_checkpoint_when_it_is_time(tmp
         assert mark.read_text() == number
         assert not flag.exists()
     assert not list(tmp_path.glob("*.new"))
+
+
+@pytest.mark.parametrize(
+    "call", ["trickle('', 'x')", "trickle('a b', 'x')", "trickle('a', chr(0))", "trickle('a', 'x' * 60001)"]
+)
+def test_what_cannot_be_sent_is_said(call: str):
+    words = [sys.executable, "-c", f"import cobblestone_runtime as r; r.{call}"]
+    done = subprocess.run(words, cwd=GUEST_FOLDER, capture_output=True, text=True, check=False, timeout=60)
+    assert "ValueError: trickle(): the" in done.stderr
 
 
 @pytest.mark.parametrize("language", ["python", "c"])

@@ -101,8 +101,14 @@ def test_mistakes_are_found_before_anything_is_sent(
 
 def test_the_description_quotes_what_would_end_a_line_or_a_word():
     text = wasm_description(
-        ["p", "a b\nmodule x", "{arg:ü}"], module="p.wasm", files={"data 1": b""}, environment={"A": "x\ny"}
+        ["p", "a b\nmodule x", "{arg:ü}"],
+        module="p.wasm",
+        module_sha256="12",
+        native_sha256=["34"],
+        files={"data 1": b""},
+        environment={"A": "x\ny"},
     ).decode()
+    assert "module p.wasm 12\nnative 34\n" in text
     assert "word a%20b%0Amodule%20x\n" in text
     assert "word {arg:%C3%BC}\n" in text
     assert f"file data%201 {hashlib.sha256(b'').hexdigest()}\n" in text

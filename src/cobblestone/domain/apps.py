@@ -131,6 +131,7 @@ class AppFile:
     main_program: bool = False
     copy_file: bool = False
     signature: str = ""  #: signature text in the family's form; empty = not signed yet
+    gzipped_nbytes: int | None = None  #: size of the stored ``.gz`` variant, when there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cobblestone.domain.errors import JobError
@@ -24,6 +24,8 @@ WASMTIME_VERSION = "50.0.1"
 
 DESCRIPTION_FILE = "cobblestone_wasm.txt"
 LIBRARY_NAME = "wasmtime_library"
+COMPILED_NAME = "compiled_module"
+COMPILED_FOLDER = "cobblestone_compiled"
 #: Modules see this folder of the slot, and nothing else.
 ROOM = "job_files"
 #: Names in the slot that the launcher uses itself.
@@ -32,6 +34,7 @@ WASM_RESERVED_NAMES = frozenset(
         ROOM,
         f"{ROOM}.state",
         "stdout.txt",
+        "trickle_up.xml",
         "cobblestone_checkpoints",
         "cobblestone_time_to_checkpoint",
     }
@@ -48,6 +51,8 @@ def wasm_description(
     words: Sequence[str],
     *,
     module: str,
+    module_sha256: str,
+    native_sha256: Iterable[str],
     files: Mapping[str, bytes] | None = None,
     stdout: str = "",
     optional_outputs: Sequence[str] = (),
@@ -55,7 +60,8 @@ def wasm_description(
 ) -> bytes:
     """Return the content of the description, to be signed and sent with the app version.
 
-    ``module`` is the open name of the module; ``files`` maps the open name of each of the app's own files to its content.
+    ``module`` is the open name of the module; ``native_sha256`` are the SHA-256 of all files of native code that the launcher may
+    load, of all platforms; ``files`` maps the open name of each of the app's own files to its content.
     Raises JobError for a placeholder that no job could fill.
     """
     try:
@@ -63,7 +69,8 @@ def wasm_description(
             cobblestone_runtime.check_placeholders(word)
     except cobblestone_runtime.LauncherError as problem:
         raise JobError(f"The app's command cannot be used: {problem}.") from None
-    lines = [f"library {LIBRARY_NAME}", f"module {_quoted(module)}"]
+    lines = [f"library {LIBRARY_NAME}", f"module {_quoted(module)} {module_sha256}"]
+    lines += [f"native {digest}" for digest in native_sha256]
     lines += [f"word {_quoted(word)}" for word in words]
     lines += [
         f"file {_quoted(name)} {hashlib.sha256(data).hexdigest()}" for name, data in (files or {}).items()

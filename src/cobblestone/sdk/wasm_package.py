@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
 from cobblestone.launcher import RESERVED_OPEN_NAMES
-from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
+from cobblestone.launcher.wasm import COMPILED_NAME, DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
 from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import Command, check_words, read_files, upload_bytes
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.wasm_compiled import compiled_modules
 from cobblestone.sdk.wasm_instrument import instrument
 from cobblestone.sdk.wasm_module import check_module
 from cobblestone.sdk.wasm_sources import PYTHON_MODULE, python_files, python_module
@@ -62,9 +64,25 @@ class WasmCommand(Command):
         )
         names = [self.open_name, *contents]
         check_open_names(
-            names, form, self.output_names(), [*RESERVED_OPEN_NAMES, DESCRIPTION_FILE, LIBRARY_NAME]
+            names,
+            form,
+            self.output_names(),
+            [*RESERVED_OPEN_NAMES, DESCRIPTION_FILE, LIBRARY_NAME, COMPILED_NAME],
         )
-        wasm_description(self.words, module=self.open_name, files=contents, stdout=self.stdout)
+        self.description(b"", contents, ())
+
+    def description(self, module: bytes, contents: Mapping[str, bytes], native: Iterable[str]) -> bytes:
+        """Return the content of the description; ``native`` are the SHA-256 of files of native code."""
+        return wasm_description(
+            self.words,
+            module=self.open_name,
+            module_sha256=hashlib.sha256(module).hexdigest(),
+            native_sha256=native,
+            files=contents,
+            stdout=self.stdout,
+            optional_outputs=self.optional_outputs,
+            environment=self.environment,
+        )
 
 
 def portable_command(
@@ -119,27 +137,25 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     What all platforms share is stored, signed and downloaded once: module, description and the scientist's files.
     """
     command.check()
-    contents = read_files(command.files)
-    description = wasm_description(
-        command.words,
-        module=command.open_name,
-        files=contents,
-        stdout=command.stdout,
-        optional_outputs=command.optional_outputs,
-        environment=command.environment,
-    )
+    contents, module = read_files(command.files), read_module(command.module)
+    first, *further = platforms = toolchain.wasm_platforms(command.platforms)
+    compiled = compiled_modules(command.module, platforms)
+    libraries = {platform: toolchain.library(platform) for platform in platforms}
+    native = [hashlib.sha256(data).hexdigest() for data in (*libraries.values(), *compiled.values())]
+    copied = {DESCRIPTION_FILE: command.description(module, contents, native), **contents}
     shared = [
         VersionFileBody(
-            file=upload_bytes(connection, command.open_name, read_module(command.module)),
-            open_name=command.open_name,
+            file=upload_bytes(connection, command.open_name, module), open_name=command.open_name
         ),
         *(
             VersionFileBody(file=upload_bytes(connection, name, data), open_name=name, copy_file=True)
-            for name, data in {DESCRIPTION_FILE: description, **contents}.items()
+            for name, data in copied.items()
         ),
     ]
-    first, *further = platforms = toolchain.wasm_platforms(command.platforms)
-    own_files = {platform: _platform_files(connection, platform) for platform in platforms}
+    own_files = {
+        platform: _platform_files(connection, command, platform, libraries[platform], compiled.get(platform))
+        for platform in platforms
+    }
     if command.in_browsers:
         further = [*further, BROWSER_PLATFORM]
         own_files[BROWSER_PLATFORM] = [_browser_module(connection, command)]
@@ -159,20 +175,25 @@ def _browser_module(connection: Connection, command: WasmCommand) -> VersionFile
     return VersionFileBody(file=file, open_name=BROWSER_MODULE, main_program=True)
 
 
-def _platform_files(connection: Connection, platform: str) -> list[VersionFileBody]:
-    name, library = toolchain.launcher_name(platform), toolchain.library_name(platform)
+def _platform_files(
+    connection: Connection, command: WasmCommand, platform: str, library: bytes, compiled: bytes | None
+) -> list[VersionFileBody]:
+    """Upload what one platform gets: native code, all of it signed."""
+    name = toolchain.launcher_name(platform)
+    files = {
+        name: (name, toolchain.launcher(platform)),
+        LIBRARY_NAME: (toolchain.library_name(platform), library),
+    }
+    if compiled is not None:
+        files[COMPILED_NAME] = (f"{command.open_name}_{platform}", compiled)
     return [
         VersionFileBody(
-            file=upload_bytes(connection, name, toolchain.launcher(platform)),
-            open_name=name,
+            file=upload_bytes(connection, file_name, data),
+            open_name=open_name,
             executable=True,
-            main_program=True,
-        ),
-        VersionFileBody(
-            file=upload_bytes(connection, library, toolchain.library(platform)),
-            open_name=LIBRARY_NAME,
-            executable=True,
-        ),
+            main_program=open_name == name,
+        )
+        for open_name, (file_name, data) in files.items()
     ]
 
 

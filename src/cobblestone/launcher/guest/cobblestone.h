@@ -1,4 +1,4 @@
-/* Progress and checkpoints for a program in C or C++ that runs as a job: `#include <cobblestone.h>`, nothing to link.
+/* Progress, checkpoints and messages for a program in C or C++ that runs as a job: `#include <cobblestone.h>`, nothing to link.
  *
  *     long i = 0;
  *     load_state(&i);                             // if there is one: the job was interrupted
@@ -19,6 +19,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 static inline const char *cobblestone_path_(char *path, size_t size, const char *name) {
     const char *folder = getenv("COBBLESTONE_FOLDER");
@@ -70,6 +72,23 @@ static inline void cobblestone_checkpoint(void) {
     if (cobblestone_write_("cobblestone_checkpoint", mark)
         && cobblestone_path_(path, sizeof path, "cobblestone_time_to_checkpoint"))
         remove(path);
+}
+
+/* Sends a message to the project while the job runs: a word of letters, digits and _-. that says what kind it is, and a text of at most
+ * 60000 bytes.  Returns whether it is on its way; a job that goes on from a checkpoint may send one a second time. */
+static inline int cobblestone_trickle(const char *variety, const char *text) {
+    static const char usual[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    static unsigned number;
+    size_t size = strlen(variety);
+    char name[80], *whole;
+    int sent;
+    if (!size || size > 80 || strspn(variety, usual) != size || strlen(text) > 60000 || strstr(text, "</msg_from_host>")) return 0;
+    if (!(whole = (char *)malloc(size + strlen(text) + 40))) return 0;
+    snprintf(name, sizeof name, "cobblestone_trickle_up_%010lld_%06u", (long long)time(NULL), ++number); /* they go in this order */
+    sprintf(whole, "<variety>%s</variety>\n%s\n", variety, text);
+    sent = cobblestone_write_(name, whole);
+    free(whole);
+    return sent;
 }
 
 #endif

@@ -1,4 +1,4 @@
-"""Progress and checkpoints for a Python program that runs in WebAssembly.
+"""Progress, checkpoints and messages for a Python program that runs in WebAssembly.
 
 The functions are those of the module of the same name that programs under the volunteer's own Python get, so a program runs
 either way.  They speak to the native launcher through small files in the program's folder; without a launcher nothing happens.
@@ -7,8 +7,12 @@ either way.  They speak to the native launcher through small files in the progra
 from __future__ import annotations
 
 import os
+import re
+import time
 
-__all__ = ["checkpoint", "progress", "time_to_checkpoint"]
+__all__ = ["checkpoint", "progress", "receive_trickles", "time_to_checkpoint", "trickle"]
+
+MAX_TRICKLE_BYTES = 60000
 
 
 class _Job:
@@ -18,6 +22,7 @@ class _Job:
         self.folder = os.environ.get("COBBLESTONE_FOLDER", "")
         self.told = -1.0
         self.announced = False
+        self.trickles = 0
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -60,8 +65,33 @@ class _Job:
         except FileNotFoundError:
             pass
 
+    def trickle(self, variety: str, text: str) -> None:
+        """Send a message to the project while the job runs; ``variety`` is a word that says what kind it is.
+
+        A job that goes on from a checkpoint may send one a second time.
+
+        Raises:
+            ValueError: the variety or the text cannot be sent.
+        """
+        if not re.match(r"[A-Za-z0-9_.\-]{1,80}\Z", variety):
+            raise ValueError("trickle(): the variety %r must be 1 to 80 letters, digits, _ - ." % variety)
+        if len(text.encode("utf-8")) > MAX_TRICKLE_BYTES:
+            raise ValueError("trickle(): the text is longer than %d bytes" % MAX_TRICKLE_BYTES)
+        if "\0" in text or "</msg_from_host>" in text:
+            raise ValueError("trickle(): the text must not contain NUL or </msg_from_host>")
+        if self.folder:
+            self.trickles += 1
+            name = "cobblestone_trickle_up_%019d_%06d" % (time.time_ns(), self.trickles)
+            self.write(name, "<variety>%s</variety>\n%s\n" % (variety, text))
+
+    def receive_trickles(self) -> list[str]:
+        """Return no messages: none reach a program in WebAssembly, whose answer may not depend on them."""
+        return []
+
 
 _job = _Job()
 checkpoint = _job.checkpoint
 progress = _job.progress
+receive_trickles = _job.receive_trickles
 time_to_checkpoint = _job.time_to_checkpoint
+trickle = _job.trickle

@@ -49,6 +49,8 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void, wasmtime_config_wasm_threads_set, (void *, bool)) \
     F(void, wasmtime_config_parallel_compilation_set, (void *, bool)) \
     F(void, wasmtime_config_memory_init_cow_set, (void *, bool)) \
+    F(void *, wasmtime_config_target_set, (void *, const char *)) \
+    F(void, wasmtime_config_cranelift_flag_enable, (void *, const char *)) \
     F(void, wasmtime_config_max_wasm_stack_set, (void *, size_t)) \
     F(void, wasmtime_config_async_stack_size_set, (void *, size_t)) \
     F(void *, wasmtime_store_new, (void *, void *, void *)) \
@@ -272,37 +274,50 @@ static void *load_compiled(void *engine, const char *path) {
 }
 
 /* Failing is no harm: the next job compiles again. */
-static void keep_compiled(void *module, const char *path) {
+static bool keep_compiled(void *module, const char *path) {
     bytes_t code;
     uint8_t digest[32];
-    if (api.wasmtime_module_serialize(module, &code)) return;
+    if (api.wasmtime_module_serialize(module, &code)) return false;
     const char *temporary = text_of("%s.%.0f.tmp", path, monotonic_seconds() * 1000);
     FILE *file = fopen(temporary, "wb");
+    bool kept = false;
     if (file) {
         digest_of(code.data, code.size, digest);
         bool good = fwrite(code.data, 1, code.size, file) == code.size && fwrite(digest, 1, sizeof digest, file) == sizeof digest;
-        if (!write_safely(file) || !good || !move_file(temporary, path)) remove_file(temporary);
+        kept = write_safely(file) && good && move_file(temporary, path);
+        if (!kept) remove_file(temporary);
     }
     api.wasm_byte_vec_delete(&code);
+    return kept;
+}
+
+static const char *compile_anew(void *engine, const char *path, void **module) {
+    size_t size = 0;
+    char *code = read_whole(path, MOST_MODULE_BYTES, &size);
+    if (!code) return text_of("the module %s cannot be read", path);
+    void *error = api.wasmtime_module_new(engine, (const uint8_t *)code, size, module);
+    free(code);
+    return error ? text_of("the module cannot be used: %s", error_text(error)) : NULL;
 }
 
 static const char *compile(void *engine, const struct run *run, void **module) {
-    *module = load_compiled(engine, run->cache);
+    *module = run->compiled ? load_compiled(engine, run->compiled) : NULL;
+    if (!*module) *module = load_compiled(engine, run->cache);
     if (*module) return NULL;
-    size_t size = 0;
-    char *code = read_whole(run->module, MOST_MODULE_BYTES, &size);
-    if (!code) return text_of("the module %s cannot be read", run->module);
-    void *error = api.wasmtime_module_new(engine, (const uint8_t *)code, size, module);
-    free(code);
-    if (error) return text_of("the module cannot be used: %s", error_text(error));
-    keep_compiled(*module, run->cache);
-    return NULL;
+    const char *problem = compile_anew(engine, run->module, module);
+    if (!problem) keep_compiled(*module, run->cache);
+    return problem;
 }
 
 /* ---- the run */
 
-static void *new_engine(void) {
+/* For this processor; with a triple, for all processors of that kind of the last fifteen years. */
+static void *new_engine(const char *triple) {
+    static const char *const usual[] = {"has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"}; /* x86-64-v2 */
     void *config = api.wasm_config_new();
+    if (triple && api.wasmtime_config_target_set(config, triple)) return NULL;
+    for (size_t i = 0; triple && !strncmp(triple, "x86_64-", 7) && i < sizeof usual / sizeof *usual; i++)
+        api.wasmtime_config_cranelift_flag_enable(config, usual[i]);
     api.wasmtime_config_consume_fuel_set(config, true);
     api.wasmtime_config_cranelift_nan_canonicalization_set(config, true);
     api.wasmtime_config_wasm_relaxed_simd_set(config, false);
@@ -372,7 +387,7 @@ static void host(struct run *run) {
     void *module, *trap = NULL, *error = NULL;
     const char *problem = load(run->library);
     if (problem) return finish(run, REFUSED, problem);
-    void *engine = new_engine();
+    void *engine = new_engine(NULL);
     if ((problem = compile(engine, run, &module))) return finish(run, REFUSED, problem);
 
     void *store = api.wasmtime_store_new(engine, NULL, NULL);
@@ -405,4 +420,13 @@ void engine_run(void *given) {
     struct run *run = given;
     host(run);
     atomic_store(&run->ended, true);
+}
+
+const char *engine_compile(const char *triple, const char *library, const char *path, const char *target) {
+    void *module, *engine;
+    const char *problem = load(library);
+    if (problem) return problem;
+    if (!(engine = new_engine(triple))) return text_of("%s is no kind of computer that the runtime knows", triple);
+    if ((problem = compile_anew(engine, path, &module))) return problem;
+    return keep_compiled(module, target) ? NULL : text_of("%s cannot be written", target);
 }

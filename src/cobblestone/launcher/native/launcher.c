@@ -3,7 +3,8 @@
  * The slot holds the signed description `cobblestone_wasm.txt`, one entry a line, values percent-encoded:
  *
  *   library NAME          open name of the WebAssembly runtime's library
- *   module NAME           open name of the module
+ *   module NAME SHA256    open name of the module
+ *   native SHA256         one for each file of native code, of any platform: the library, the module in compiled form
  *   word WORD             one for each word of the command, the module's own name first; with placeholders
  *   file NAME SHA256      a file of the app, which the module shall see
  *   stdout NAME           output that receives what the module prints
@@ -11,8 +12,12 @@
  *   set NAME=VALUE        a variable of the module's environment
  *
  * The job's options come from the project's server and nobody has signed them: they fill in the description and name files.
+ * Nor has anybody signed a job's inputs, which may have any name.  So what is run is held against the description: native code above
+ * all, which is looked for in a folder of the project's where the client puts no files, or by its hash.
  *
  *   --input NAME=OPEN_NAME   --output NAME=OPEN_NAME   --arg NAME=VALUE
+ *
+ * `--compile TRIPLE LIBRARY MODULE TARGET`, without a client, makes the compiled form of a module, for the app's maker to send along.
  *
  * Exit status: that of the module; 134 for one that failed (a trap); 194 aborted; 196 disk bound; 197 more instructions than the
  * job's bound; 206 the job cannot be run as described; 208 an output is missing.
@@ -30,21 +35,28 @@
 #define CHECKPOINT ROOM "/cobblestone_checkpoint"
 #define MAKES_CHECKPOINTS ROOM "/cobblestone_checkpoints"
 #define TIME_TO_CHECKPOINT ROOM "/cobblestone_time_to_checkpoint"
+#define TRICKLE "cobblestone_trickle_up_"
+#define TRICKLE_FILE "trickle_up.xml"
+#define COMPILED "compiled_module"
+#define COMPILED_FOLDER "cobblestone_compiled"
+#define COMPILED_SUFFIX ".cwasm50"
 
 enum {
     MOST_TEXT = 1 << 20, MOST_ENTRIES = 2000, LONGEST_NAME = 200, CHANNEL_BYTES = 1024, STDERR_TAIL = 60000,
+    MOST_TRICKLE = 61000,
     POLL_MS = 100, LOCK_RETRY_SECONDS = 60,
-    CONTROL = 0, HEARTBEAT = 4, STATUS = 5, TRICKLE_DOWN = 7,
+    CONTROL = 0, HEARTBEAT = 4, STATUS = 5, TRICKLE_UP = 6, TRICKLE_DOWN = 7,
     TRAP_STATUS = 134, ABORTED = 194, DISK_BOUND = 196, TIME_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208,
 };
-static const double STATUS_SECONDS = 0.5, WATCH_SECONDS = 2, LOCK_WAIT_SECONDS = 35, QUIT_GRACE_SECONDS = 8;
+static const double STATUS_SECONDS = 0.5, WATCH_SECONDS = 2, LOCK_WAIT_SECONDS = 35, QUIT_GRACE_SECONDS = 8,
+                    TRICKLE_WAIT_SECONDS = 10;
 
 struct pair { char *name, *value; };
 struct list { struct pair items[MOST_ENTRIES]; size_t count; };
 
-static struct list words, files, optional_outputs, variables; /* of the description */
+static struct list words, files, natives, optional_outputs, variables; /* of the description */
 static struct list inputs, outputs, arguments;                 /* of the job */
-static char *library_name, *module_name, *stdout_name;
+static char *library_name, *module_name, *module_digest, *stdout_name;
 
 static struct {
     double client_pid, cpu_time, checkpoint_period, memory_bound, disk_bound, fpops_est, fpops_bound;
@@ -53,7 +65,7 @@ static struct {
 
 static struct run run;
 static volatile uint8_t *segment;
-static double cpu_before, checkpoint_cpu, next_status, next_watch, next_disk, last_checkpoint;
+static double cpu_before, checkpoint_cpu, next_status, next_watch, next_disk, next_trickle, last_checkpoint;
 static double checkpoint_fuel;
 static bool quitting;
 static char checkpoint_mark[100];
@@ -162,7 +174,8 @@ static void read_entry(char *line) {
     decode(value);
     if (second) decode(second);
     if (!strcmp(key, "library")) library_name = (char *)checked_name(value);
-    else if (!strcmp(key, "module")) module_name = (char *)checked_name(value);
+    else if (!strcmp(key, "module") && second) module_name = (char *)checked_name(value), module_digest = second;
+    else if (!strcmp(key, "native")) add(&natives, value, value);
     else if (!strcmp(key, "stdout")) stdout_name = value;
     else if (!strcmp(key, "word")) add(&words, value, value);
     else if (!strcmp(key, "file") && second) add(&files, (char *)checked_name(value), second);
@@ -297,18 +310,33 @@ static const char *real_path(const char *name) {
     return text_of("%s", element(head, "soft_link", path, sizeof path));
 }
 
-static void check_file(const char *path, const char *expected) {
+static bool is_there(const char *path) {
+    FILE *file = fopen(path, "rb");
+    return file && !fclose(file);
+}
+
+static const char *digest_of_file(const char *path, char text[65]) {
     uint8_t digest[32], block[65536];
-    char text[65] = "";
     struct sha256 hash;
     FILE *file = fopen(path, "rb");
-    if (!file) refuse(text_of("the app's file %s is missing in the slot", path));
+    if (!file) return NULL;
     sha256_begin(&hash);
     for (size_t size; (size = fread(block, 1, sizeof block, file));) sha256_add(&hash, block, size);
     fclose(file);
     sha256_end(&hash, digest);
     for (int i = 0; i < 32; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return text;
+}
+
+static void check_file(const char *path, const char *expected) {
+    char text[65];
+    if (!digest_of_file(path, text)) refuse(text_of("the app's file %s is missing in the slot", path));
     if (strcmp(text, expected)) refuse(text_of("the app's file %s differs from the one that the project signed", path));
+}
+
+static bool is_signed_code(const char *path) {
+    char text[65];
+    return digest_of_file(path, text) && find(&natives, text, 64);
 }
 
 /* Moves a file into the room; after a restart the client may have put a fresh copy beside the one that the module works with. */
@@ -316,6 +344,22 @@ static void bring_in(const char *name) {
     const char *inside = text_of(ROOM "/%s", name);
     if (is_plain_file(inside)) remove_file(name);
     else if (!move_file(name, inside)) refuse(text_of("the file %s is missing in the slot, or cannot be moved", name));
+}
+
+/* Removes what was compiled for modules that the client has deleted since, with their versions. */
+static void forget_compiled(const char *folder, const char *name) {
+    size_t size = strlen(name), end = strlen(COMPILED_SUFFIX);
+    if (size > end && !strcmp(name + size - end, COMPILED_SUFFIX) && !is_plain_file(text_of("%s/../%.*s", folder, (int)(size - end), name)))
+        remove_file(text_of("%s/%s", folder, name));
+}
+
+/* Beside the module, in a folder: the client puts files of any name there that a server likes, but none into folders.  Files
+ * of a project have another name when their content is another. */
+static void choose_cache(void) {
+    const char *slash = strrchr(run.module, '/'), *name = slash ? slash + 1 : run.module;
+    char *folder = text_of("%.*s" COMPILED_FOLDER, slash ? (int)(slash + 1 - run.module) : 0, run.module);
+    run.cache = text_of("%s/%s" COMPILED_SUFFIX, folder, name);
+    if (make_folder(folder) && !is_plain_file(run.cache)) visit_files(folder, forget_compiled);
 }
 
 static void furnish(void) {
@@ -327,7 +371,10 @@ static void furnish(void) {
     for (size_t i = 0; i < inputs.count; i++) bring_in(inputs.items[i].value);
     run.library = real_path(library_name);
     run.module = real_path(module_name);
-    run.cache = text_of("%s.cwasm50", run.module); /* files of a project have another name when their content is another */
+    check_file(run.module, module_digest);
+    if (!is_signed_code(run.library)) refuse("the WebAssembly runtime is missing, or differs from those that the project signed");
+    if (is_there(COMPILED) && is_signed_code(real_path(COMPILED))) run.compiled = real_path(COMPILED);
+    choose_cache();
 }
 
 static void load_state(void) {
@@ -398,6 +445,43 @@ static void report(bool final) {
     send(STATUS, text, final); /* at the end the last one often lies there still; the client reads once more after our exit */
 }
 
+/* ---- trickles: messages of the module to the project */
+
+static char oldest[LONGEST_NAME];
+
+static void note_trickle(const char *folder, const char *name) {
+    (void)folder;
+    size_t start = strlen(TRICKLE), size = strlen(name);
+    if (size >= sizeof oldest || strncmp(name, TRICKLE, start) || strspn(name + start, "0123456789_") != size - start) return;
+    if (!*oldest || strcmp(name, oldest) < 0) strcpy(oldest, name);
+}
+
+/* A text with an end of the client's own element would make its request to the server unreadable. */
+static bool is_trickle(const char *text, long size) {
+    return size > 0 && size < MOST_TRICKLE && strlen(text) == (size_t)size && !strncmp(text, "<variety>", 9)
+        && !strstr(text, "</msg_from_host");
+}
+
+/* Hands the oldest message to the client, which takes one at a time; false when there is none left. */
+static bool send_trickle(void) {
+    static char text[MOST_TRICKLE + 1];
+    if (!segment) return false;
+    if (is_plain_file(TRICKLE_FILE) || segment[TRICKLE_UP * CHANNEL_BYTES]) return true;
+    *oldest = 0;
+    visit_files(ROOM, note_trickle);
+    if (!*oldest) return false;
+    const char *path = text_of(ROOM "/%s", oldest);
+    long size = read_untrusted(path, text, MOST_TRICKLE);
+    text[size > 0 ? size : 0] = 0;
+    FILE *file = is_trickle(text, size) ? fopen(TRICKLE_FILE ".tmp", "wb") : NULL;
+    if (!file) {
+        say("a trickle of the module cannot be sent: %.60s", oldest);
+    } else if ((fputs(text, file) >= 0) & write_safely(file) && move_file(TRICKLE_FILE ".tmp", TRICKLE_FILE)) {
+        send(TRICKLE_UP, "<have_new_trickle_up/>\n", false);
+    }
+    return remove_file(path);
+}
+
 /* ---- while the module runs */
 
 static bool note_checkpoint(void) {
@@ -459,6 +543,10 @@ static enum order tick(void) {
         }
     }
     if (now >= next_disk && disk_exceeded()) return DISK;
+    if (now >= next_trickle) {
+        send_trickle();
+        next_trickle = monotonic_seconds() + STATUS_SECONDS + 20 * (monotonic_seconds() - now); /* there may be a million files */
+    }
     ask_for_checkpoint(now);
     note_checkpoint();
     if (now >= next_status) {
@@ -529,6 +617,8 @@ static int hand_over_outputs(void) {
 
 static int ended(void) {
     note_checkpoint();
+    for (double deadline = monotonic_seconds() + TRICKLE_WAIT_SECONDS; send_trickle() && monotonic_seconds() < deadline;)
+        sleep_ms(POLL_MS);
     hand_over_error_output();
     if (run.end == REFUSED) refuse(run.problem);
     say("%.0f instructions counted, %.1f MB of memory", fuel_total(), run.memory / 1e6);
@@ -579,7 +669,15 @@ static void prepare_run(void) {
     take_environment();
 }
 
+static int compile_only(char **given) {
+    if (is_plain_file("init_data.xml")) refuse("--compile is not for jobs");
+    const char *problem = engine_compile(given[1], given[2], given[3], given[4]);
+    if (problem) refuse(problem);
+    return 0;
+}
+
 int main(int count, char **given) {
+    if (count == 6 && !strcmp(given[1], "--compile")) return compile_only(given + 1);
     open_error_output();
     watch_parent();
     read_init_data();
@@ -623,26 +721,26 @@ static void add_block(struct sha256 *hash) {
         0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
         0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
         0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-    uint32_t words_[64], s[8];
+    uint32_t words_[64];
     for (int i = 0; i < 16; i++) {
         const uint8_t *b = hash->block + 4 * i;
         words_[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     }
     for (int i = 16; i < 64; i++) {
-        uint32_t a = words_[i - 15], b = words_[i - 2];
-        words_[i] = words_[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words_[i - 7]
-                  + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        uint32_t x = words_[i - 15], y = words_[i - 2];
+        words_[i] = words_[i - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + words_[i - 7]
+                  + (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
     }
-    memcpy(s, hash->state, sizeof s);
+    const uint32_t *s = hash->state;
+    uint32_t a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
     for (int i = 0; i < 64; i++) {
-        uint32_t first = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6]))
-                       + constants[i] + words_[i];
-        uint32_t second = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += first;
-        s[0] = first + second;
+        uint32_t first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + words_[i];
+        uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g, g = f, f = e, e = d + first;
+        d = c, c = b, b = a, a = first + second;
     }
-    for (int i = 0; i < 8; i++) hash->state[i] += s[i];
+    const uint32_t mixed[8] = {a, b, c, d, e, f, g, h};
+    for (int i = 0; i < 8; i++) hash->state[i] += mixed[i];
 }
 
 void sha256_begin(struct sha256 *hash) {
@@ -650,8 +748,10 @@ void sha256_begin(struct sha256 *hash) {
 }
 
 void sha256_add(struct sha256 *hash, const void *data, size_t size) {
-    for (const uint8_t *from = data; size--;) {
-        hash->block[hash->count++ % 64] = *from++;
+    for (const uint8_t *from = data; size;) {
+        size_t used = hash->count % 64, part = size < 64 - used ? size : 64 - used;
+        memcpy(hash->block + used, from, part);
+        hash->count += part, from += part, size -= part;
         if (hash->count % 64 == 0) add_block(hash);
     }
 }

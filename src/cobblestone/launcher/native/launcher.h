@@ -36,7 +36,8 @@ enum end { ENDED_ITSELF, TRAPPED, OUT_OF_FUEL, REFUSED };
 
 /* One run of a module.  The engine's thread writes the last part, and reads the first. */
 struct run {
-    const char *library, *module, *cache;   /* paths; cache: where the compiled form is kept */
+    const char *library, *module;           /* paths */
+    const char *compiled, *cache;           /* of the compiled form: the one that was sent along, if any; where ours is kept */
     char **words, **names, **values;        /* arguments; environment */
     size_t nwords, nvalues;
     uint8_t seed[32];
@@ -53,6 +54,7 @@ struct run {
 };
 
 void engine_run(void *run);                 /* the body of the engine's thread */
+const char *engine_compile(const char *triple, const char *library, const char *module, const char *target); /* NULL, or why not */
 
 struct sha256 { uint32_t state[8]; uint64_t count; uint8_t block[64]; };
 void sha256_begin(struct sha256 *hash);
@@ -81,6 +83,7 @@ bool remove_file(const char *path);
 bool create_empty(const char *path);        /* fails if something has this name */
 long read_untrusted(const char *path, char *buffer, size_t size); /* bytes, or -1; never blocks, never follows a link */
 bool write_safely(FILE *file);              /* to the disk; closes it */
+void visit_files(const char *folder, void (*visit)(const char *folder, const char *name)); /* of the folder itself */
 double folder_bytes(const char *path, int depth); /* infinite when folders are nested too deeply to be counted */
 _Noreturn void leave(int status);           /* at once, whatever other threads do */
 

@@ -146,6 +146,13 @@ bool write_safely(FILE *file) {
     return !fclose(file) && good;
 }
 
+void visit_files(const char *folder, void (*visit)(const char *folder, const char *name)) {
+    DIR *opened = opendir(folder);
+    if (!opened) return;
+    for (struct dirent *entry; (entry = readdir(opened));) visit(folder, entry->d_name);
+    closedir(opened);
+}
+
 double folder_bytes(const char *path, int depth) {
     if (depth > MOST_FOLDERS) return INFINITY;
     DIR *folder = opendir(path);

@@ -123,6 +123,17 @@ bool write_safely(FILE *file) {
     return !fclose(file) && good;
 }
 
+void visit_files(const char *folder, void (*visit)(const char *folder, const char *name)) {
+    char pattern[LONGEST_PATH];
+    WIN32_FIND_DATAA entry;
+    snprintf(pattern, sizeof pattern, "%s\\*", folder);
+    HANDLE search = FindFirstFileA(pattern, &entry);
+    if (search == INVALID_HANDLE_VALUE) return;
+    do visit(folder, entry.cFileName);
+    while (FindNextFileA(search, &entry));
+    FindClose(search);
+}
+
 static double folder_bytes_wide(const wchar_t *path, int depth) {
     wchar_t inner[LONGEST_PATH];
     WIN32_FIND_DATAW entry;

@@ -370,6 +370,7 @@ def version_from(
                 main_program=file.main_program,
                 copy_file=file.copy_file,
                 signature=file.signature.strip(),
+                gzipped_nbytes=stored[file.file].gzipped_nbytes,
             )
             for file in body.files
         ),

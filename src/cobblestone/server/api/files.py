@@ -70,8 +70,7 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
         staged,
         name,
         now=call.now,
-        # Files of app versions are signed and sent as they are; a bucket has no packed twins.
-        compress=not query.name and not ctx.storage.in_bucket,
+        compress=not ctx.storage.in_bucket,  # which has no packed twins
     )
     if ctx.storage.in_bucket and await asyncio.to_thread(ctx.storage.size, place) is None:
         await ctx.storage.keep(place, place)  # the deletion of an old file of this name had not been through

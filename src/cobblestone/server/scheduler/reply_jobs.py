@@ -106,14 +106,21 @@ def add_jobs(
     reply.results += tuple(results)
 
 
+def _packed_url(urls: Sequence[str], nbytes: int | None) -> str:
+    return "" if nbytes is None else f"{urls[0]}.gz"
+
+
 def _app_file(ctx: ServerContext, file: AppFile) -> FileInfo:
+    urls = _download_urls(ctx, file.name)
     return FileInfo(
         name=file.name,
-        urls=_download_urls(ctx, file.name),
+        urls=urls,
         nbytes=file.nbytes,
         md5_cksum=file.md5,
         executable=file.executable or file.main_program,
-        file_signature=file.signature,
+        file_signature=file.signature,  # of the file as clients unpack it
+        gzipped_url=_packed_url(urls, file.gzipped_nbytes),
+        gzipped_nbytes=file.gzipped_nbytes or 0,
     )
 
 
@@ -125,7 +132,7 @@ def _input_file(ctx: ServerContext, file: InputFile) -> FileInfo:
         nbytes=file.nbytes,
         md5_cksum=file.md5,
         sticky=file.sticky,
-        gzipped_url="" if file.gzipped_nbytes is None else f"{urls[0]}.gz",
+        gzipped_url=_packed_url(urls, file.gzipped_nbytes),
         gzipped_nbytes=file.gzipped_nbytes or 0,
     )
 
