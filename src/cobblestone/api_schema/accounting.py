@@ -45,7 +45,7 @@ class JobGrant(Reply, frozen=True):
     """What became of a job."""
 
     state: JobState
-    credit: float  #: granted; while it is not over: what jobs of its app and size were granted of late
+    credit: float  #: granted; while it is not decided: what its estimated operations are worth
 
 
 class JobGrants(Reply, frozen=True):
@@ -77,7 +77,9 @@ class SumsQuery(Query, frozen=True):
     """A day, and where to go on."""
 
     day: Day  #: since 1970, UTC
-    after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = ""  #: the last account before
+    after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = (
+        ""  #: where the answer before ended
+    )
 
 
 class AccountSums(Reply, frozen=True, array_like=True):
@@ -95,7 +97,7 @@ class DaySums(Reply, frozen=True):
     day: int
     complete: bool  #: nothing more will happen on that day
     accounts: list[AccountSums]
-    more: bool  #: ask again with `after`
+    next: str  #: where to go on, as `after`; empty: that was all
 
 
 _ACCOUNT, _JOB = "0123456789abcdef" * 2, "a_workunit_of_some_length_0001234_1"

@@ -14,11 +14,19 @@ commands = Commands(no_args_is_help=True, help="Tokens: who may use the project 
 
 
 class Scope(StrEnum):
-    """What a token allows; each includes the ones before."""
+    """What a token allows; each but the first includes the ones before it, but for that one."""
 
+    accounting = "accounting"
     read = "read"
     submit = "submit"
     manage = "manage"
+
+    def included(self) -> list[str]:
+        """Return all scopes that a token with this one has."""
+        if self is Scope.accounting:
+            return [self.value]
+        ordered = [Scope.read, Scope.submit, Scope.manage]
+        return [each.value for each in ordered[: ordered.index(self) + 1]]
 
 
 def register(root: typer.Typer) -> None:
@@ -34,7 +42,8 @@ def create(
     scope: Annotated[
         Scope,
         typer.Option(
-            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, accounts."
+            help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, accounts; accounting: for"
+            " an account manager, be told the credit of accounts whose weak keys it has."
         ),
     ] = Scope.submit,
     days: Annotated[float | None, typer.Option(min=0.001, help="Valid for so many days. Else 365.")] = None,
@@ -49,9 +58,10 @@ def create(
     """Make a token. Its text is shown only once."""
     if forever and days is not None:
         raise typer.BadParameter("give --days or --forever, not both")
-    scopes = [each.value for each in list(Scope)[: list(Scope).index(scope) + 1]]
     with common.connect() as connected:
-        made = connected.admin.create_token(name, scopes, days=None if forever else days or 365, share=share)
+        made = connected.admin.create_token(
+            name, scope.included(), days=None if forever else days or 365, share=share
+        )
     common.out.show(
         made,
         lines=[

@@ -90,4 +90,5 @@ class Scope(StrEnum):
     SUBMIT = "submit"  #: upload input files, submit, cancel and retire batches
     ACCOUNT = "account"  #: read the data of one account: computers, tasks, credit
     COMPUTE = "compute"  #: get jobs for one browser, and report them
+    ACCOUNTING = "accounting"  #: be told what accounts were granted whose weak keys one has
     MANAGE = "manage"  #: apps, versions, signatures, tokens, users, teams, news

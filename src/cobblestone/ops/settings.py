@@ -212,6 +212,9 @@ class LimitsSection(Section):
     mails_per_account: Count = Field(5, description="Mails about one account that somebody can cause.")
     browsers_per_address: Count = Field(20, description="New browsers that compute, from one address.")
     requests_per_browser: Count = Field(1200, description="Questions and reports of one such browser.")
+    accounting_per_token: Count = Field(
+        3600, description="Questions of one account manager about the credit of accounts."
+    )
 
 
 Origins = Annotated[

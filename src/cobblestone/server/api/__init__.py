@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.server.api import (
+    accounting,
     apps,
     batches,
     browsers,
@@ -49,6 +50,7 @@ _MODULES = (
     trickles,
     browsers,
     credit,
+    accounting,
     explain,
     status,
     operator,

@@ -35,6 +35,7 @@ _TAGS = {
     "tokens": "Who may use this API",
     "people": "Users, teams, news",
     "project": "The project itself",
+    "accounting": "What account managers are told of the credit of accounts that they look after",
     "operation": "What operators do by hand",
 }
 

@@ -32,6 +32,7 @@ from cobblestone.store.operation import audit, replies
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import tokens
 from cobblestone.store.people.tokens import ApiToken
+from cobblestone.wire.reply_signature import HEADER, SignedExchange, sign_reply
 
 PREFIX = "/api/v1"
 SMALL_BODY = 100_000
@@ -174,6 +175,7 @@ class Endpoint:
     idempotent: bool = False  #: takes ``Idempotency-Key``
     problems: Sequence[int] = ()  #: further statuses that it may answer with
     quiet: bool = False  #: not noted in the audit log by us, though it changes something
+    signed: bool = False  #: the answer is signed with what the token's owner and we know
 
     async def call(self, ctx: ServerContext, request: Request) -> Response:
         """Check a request, run the handler, and write its reply."""
@@ -200,7 +202,10 @@ class Endpoint:
             action=self._action(),
         )
         answer = await self.handler(call, **given)
-        return answer if isinstance(answer, Response) else _json(answer, self.status)
+        response = answer if isinstance(answer, Response) else _json(answer, self.status)
+        if self.signed:
+            _sign(response, request, raw, now)
+        return response
 
     def _action(self) -> str:
         """Return what changes of the project are called in the audit log; jobs and files of scientists are not noted."""
@@ -221,10 +226,7 @@ class Endpoint:
     async def _authorise(self, ctx: ServerContext, request: Request, now: float) -> ApiToken | None:
         if self.scope is None:
             return None
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not secret.strip():
-            raise errors.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
-        secret = secret.strip()
+        secret = _secret_of(request)
         token = await ctx.store.aread(lambda db: tokens.token_by_secret(db, secret))
         if token is None:
             raise errors.unauthorised("The token is not known here.")
@@ -288,6 +290,14 @@ def endpoint(
     return declare
 
 
+def _secret_of(request: Request) -> str:
+    """Return the text of the token that came with a request."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise errors.unauthorised("This needs a token: send the header 'Authorization: Bearer cob_…'.")
+    return secret.strip()
+
+
 def _path_value(request: Request, name: str) -> int | str:
     value = request.path_params[name]
     if isinstance(value, int) and value > MAX_ID:
@@ -320,6 +330,16 @@ def _read_json(raw: bytes, kind: type[Body]) -> Body:
 
 def _json(reply: Reply, status: int = 200) -> Response:
     return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")
+
+
+def _sign(response: Response, request: Request, question: bytes, now: float) -> None:
+    """Sign an answer with the token that the request came with."""
+    path = request.url.path.partition(PREFIX)[2]  # proxies may change what is before it
+    target = path + (f"?{request.url.query}" if request.url.query else "")
+    exchange = SignedExchange(
+        method=request.method, target=target, question=question, answer=bytes(response.body)
+    )
+    response.headers[HEADER] = sign_reply(_secret_of(request), exchange, now=now)
 
 
 def make_routes(ctx: ServerContext, endpoints: Sequence[Endpoint]) -> list[Route]:

@@ -108,6 +108,7 @@ class RateLimits:
         self.mails_by_account = self._bucket("mails_by_account", limits.mails_per_account)
         self.new_browsers = self._bucket("new_browsers", limits.browsers_per_address)
         self.browsers = self._bucket("browsers", limits.requests_per_browser)
+        self.accounting = self._bucket("accounting", limits.accounting_per_token)
 
     def _bucket(self, kind: str, per_hour: int) -> Bucket:
         def tell(digest: str, taken: bool) -> None:

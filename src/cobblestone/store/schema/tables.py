@@ -598,12 +598,23 @@ api_token = _table(
     _text("name"),
     _text("token_hash", unique=True),
     _maybe_int("user_id"),  # whose own data it opens; NULL: a token of the project
-    _text("scopes"),  # space-separated: read submit manage account compute
+    _text("scopes"),  # space-separated: read submit manage account compute accounting
     _real("share", 1),  # of the computers, against other submitters
     _real("create_time"),
     _maybe_real("expire_time"),
     _maybe_real("revoke_time"),
     _maybe_int("host_id"),  # the browser that it belongs to
+)
+
+# Accounts whose credit an account manager is told, under names of its own.
+told_account = _table(
+    "told_account",
+    sa.Column("token_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("user_id", INTEGER, nullable=False),
+    _text("weak_authenticator"),  # that it showed: with another one it is told nothing any more
+    _real("enrol_time"),
+    sa.UniqueConstraint("token_id", "user_id"),
 )
 
 # Replies to creating requests, so that a repetition does not create a second thing.

@@ -1,0 +1,112 @@
+"""What account managers are told: the credit of accounts whose weak keys they have, in three ways."""
+
+from __future__ import annotations
+
+from cobblestone.api_schema import accounting as schema
+from cobblestone.domain.people import Scope
+from cobblestone.server.api.errors import ApiProblem, unauthorised
+from cobblestone.server.api.routing import SMALL_BODY, Call, endpoint
+from cobblestone.service.http.rate_limits import minutes
+from cobblestone.store.operation import told_credit
+
+DAY = 86400.0
+SETTLED_SECONDS = 600.0
+"""After midnight grants may still come in that were made before it."""
+
+
+def _token_id(call: Call) -> int:
+    """Return the number of the token that asks, one question less.
+
+    Raises:
+        ApiProblem: it asked too often.
+    """
+    if call.token is None:
+        raise unauthorised("This needs a token with the scope 'accounting'.")
+    key, limit = str(call.token.id), call.ctx.limits.accounting
+    wait = limit.wait(key, now=call.now)
+    if wait > 0:
+        problem = ApiProblem(
+            429,
+            "too_many_questions",
+            f"This token asked too often. Ask again in {minutes(wait)} minutes.",
+            f"Up to {schema.MAX_BATCH} jobs or accounts fit into one question.",
+        )
+        problem.headers["Retry-After"] = str(int(wait) + 1)
+        raise problem
+    limit.take(key, now=call.now)
+    return call.token.id
+
+
+@endpoint(
+    "POST", "/accounting/accounts", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,)
+)
+async def enrol(call: Call, body: schema.EnrolledKeys) -> schema.EnrolledAccounts:
+    """Name accounts.
+
+    Show the weak keys of accounts that you look after; you get the names under which you are told of their credit. No
+    other token is told the same names. An account whose owner changes its password is not told of until its new weak
+    key is shown.
+    """
+    token_id = _token_id(call)
+    return await call.write(
+        lambda tx: schema.EnrolledAccounts(accounts=told_credit.enrol(tx, token_id, body.keys, now=call.now))
+    )
+
+
+@endpoint(
+    "POST",
+    "/accounting/jobs",
+    scope=Scope.ACCOUNTING,
+    tag="accounting",
+    max_body=2 * SMALL_BODY,
+    signed=True,
+    problems=(429,),
+)
+async def job_grants(call: Call, body: schema.JobQuestions) -> schema.JobGrants:
+    """Ask what jobs were granted.
+
+    Jobs of other accounts than the one named with them are unknown.
+    """
+    token_id = _token_id(call)
+    asked = [(each.account, each.name) for each in body.jobs]
+    found = await call.ctx.store.aread(lambda db: told_credit.job_grants(db, token_id, asked))
+    return schema.JobGrants(jobs=[schema.JobGrant(state=state, credit=credit) for state, credit in found])
+
+
+@endpoint(
+    "POST", "/accounting/totals", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,)
+)
+async def totals(call: Call, body: schema.TotalQuestions) -> schema.Totals:
+    """Ask for totals of accounts or computers."""
+    token_id = _token_id(call)
+    asked = [(each.account, each.host) for each in body.totals]
+    return schema.Totals(
+        totals=await call.ctx.store.aread(lambda db: told_credit.totals(db, token_id, asked))
+    )
+
+
+@endpoint("GET", "/accounting/sums", scope=Scope.ACCOUNTING, tag="accounting", signed=True, problems=(429,))
+async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
+    """Ask for the three sums of a day.
+
+    Of all accounts that were named: what became final on that day, what was taken back, and, for today, what is
+    provisional: expected of work that is not decided.
+    """
+    token_id = _token_id(call)
+    today = int(call.now // DAY)
+    found, following = await call.ctx.store.aread(
+        lambda db: told_credit.day_sums(
+            db, token_id, day=query.day, after=query.after, today=query.day == today
+        )
+    )
+    return schema.DaySums(
+        day=query.day,
+        complete=call.now >= (query.day + 1) * DAY + SETTLED_SECONDS,
+        accounts=[
+            schema.AccountSums(
+                account=each.account, final=each.final, provisional=each.provisional, revoked=each.revoked
+            )
+            for each in found
+        ],
+        next=following,
+    )

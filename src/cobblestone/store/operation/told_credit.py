@@ -1,0 +1,184 @@
+"""Credit that account managers are told: of accounts that they showed the weak key of, under names that only they know.
+
+Final is what was granted, with the messages of running jobs once the job itself was granted; revoked is what was taken back of
+that.  Provisional is expected of work that is not decided, half of it while the work is on a computer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cobblestone.domain.accounting import MAX_BATCH, JobState
+from cobblestone.domain.states import Outcome, ServerState, ValidateState
+from cobblestone.store.engine.database import Database, Transaction
+
+DAY = 86400.0
+CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
+_NOT_DECIDED = (
+    f"(r.server_state = {ServerState.IN_PROGRESS:d} OR (r.server_state = {ServerState.OVER:d}"
+    f" AND r.outcome = {Outcome.SUCCESS:d}"
+    f" AND r.validate_state IN ({ValidateState.INIT:d}, {ValidateState.INCONCLUSIVE:d})))"
+)
+_EXPECTED = (
+    f"CASE WHEN r.server_state = {ServerState.IN_PROGRESS:d} THEN 0.5 ELSE 1.0 END"
+    f" * w.rsc_fpops_est * {CREDIT_PER_FLOP!r}"
+)
+# Who changed the key, or left, is told of no more until the new key is shown.
+_TOLD = (
+    "told_account t JOIN user_account u ON u.id = t.user_id AND u.weak_authenticator = t.weak_authenticator"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSums:
+    """An account's day."""
+
+    account: str
+    final: float = 0.0
+    provisional: float = 0.0
+    revoked: float = 0.0
+
+
+def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: float) -> list[str]:
+    """Return the names of accounts in the order of their weak keys; empty where a key belongs to nobody."""
+    found = {
+        row[0]: int(row[1])
+        for row in tx.query_in(
+            "SELECT weak_authenticator, id FROM user_account WHERE weak_authenticator IN (??)"
+            " AND erased_time IS NULL",
+            list(dict.fromkeys(weak_keys)),
+        )
+    }
+    known = {
+        int(row[0]): str(row[1])
+        for row in tx.query_in(
+            "SELECT user_id, account FROM told_account WHERE token_id = ? AND user_id IN (??)",
+            sorted(found.values()),
+            (token_id,),
+        )
+    }
+    names = {key: known.get(user_id) or secrets.token_hex(16) for key, user_id in found.items()}
+    tx.execute_many(
+        "INSERT INTO told_account (token_id, account, user_id, weak_authenticator, enrol_time) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (token_id, user_id) DO UPDATE SET weak_authenticator = excluded.weak_authenticator",
+        [(token_id, names[key], user_id, key, now) for key, user_id in found.items()],
+    )
+    return [names.get(key, "") for key in weak_keys]
+
+
+def _users(db: Database, token_id: int, accounts: Sequence[str]) -> dict[str, int]:
+    rows = db.query_in(
+        f"SELECT t.account, t.user_id FROM {_TOLD} WHERE t.token_id = ? AND t.account IN (??)",
+        list(dict.fromkeys(accounts)),
+        (token_id,),
+    )
+    return {str(row[0]): int(row[1]) for row in rows}
+
+
+def job_grants(
+    db: Database, token_id: int, questions: Sequence[tuple[str, str]]
+) -> list[tuple[JobState, float]]:
+    """Return state and credit of jobs, each given as (account, name), in that order."""
+    users = _users(db, token_id, [account for account, _ in questions])
+    rows = db.query_in(
+        "SELECT r.name, r.user_id, r.server_state, r.outcome, r.validate_state, r.granted_credit,"
+        f" w.rsc_fpops_est * {CREDIT_PER_FLOP!r} FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        " WHERE r.name IN (??)",
+        list(dict.fromkeys(name for _, name in questions)),
+    )
+    found = {(str(row[0]), row[1]): _grant(*row[2:]) for row in rows}
+    unknown = (JobState.UNKNOWN, 0.0)
+    return [found.get((name, users.get(account, -1)), unknown) for account, name in questions]
+
+
+def _grant(
+    server_state: int, outcome: int, validate_state: int, granted: float, expected: float
+) -> tuple[JobState, float]:
+    if server_state == ServerState.IN_PROGRESS:
+        return JobState.IN_PROGRESS, expected
+    if server_state != ServerState.OVER or outcome != Outcome.SUCCESS:
+        return JobState.REFUSED, 0.0
+    if validate_state == ValidateState.VALID:
+        return JobState.GRANTED, granted
+    if validate_state in (ValidateState.INIT, ValidateState.INCONCLUSIVE):
+        return JobState.REPORTED, expected
+    return JobState.REFUSED, 0.0
+
+
+def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:
+    """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not told."""
+    users = _users(db, token_id, [account for account, _ in questions])
+    of_user = {
+        int(row[0]): float(row[1])
+        for row in db.query_in(
+            "SELECT id, total_credit FROM user_account WHERE id IN (??)", sorted(set(users.values()))
+        )
+    }
+    hosts = sorted({host for _, host in questions if host})
+    of_host = {
+        (int(row[0]), row[1]): float(row[2])
+        for row in db.query_in("SELECT id, user_id, total_credit FROM host WHERE id IN (??)", hosts)
+    }
+    return [
+        of_host.get((host, users.get(account, -1))) if host else of_user.get(users.get(account, -1))
+        for account, host in questions
+    ]
+
+
+def day_sums(
+    db: Database, token_id: int, *, day: int, after: str, today: bool, limit: int = MAX_BATCH
+) -> tuple[list[ToldSums], str]:
+    """Return the sums of a day, in the order of the accounts' names, and where to go on (empty: there is no more).
+
+    ``today``: with what is provisional now.
+    """
+    rows = db.query(
+        f"SELECT t.account, t.user_id FROM {_TOLD} WHERE t.token_id = ? AND t.account > ? ORDER BY t.account LIMIT ?",
+        (token_id, after, limit),
+    )
+    users = {int(row[1]): str(row[0]) for row in rows}
+    final, revoked = _granted_on(db, sorted(users), day)
+    pending = _provisional(db, sorted(users)) if today else {}
+    found = [
+        ToldSums(account, final.get(user_id, 0.0), pending.get(user_id, 0.0), revoked.get(user_id, 0.0))
+        for user_id, account in users.items()
+        if user_id in final or user_id in revoked or user_id in pending
+    ]
+    return found, str(rows[-1][0]) if len(rows) == limit else ""
+
+
+def _granted_on(db: Database, users: Sequence[int], day: int) -> tuple[dict[int, float], dict[int, float]]:
+    """Return what became final and what was taken back on a day, by user."""
+    when = (day * DAY, (day + 1) * DAY)
+    grants = db.query_in(
+        "SELECT e.user_id, SUM(e.granted + COALESCE((SELECT SUM(m.granted) FROM credit_entry m"
+        " WHERE m.result_id = e.result_id AND m.kind = 'trickle'), 0.0)) FROM credit_entry e"
+        " WHERE e.kind = 'grant' AND e.time >= ? AND e.time < ? AND e.user_id IN (??) GROUP BY e.user_id",
+        users,
+        when,
+    )
+    # What messages brought to a job that failed was never final.
+    corrections = db.query_in(
+        "SELECT e.user_id, SUM(CASE WHEN e.granted > 0 THEN e.granted ELSE 0.0 END),"
+        " SUM(CASE WHEN e.granted < 0 THEN -e.granted ELSE 0.0 END) FROM credit_entry e"
+        " WHERE e.kind = 'correction' AND e.time >= ? AND e.time < ?"
+        " AND EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.kind = 'grant')"
+        " AND e.user_id IN (??) GROUP BY e.user_id",
+        users,
+        when,
+    )
+    final = {int(row[0]): float(row[1]) for row in grants}
+    for row in corrections:
+        final[int(row[0])] = final.get(int(row[0]), 0.0) + float(row[1])
+    return final, {int(row[0]): float(row[2]) for row in corrections if row[2] > 0}
+
+
+def _provisional(db: Database, users: Sequence[int]) -> dict[int, float]:
+    rows = db.query_in(
+        f"SELECT r.user_id, SUM({_EXPECTED}) FROM result r JOIN workunit w ON w.id = r.workunit_id"
+        f" WHERE r.user_id IN (??) AND {_NOT_DECIDED} GROUP BY r.user_id",
+        users,
+    )
+    return {int(row[0]): float(row[1]) for row in rows}
