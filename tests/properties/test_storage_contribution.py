@@ -1,0 +1,141 @@
+"""Storage that is proven: honest computers are paid what they keep, others at most what they can show."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
+from cobblestone.domain.values import changed
+from cobblestone.policy.contribution.storage import (
+    KeptFile,
+    StorageChallenge,
+    StorageGrant,
+    StorageRecord,
+    StorageRules,
+    answer_of,
+    answered,
+    contacted,
+    judged,
+    next_challenge,
+)
+
+RULES = StorageRules()
+FILES = (KeptFile(name="a", nbytes=300_000), KeptFile(name="b", nbytes=100_000), KeptFile(name="c", nbytes=7))
+CONTENT = {file.name: random.Random(file.name).randbytes(file.nbytes) for file in FILES}
+TOTAL = sum(file.nbytes for file in FILES)
+
+Answer = Callable[[StorageChallenge], str]
+
+
+def _range(question: StorageChallenge) -> bytes:
+    return CONTENT[question.file_name][question.offset : question.offset + question.length]
+
+
+def _honest(question: StorageChallenge) -> str:
+    return answer_of(question.nonce, _range(question))
+
+
+def _keep(answer: Answer, *, days: float, every: float, seed: int) -> list[StorageGrant]:
+    """Let a computer call for some days; it answers each question at the next call."""
+    rng = random.Random(seed)
+    record = StorageRecord()
+    now, told = 1e9, None
+    grants: list[StorageGrant] = []
+    end = now + days * DAY
+    while now < end:
+        before = record.seen
+        record = contacted(record, FILES, now=now, rules=RULES)
+        if told is not None:
+            record = answered(record, told.nonce, answer(told), now=now)
+        if record.answer and record.challenge is not None:
+            record, grant = judged(record, _range(record.challenge))
+            grants += [grant] if grant else []
+        told = next_challenge(record, FILES, since=before, now=now, rng=rng, rules=RULES)
+        record = changed(record, challenge=told) if told else record
+        now += rng.expovariate(1.0 / every)
+    return grants
+
+
+@given(seed=st.integers(0, 10_000), every=st.floats(600, 2 * DAY))
+def test_an_honest_computer_is_never_paid_more_than_it_keeps_and_no_time_is_paid_twice(
+    seed: int, every: float
+) -> None:
+    grants = _keep(_honest, days=60, every=every, seed=seed)
+    for grant in grants:
+        assert 0.0 < grant.byte_days <= TOTAL * (grant.until - grant.since) / DAY * (1 + 1e-9)
+    for one, two in pairwise(grants):
+        assert one.until <= two.since
+
+
+def test_an_honest_computer_is_paid_for_nearly_all_of_its_time() -> None:
+    paid = [sum(g.byte_days for g in _keep(_honest, days=60, every=0.2 * DAY, seed=s)) for s in range(20)]
+    assert sum(paid) / 20 > 0.95 * 60 * TOTAL
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.25, 0.5, 0.9])
+def test_who_has_a_part_of_the_bytes_is_paid_at_most_that_part_of_honest_pay(kept: float) -> None:
+    def partly(question: StorageChallenge) -> str:
+        # Each range is there with a probability of `kept`: by the last digits of the nonce, which the computer does not choose.
+        there = int(question.nonce[-6:], 16) < kept * 2**24
+        return _honest(question) if there else "00" * 32
+
+    paid = [
+        sum(g.byte_days for g in _keep(partly, days=60, every=0.2 * DAY, seed=1000 + s)) for s in range(20)
+    ]
+    assert sum(paid) / 20 <= (kept + 0.03) * 60 * TOTAL  # 0.03: room for chance
+
+
+def test_who_does_not_answer_in_time_begins_anew() -> None:
+    rng = random.Random(1)
+    record = contacted(StorageRecord(), FILES, now=1e9, rules=RULES)
+    question = next_challenge(record, FILES, since=0.0, now=1e9, rng=rng, rules=RULES)
+    assert question is not None
+    record = changed(record, challenge=question, proven=1e9)
+    soon = contacted(record, FILES, now=1e9 + DAY, rules=RULES)
+    # Asked again, for the reply may have been lost; the same question, so that waiting does not bring an easier one.
+    assert next_challenge(soon, FILES, since=1e9, now=1e9 + DAY, rng=rng, rules=RULES) == question
+    late = contacted(soon, FILES, now=1e9 + 2.5 * DAY, rules=RULES)
+    assert (late.proven, late.claimed, late.challenge) == (0.0, 0.0, None)
+    assert answered(late, question.nonce, _honest(question), now=1e9 + 2.5 * DAY) == late
+
+
+@given(nonce=st.text(max_size=40), digest=st.text(max_size=80))
+def test_an_answer_to_another_question_changes_nothing(nonce: str, digest: str) -> None:
+    record = StorageRecord(
+        nbytes=TOTAL, seen=1e9, challenge=StorageChallenge(file_name="a", nonce="00" * 16, offset=0, length=9)
+    )
+    if nonce != "00" * 16:
+        assert answered(record, nonce, digest, now=2e9) == record
+
+
+def test_a_file_that_the_project_has_lost_is_held_against_nobody() -> None:
+    question = StorageChallenge(file_name="a", nonce="00" * 16, offset=0, length=9, time=1e9)
+    record = StorageRecord(nbytes=TOTAL, seen=1e9, proven=1e9 - DAY, claimed=5.0, challenge=question)
+    record = answered(record, question.nonce, "ff" * 32, now=1e9 + 1)
+    after, grant = judged(record, None)
+    assert grant is None
+    assert (after.proven, after.claimed, after.challenge) == (1e9 - DAY, 5.0, None)
+
+
+def test_a_file_that_is_not_listed_any_more_does_not_count_for_the_time_in_between() -> None:
+    record = contacted(StorageRecord(), FILES, now=1e9, rules=RULES)
+    record = contacted(record, FILES[1:], now=1e9 + DAY, rules=RULES)
+    assert record.claimed == pytest.approx((TOTAL - 300_000) * DAY)
+
+
+@given(start=st.integers(0, 300_000), seed=st.integers(0, 1000))
+def test_every_byte_may_be_asked_for_and_no_range_leaves_its_file(start: int, seed: int) -> None:
+    rules = StorageRules(range_bytes=max(1, start))
+    question = next_challenge(
+        StorageRecord(), FILES, since=0.0, now=1.0, rng=random.Random(seed), rules=rules
+    )
+    assert question is not None
+    size = {file.name: file.nbytes for file in FILES}[question.file_name]
+    assert 0 <= question.offset <= question.offset + question.length <= size
+    assert 0 < question.length <= rules.range_bytes
