@@ -94,7 +94,8 @@ class World:
         self._stack.callback(self.loop.close)
         self.workers = Workers(self.ctx.settings.checks)
         self._stack.callback(self.workers.close)
-        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(self.ctx)), base_url=URL)
+        self.transport = httpx.ASGITransport(create_app(self.ctx))  #: its ``client`` is whom calls come from
+        self.http = httpx.AsyncClient(transport=self.transport, base_url=URL)
         self.key: rsa.RSAPrivateKey = generate_key()
         self.write(
             lambda tx: keys.set_current_key(

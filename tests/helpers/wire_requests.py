@@ -9,6 +9,7 @@ from cobblestone.wire.scheduler_request import (
     ReportedFile,
     ReportedResult,
     SchedulerRequest,
+    StickyFile,
 )
 
 COPROC_TAGS = {
@@ -48,6 +49,11 @@ def written_stderr(program: str, message: str) -> str:
 def written_file(file: ReportedFile) -> str:
     error = f"<error_msg>\n{file.error_msg}\n</error_msg>\n" if file.error_msg else ""
     return f"<file_info>\n{elements(file, 'name', 'nbytes', 'max_nbytes', 'md5_cksum', 'upload_url')}{error}</file_info>\n"
+
+
+def written_sticky_file(file: StickyFile) -> str:
+    answer = element("challenge_nonce", file.nonce) + element("challenge_answer", file.answer)
+    return f"<file_info>\n{elements(file, 'name', 'nbytes', 'status')}{answer if file.nonce or file.answer else ''}</file_info>\n"
 
 
 def written_result(result: ReportedResult) -> str:
@@ -93,7 +99,9 @@ def written_request(request: SchedulerRequest) -> bytes:
     top += elements(request, "allow_multiple_clients", "sandbox", "dont_send_work", "work_req_seconds")
     top += elements(request, "cpu_req_secs", "cpu_req_instances")
     top += element("estimated_delay", request.cpu_estimated_delay)
-    top += elements(request, "client_cap_plan_class") + element("platform_name", primary)
+    top += elements(request, "client_cap_plan_class", "client_cap_file_challenge") + element(
+        "platform_name", primary
+    )
     top += "".join(f"<alt_platform>\n{element('name', name)}</alt_platform>\n" for name in alternates)
     if request.code_sign_key:
         top += f"<code_sign_key>\n{request.code_sign_key}\n</code_sign_key>\n"
@@ -109,7 +117,7 @@ def written_request(request: SchedulerRequest) -> bytes:
         top += f"<coprocs>\n{''.join(written_coproc(coproc) for coproc in request.coprocs)}</coprocs>\n"
     top += "".join(written_result(r) for r in (*request.results, *request.file_transfer_results))
     top += "".join(written_trickle(trickle) for trickle in request.trickles)
-    top += "".join(f"<file_info>\n{elements(file)}</file_info>\n" for file in request.sticky_files)
+    top += "".join(map(written_sticky_file, request.sticky_files))
     top += "<app_versions>\n"
     for version in request.app_versions:
         names = [name for name in ClientAppVersion.__annotations__ if not name.startswith("coproc")]

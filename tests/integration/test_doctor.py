@@ -159,6 +159,14 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
     ("one_host", sql("UPDATE result SET host_id = 99 WHERE server_state = 4"), "does not exist", False),
     ("credited_once", sql("DELETE FROM credit_entry WHERE id = 1"), "its grant is not in the ledger", False),
     ("credited_once", sql("UPDATE result SET validate_state = 2 WHERE id = 1"), "but is not valid", False),
+    (
+        "contributions",
+        sql(
+            "INSERT INTO contribution (owner, owner_id, kind, total_credit) VALUES ('user', 1, 'storage', 5)"
+        ),
+        "but the entries of the ledger are 0",
+        False,
+    ),
     ("totals", sql("UPDATE host SET total_credit = total_credit + 5"), "total is", True),
     ("totals", sql("UPDATE user_account SET expavg_credit = 1e9"), "average is", True),
     ("totals", sql("UPDATE result SET granted_credit = 7 WHERE validate_state = 1"), "granted is 7", True),

@@ -87,6 +87,10 @@ def _lines(found: HostDetails) -> list[str]:
         f"  venue        {found.venue or '-'}{', hidden from others' if found.hidden else ''}",
         f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
         f"  tasks        {counted(found.tasks)}",
+        *(
+            f"  {kind:<12} {size(given)}{' × days' if kind == 'storage' else ''}"
+            for kind, given in found.contributions.items()
+        ),
         *([f"  lacks        {found.lacks}"] if found.lacks else []),
         *([f"  blocked      {found.blocked}"] if found.blocked else []),
         f"Why it gets tasks or none: cobblestone explain host {found.id}",

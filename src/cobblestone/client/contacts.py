@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cobblestone.client.decisions import job_place
+from cobblestone.client.file_challenges import answer_challenge
 from cobblestone.client.projects_web import Unreachable, contact_scheduler, fetch_schedulers
 from cobblestone.client.scheduler_reply import take_reply
 from cobblestone.client.scheduler_request import make_request
@@ -189,6 +190,13 @@ class Contacts:
         project.nrpc_failures, project.last_rpc_time = 0, now
         project.sched_rpc_pending = RpcReason.NONE
         taken = take_reply(self._state, self._journal, content, read, reported=wanted.report, now=now)
+        challenge = read.reply.file_challenge
+        project.file_answer = (
+            answer_challenge(content, client.folders.project(project.master_url), challenge)
+            if challenge
+            else None
+        )
+        self._state.put_project(project)
         reported = [content.jobs[name] for _, name in map(job_place, wanted.report) if name in content.jobs]
         done = [job for job in reported if job.got_server_ack]
         for job in done:

@@ -10,7 +10,14 @@ from cobblestone.client.identity import BRAND, VERSION_NUMBER, VERSION_TEXT
 from cobblestone.client.state import State
 from cobblestone.policy.client.core.instructions import ContactProject
 from cobblestone.policy.client.core.values import CPU, WorkRequest
-from cobblestone.wire.client_records import FileStatus, JobRecord, JobState, ProjectContent
+from cobblestone.wire.client_records import (
+    FileAnswer,
+    FileRecord,
+    FileStatus,
+    JobRecord,
+    JobState,
+    ProjectContent,
+)
 from cobblestone.wire.host_report import CoprocRequest, DiskUsage, HostInfo, TimeStats
 from cobblestone.wire.job_description import AppVersionBlock
 from cobblestone.wire.preferences import GlobalPreferences
@@ -73,6 +80,7 @@ def make_request(
         cpu_req_instances=cpu.instances,
         cpu_estimated_delay=cpu.delay,
         client_cap_plan_class=True,
+        client_cap_file_challenge=True,
         platforms=("anonymous", *facts.platforms) if project.anonymous_platform else facts.platforms,
         code_sign_key=project.code_sign_key,
         working_global_preferences=GlobalPreferences(text=facts.preferences) if facts.preferences else None,
@@ -95,7 +103,7 @@ def make_request(
             for _, job, time, variety, text in state.trickles(project.master_url)
         ),
         sticky_files=tuple(
-            StickyFile(name=file.name, nbytes=file.nbytes, status=1)
+            _sticky_file(file, project.file_answer)
             for file in content.files.values()
             if file.keep and file.status in (FileStatus.PRESENT, FileStatus.UPLOADED)
         ),
@@ -109,6 +117,12 @@ def make_request(
 
 def _name(identity: str) -> str:
     return job_place(identity)[1]
+
+
+def _sticky_file(file: FileRecord, answer: FileAnswer | None) -> StickyFile:
+    if answer is None or answer.file_name != file.name:
+        return StickyFile(name=file.name, nbytes=file.nbytes, status=1)
+    return StickyFile(name=file.name, nbytes=file.nbytes, status=1, nonce=answer.nonce, answer=answer.answer)
 
 
 def _part(share: float, shares: Sequence[float]) -> float:

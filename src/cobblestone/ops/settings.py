@@ -430,6 +430,18 @@ class CreditSection(Section):
     )
 
 
+class ContributionsSection(Section):
+    """What is counted beside computing; see docs/contributions.md."""
+
+    storage: bool = Field(
+        False,
+        description="Count storage: files that computers keep for further jobs, as far as they prove it.",
+    )
+    network: bool = Field(
+        False, description="Count bytes that computers received and sent for valid results."
+    )
+
+
 Levels = Annotated[
     tuple[Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)], ...], Field(max_length=30)
 ]
@@ -555,6 +567,7 @@ class Settings(FileSettings):
     storage: StorageSection = StorageSection()  # pyright: ignore[reportCallIssue]  # as above
     checks: ChecksSection = ChecksSection()  # pyright: ignore[reportCallIssue]  # as above
     credit: CreditSection = CreditSection()  # pyright: ignore[reportCallIssue]  # as above
+    contributions: ContributionsSection = ContributionsSection()  # pyright: ignore[reportCallIssue]  # as above
     badges: BadgesSection = BadgesSection()  # pyright: ignore[reportCallIssue]  # as above
     watch: WatchSection = WatchSection()  # pyright: ignore[reportCallIssue]  # as above
     export: ExportSection = ExportSection()  # pyright: ignore[reportCallIssue]  # as above

@@ -33,6 +33,8 @@ from cobblestone.server.daemons.exporter import Exporter
 from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
 from cobblestone.server.daemons.history import HistoryKeeper
 from cobblestone.server.daemons.statistics import ScaleUpdater, StatisticsUpdater
+from cobblestone.server.daemons.storage_proofs import StorageKeeper
+from cobblestone.server.daemons.transfer_counter import TransferCounter
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
@@ -99,6 +101,16 @@ def open_project(
             store.close()
 
 
+def _contributions(
+    ctx: ServerContext,
+) -> Iterator[tuple[str, StorageKeeper | TransferCounter, float]]:
+    """Yield the daemons that count what is given beside computing, where the project wants that."""
+    if ctx.settings.contributions.storage:
+        yield StorageKeeper.name, StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
+    if ctx.settings.contributions.network:
+        yield TransferCounter.name, TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+
+
 def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> Iterator[Daemon]:
     """Yield the daemons of some roles."""
     if Role.TRANSITIONER in roles:
@@ -132,6 +144,7 @@ def _daemons(ctx: ServerContext, workers: Workers, roles: frozenset[Role]) -> It
             ("top_lists", AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
             ("history", HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
             ("badges", BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
+            *_contributions(ctx),
             (
                 "exporter",
                 Exporter(ctx),

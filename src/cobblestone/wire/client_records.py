@@ -71,6 +71,15 @@ class EstimatedCredit:
 
 
 @dataclass(slots=True, kw_only=True)
+class FileAnswer:
+    """The answer to a project's question about a file, for the next contact."""
+
+    file_name: str
+    nonce: str
+    answer: str
+
+
+@dataclass(slots=True, kw_only=True)
 class ProjectRecord:
     """A project that the client belongs to."""
 
@@ -129,6 +138,7 @@ class ProjectRecord:
     project_dir: str = ""
     email_addr: str = ""
     down_until: float = 0.0
+    file_answer: FileAnswer | None = None
 
 
 @dataclass(slots=True, kw_only=True)

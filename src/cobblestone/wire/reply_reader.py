@@ -23,6 +23,7 @@ from cobblestone.wire.job_description import (
 )
 from cobblestone.wire.lenience import Lenience, LenienceKind
 from cobblestone.wire.scheduler_reply import (
+    FileChallenge,
     GuiUrl,
     HostBlock,
     Message,
@@ -32,7 +33,7 @@ from cobblestone.wire.scheduler_reply import (
     TrickleDown,
     UserBlock,
 )
-from cobblestone.wire.scheduler_request import MAX_ID, MAX_OPERATIONS
+from cobblestone.wire.scheduler_request import MAX_ANSWER, MAX_ID, MAX_OPERATIONS
 from cobblestone.wire.tag_tree import Node, read_tree
 from cobblestone.wire.upload import MAX_FILE_BYTES
 from cobblestone.wire.xml_reader import MAX_NAME, FieldReader, decode, note
@@ -42,6 +43,9 @@ MAX_URLS = 100
 MAX_DELAY = 28 * 86400.0
 """A server may put the client off for so long at most, in seconds: the family's own bound for its back-offs is a day."""
 HUGE_DELAY = 1e11
+MAX_RANGE = 1 << 20
+"""A client reads so much of a file for an answer at most, in bytes."""
+_NONCE = re.compile(r"(?:[0-9a-f]{2}){1,32}")
 _SAFE_NAME = re.compile(r"[!-\-0-\[\]-~][!-.0-\[\]-~]{0,254}")
 _VERBATIM = ("message", "project_preferences", "global_preferences", "text", "opaque", "client_opaque")
 
@@ -97,6 +101,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
         non_cpu_intensive=_flag(root, "non_cpu_intensive"),
         strict_memory_bound=_flag(root, "strict_memory_bound"),
         delete_files=tuple(_file_name(node.text) for node in root.all("delete_file_info")),
+        file_challenge=_file_challenge(root, notes),
         no_cpu_apps=_flag(root, "no_cpu_apps") if root.has("no_cpu_apps") else None,
         no_rsc_apps=tuple(_scalar(node, notes) for node in root.all("no_rsc_apps"))[:MAX_URLS],
         rss_feeds=read_feeds(root, notes),
@@ -197,6 +202,20 @@ def _host(top: FieldReader) -> HostBlock | None:
         venue=top.text("host_venue", 64),
         create_time=top.number("host_create_time", high=MAX_TIME),
         announce_id="hostid" in top.fields,
+    )
+
+
+def _file_challenge(root: Node, notes: list[Lenience]) -> FileChallenge | None:
+    """Read a question about a file; one that cannot be answered as it stands is none."""
+    node = root.find("file_challenge")
+    if node is None:
+        return None
+    reader = node.reader(notes)
+    nonce, length = reader.text("nonce", MAX_ANSWER), reader.integer("length", high=MAX_RANGE)
+    if not _NONCE.fullmatch(nonce) or not length or not safe_file_name(reader.name()):
+        return None
+    return FileChallenge(
+        file_name=reader.name(), nonce=nonce, offset=reader.integer("offset", high=2**53), length=length
     )
 
 

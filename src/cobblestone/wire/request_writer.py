@@ -91,6 +91,7 @@ def _head(request: SchedulerRequest) -> str:
             scalar("cpu_req_instances", float(request.cpu_req_instances), _IN),
             scalar("estimated_delay", float(request.cpu_estimated_delay), _IN),
             scalar("client_cap_plan_class", request.client_cap_plan_class, _IN),
+            scalar("client_cap_file_challenge", True, _IN) if request.client_cap_file_challenge else "",
             scalar("platform_name", primary, _IN),
             alternatives,
         )
@@ -199,9 +200,12 @@ def _trickle(trickle: MsgFromHost) -> str:
 
 
 def _sticky_file(file: StickyFile) -> str:
+    answer = ""
+    if file.nonce or file.answer:
+        answer = f"{scalar('challenge_nonce', file.nonce, _IN * 2)}{scalar('challenge_answer', file.answer, _IN * 2)}"
     return (
         f"{_IN}<file_info>\n{scalar('name', file.name, _IN * 2)}{scalar('nbytes', float(file.nbytes), _IN * 2)}"
-        f"{scalar('status', file.status, _IN * 2)}{_IN}</file_info>\n"
+        f"{scalar('status', file.status, _IN * 2)}{answer}{_IN}</file_info>\n"
     )
 
 

@@ -81,6 +81,16 @@ class TrickleDown:
 
 
 @value(kw_only=True)
+class FileChallenge:
+    """A question about a range of a file that the client keeps (an element of ours); the answer comes with a later request."""
+
+    file_name: str
+    nonce: str  #: hex digits
+    offset: int  #: bytes
+    length: int  #: bytes
+
+
+@value(kw_only=True)
 class UserBlock:
     """The account, as clients show it."""
 
@@ -149,6 +159,7 @@ class SchedulerReply:
     non_cpu_intensive: bool = False
     strict_memory_bound: bool = False
     delete_files: tuple[str, ...] = ()
+    file_challenge: FileChallenge | None = None
     no_cpu_apps: bool | None = None
     no_rsc_apps: tuple[str, ...] = ()  #: GPU types for which the project has nothing
     rss_feeds: tuple[RssFeed, ...] = ()
@@ -234,6 +245,8 @@ def _tail(out: list[str], reply: SchedulerReply) -> None:
     if reply.strict_memory_bound:
         out.append("<strict_memory_bound/>\n")
     out += (scalar("delete_file_info", checked_file_name(name)) for name in reply.delete_files)
+    if reply.file_challenge:
+        out.append(_file_challenge(reply.file_challenge))
     if reply.no_cpu_apps is not None:
         out.append(scalar("no_cpu_apps", reply.no_cpu_apps))
     out += (verbatim("no_rsc_apps", name) for name in reply.no_rsc_apps)
@@ -246,6 +259,13 @@ def _tail(out: list[str], reply: SchedulerReply) -> None:
     out.append(_gui_urls(reply.gui_urls))
     if reply.project_files:
         out.append(f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n")
+
+
+def _file_challenge(challenge: FileChallenge) -> str:
+    return (
+        f"<file_challenge>\n{scalar('name', checked_file_name(challenge.file_name))}{scalar('nonce', challenge.nonce)}"
+        f"<offset>{challenge.offset:d}</offset>\n<length>{challenge.length:d}</length>\n</file_challenge>\n"
+    )
 
 
 @lru_cache(maxsize=16)  # hardly ever more than one set is in use

@@ -46,6 +46,8 @@ MAX_KEY_CHARS = 4096
 _KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
 MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
+MAX_ANSWER = 64
+"""Hex digits of an answer to a question about a file."""
 NO_EXIT_STATUS = 2**31 - 1
 """Stands for an absent or unreadable exit status within this module; no program ends with it."""
 
@@ -125,6 +127,8 @@ class StickyFile:
     name: str
     nbytes: float = 0.0
     status: int = 0  #: 1 present, negative an error number
+    nonce: str = ""  #: of a question about the file that the client answers (an element of ours)
+    answer: str = ""  #: hex digits
 
 
 @value(kw_only=True)
@@ -182,6 +186,7 @@ class SchedulerRequest:
     cpu_req_instances: float = 0.0
     cpu_estimated_delay: float = 0.0  #: seconds until a CPU would be idle
     client_cap_plan_class: bool = False
+    client_cap_file_challenge: bool = False  #: it answers questions about files (an element of ours)
     platforms: tuple[str, ...] = ()  #: primary first
     code_sign_key: str = ""  #: text without white space at its ends; empty: the client holds none
     working_global_preferences: GlobalPreferences | None = None  #: in force on the client
@@ -261,6 +266,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         cpu_req_instances=number("cpu_req_instances", high=MAX_COUNT),
         cpu_estimated_delay=number("estimated_delay", high=MAX_TIME),
         client_cap_plan_class=flag("client_cap_plan_class"),
+        client_cap_file_challenge=flag("client_cap_file_challenge"),
         platforms=_platforms(top, parts, notes),
         code_sign_key=_key_text(parts.top.get("code_sign_key", "")[:MAX_KEY_CHARS]),
         working_global_preferences=_preferences(parts, "working_global_preferences", notes),
@@ -410,7 +416,13 @@ def _trickles(parts: RequestParts, notes: list[Lenience]) -> tuple[MsgFromHost, 
 def _sticky_files(parts: RequestParts, notes: list[Lenience]) -> tuple[StickyFile, ...]:
     readers = (FieldReader(fields, "file_info", notes) for fields in parts.files)
     return tuple(
-        StickyFile(name=name, nbytes=reader.number("nbytes"), status=reader.integer("status", 0, -(2**31)))
+        StickyFile(
+            name=name,
+            nbytes=reader.number("nbytes"),
+            status=reader.integer("status", 0, -(2**31)),
+            nonce=reader.text("challenge_nonce", MAX_ANSWER),
+            answer=reader.text("challenge_answer", MAX_ANSWER),
+        )
         for reader in readers
         if (name := reader.name())
     )

@@ -14,6 +14,8 @@ from cobblestone.domain.people import Scope
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.api.explain import host_explanation
 from cobblestone.server.api.routing import Call, endpoint
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
@@ -57,6 +59,9 @@ def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
         disk_free=about.d_free,
         system=f"{about.os_name} {about.os_version}".strip(),
         gpus=[f"{each.count} × {each.name or each.type}" for each in about.coprocessors],
+        contributions={
+            kind.value: given.total for kind, given in contributions(db, Owner.HOST, host.id).items()
+        },
         lacks=host.missing_runtime,
         tasks={state.value: number for state, number in tasks.items()},
     )

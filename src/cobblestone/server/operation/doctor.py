@@ -331,6 +331,12 @@ CHECKS: Mapping[str, Check] = {
             advice="Look at the result with `cobblestone credit explain`, and correct by `cobblestone credit correct`.",
         ),
         Check(
+            name="contributions",
+            promise="Storage and network of a volunteer are the sums of their ledger.",
+            find=_only_rows(invariants.contributed_as_listed),
+            advice="Report it as a bug of cobblestone, with the rows.",
+        ),
+        Check(
             name="totals",
             promise="Totals and averages of hosts, users, teams and app versions are those of the ledger.",
             find=_totals,

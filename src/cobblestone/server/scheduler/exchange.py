@@ -25,6 +25,7 @@ from cobblestone.policy.dispatch.reports import ReportContext, ReportedResult, j
 from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
+from cobblestone.server.scheduler import kept_files
 from cobblestone.server.scheduler.host_quality import record_after_report
 from cobblestone.server.scheduler.late_jobs import extend_deadlines
 from cobblestone.server.scheduler.links import Links
@@ -111,6 +112,8 @@ class Exchange:
             self._say(translate_reason(fault), notice=True)
         settings = self.ctx.settings.scheduler
         extend_deadlines(self.tx, self.message, host, in_progress, settings=settings, now=self.now)
+        if self.ctx.settings.contributions.storage:
+            kept_files.take_list(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
         self._send_messages(host)
         return self._finish(user, host, announce=announce)
@@ -418,6 +421,8 @@ class Exchange:
 
     def _add_jobs(self, assignments: Sequence[Assignment], host: Host) -> None:
         if assignments:
+            if self.ctx.settings.contributions.storage:
+                kept_files.ask_to_keep(self.tx, assignments, host=host)
             at_once = last_jobs(self.tx, assignments, self.ctx, host)
             add_jobs(self.reply, assignments, self.ctx, self.offer.catalogue, at_once=at_once)
 
@@ -449,7 +454,7 @@ class Exchange:
         if settings.min_sendwork_interval:
             delay = max(delay, 1.01 * settings.min_sendwork_interval, settings.min_sendwork_interval + 1)
         reply.request_delay = min(delay, 172_800.0)
-        reply.next_rpc_delay = settings.next_rpc_delay
+        reply.next_rpc_delay = kept_files.next_contact(reply, settings.next_rpc_delay)
         reply.messages = tuple(self.texts)
         reply.user = reply_wire.UserBlock(
             id=user.id,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cobblestone.domain.contributions import Contribution
+from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.badges import Badge, BadgeKind
 from cobblestone.policy.credit.milestones import Reached
 from cobblestone.server.web.credit_plot import CreditPlot
@@ -12,6 +14,7 @@ from cobblestone.service.languages import ngettext
 from cobblestone.service.pages.wording import number
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.badges import OwnBadge, badges_of
+from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.credit.credit_history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.ranking import Order, Place, place
@@ -25,6 +28,7 @@ class Standing:
     recent: Place | None  #: None: without credit there is no place
     total: Place | None
     badges: list[OwnBadge]
+    given: dict[Contribution, CreditStatement]  #: beside computing
 
 
 def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) -> Standing:
@@ -35,6 +39,7 @@ def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) 
         recent=place(db, kind, Order.RECENT, owner.id),
         total=place(db, kind, Order.TOTAL, owner.id),
         badges=badges_of(db, kind, [owner.id]).get(owner.id, []),
+        given=contributions(db, kind, owner.id),
     )
 
 

@@ -122,6 +122,24 @@ def credited_once(db: Database) -> Iterator[Finding]:
     return _ask(db, _CREDIT)
 
 
+_CONTRIBUTED = (
+    _Query(
+        "contribution_differs",
+        "user",
+        "has {1} of {0} in total, but the entries of the ledger are {2}",
+        "SELECT c.owner_id, c.kind, c.total_credit, coalesce(sum(e.amount), 0) FROM contribution c"
+        " LEFT JOIN contribution_entry e ON e.user_id = c.owner_id AND e.kind = c.kind WHERE c.owner = 'user'"
+        " GROUP BY c.owner_id, c.kind, c.total_credit"
+        " HAVING abs(c.total_credit - coalesce(sum(e.amount), 0)) > 1e-6 * (1 + abs(c.total_credit))",
+    ),
+)
+
+
+def contributed_as_listed(db: Database) -> Iterator[Finding]:
+    """Return volunteers whose storage or network is not what the ledger says."""
+    return _ask(db, _CONTRIBUTED)
+
+
 _STATEMENT_COLUMNS = {"total": "total_credit", "average": "expavg_credit", "average_time": "expavg_time"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.ids import HostId, UserId
-from cobblestone.store.credit import app_credit, ledger
+from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.people.computers import has_work
@@ -30,6 +30,7 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     tx.execute("UPDATE result SET host_id = ? WHERE host_id = ?", (target.id, source.id))
     ledger.merge_hosts(tx, user_id, source.id, target.id, created=target.create_time, now=now)
     app_credit.merge_hosts(tx, source.id, target.id, now=now)
+    contributions.merge_hosts(tx, source.id, target.id, now=now)
     tx.execute(
         "UPDATE host SET create_time = ? WHERE id = ?",
         (min(source.create_time, target.create_time), target.id),

@@ -838,3 +838,76 @@ team_message = _table(
     _real("time"),
     sa.Index("team_message_by_team", "team_id", "id"),
 )
+
+# Files that computers were asked to keep for further jobs, while storage is counted.
+kept_file = _table(
+    "kept_file",
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("file_name", sa.Text, primary_key=True),
+    _int("user_id"),
+    _text("network"),  # that the computer called from: one file counts once in it
+    _int("nbytes"),
+    _int("listed"),  # the computer says that it has it
+    _int("counted"),  # 1: counts; -1: counts for another computer of this account or network; 0: not decided
+    sa.Index("kept_file_by_name", "file_name", "counted"),
+    sa.Index(
+        "kept_file_to_count",
+        "host_id",
+        sqlite_where=sa.text("listed = 1 AND counted = 0"),
+        postgresql_where=sa.text("listed = 1 AND counted = 0"),
+    ),
+    storage=_SWEPT_EARLY,
+)
+
+# What each computer claims to keep, and the question that it was asked (see `cobblestone.policy.contribution.storage`).
+host_storage = _table(
+    "host_storage",
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    _int("nbytes"),
+    _real("seen"),
+    _real("proven"),
+    _real("claimed"),
+    sa.Column("challenge", sa.Text),  # JSON
+    _text("answer"),
+    _real("answer_time"),
+    _real("answer_claimed"),
+    sa.Index(
+        "host_storage_answered",
+        "host_id",
+        sqlite_where=sa.text("answer <> ''"),
+        postgresql_where=sa.text("answer <> ''"),
+    ),
+    storage=_CHANGED_BY_EACH_CALL,
+)
+
+# The ledger of what computers gave beside computing; rows are only ever added.
+contribution_entry = _table(
+    "contribution_entry",
+    _id(),
+    _real("time"),
+    _text("kind"),  # storage: byte-days; received, sent: bytes
+    _int("host_id"),
+    _int("user_id"),
+    _real("amount"),
+    _real("work_start"),
+    _text("facts", "{}"),  # JSON: what the amount was computed from
+    sa.Index("contribution_by_host", "host_id", "id"),
+    sa.Index("contribution_by_user", "user_id", "id"),
+)
+
+# Its sums and recent averages.
+contribution = _table(
+    "contribution",
+    *_whose(),
+    sa.Column("kind", sa.Text, primary_key=True),
+    *_credit(),  # in the unit of the kind, and that a day
+    storage=_CHANGED_OFTEN,
+)
+
+# Inputs that were counted as received, each once per computer.
+received_file = _table(
+    "received_file",
+    sa.Column("host_id", INTEGER, primary_key=True, autoincrement=False),
+    sa.Column("file_name", sa.Text, primary_key=True),
+    sa.Index("received_file_by_name", "file_name"),
+)

@@ -21,6 +21,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -391,13 +392,17 @@ def delete_unused(
         names = store.write(condemn)
         also_remove([place_of(root, name) for name in names])
         remove_from_disk(root, names)
-        store.write(
-            lambda tx: tx.execute_many(
-                f"DELETE FROM file WHERE name = ? AND refs = {_DELETING}", [(name,) for name in names]
-            )
-        )
+        store.write(partial(_forget, names=names))
         return len(names)
     return 0
+
+
+def _forget(tx: Transaction, names: Sequence[str]) -> None:
+    """Forget files that are deleted, and who had them; who still lists one is told that it is not needed."""
+    rows = [(name,) for name in names]
+    tx.execute_many(f"DELETE FROM file WHERE name = ? AND refs = {_DELETING}", rows)
+    tx.execute_many("DELETE FROM kept_file WHERE file_name = ? AND listed = 0", rows)
+    tx.execute_many("DELETE FROM received_file WHERE file_name = ?", rows)
 
 
 def remove_from_disk(root: Path, names: Iterable[str]) -> None:

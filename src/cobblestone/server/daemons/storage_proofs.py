@@ -1,0 +1,118 @@
+"""The daemon that judges what computers answer about the files that they keep, and grants storage."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from cobblestone.domain.contributions import Contribution
+from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import value
+from cobblestone.policy.contribution.storage import StorageChallenge, StorageRecord, judged
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.credit import contributions
+from cobblestone.store.credit.contributions import ContributionEntry
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.work import files, kept_files
+
+PORTION = 100
+ABSENT_SECONDS = 30 * SECONDS_PER_DAY
+"""A computer that has not called for so long keeps nothing any more, as far as we know."""
+
+
+@value(kw_only=True)
+class _Answer:
+    """An answer with the content that it is about; None: the project does not have the file any more."""
+
+    host_id: int
+    user_id: int
+    record: StorageRecord
+    content: bytes | None
+
+
+class StorageKeeper:
+    """Decides which listed files count, and judges answers."""
+
+    name = "storage"
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Do some of each; how much was done."""
+        store, now = self._ctx.store, self._ctx.clock()
+        waiting = await store.aread(partial(kept_files.to_judge, limit=PORTION))
+        answers = [
+            _Answer(
+                host_id=host_id, user_id=user_id, record=record, content=await self._read(record.challenge)
+            )
+            for host_id, user_id, record in waiting
+        ]
+
+        def transact(tx: Transaction) -> int:
+            for answer in answers:
+                _judge(tx, answer, now=now)
+            counted = kept_files.count(tx, limit=PORTION)
+            absent = kept_files.forget_absent(tx, before=now - ABSENT_SECONDS, limit=PORTION)
+            return len(answers) + counted + absent
+
+        return await store.awrite(transact)
+
+    async def _read(self, challenge: StorageChallenge | None) -> bytes | None:
+        """Return what the project has of a range."""
+        if challenge is None:
+            return None
+        found = await self._ctx.store.aread(partial(files.files_by_name, names=[challenge.file_name]))
+        known = found.get(challenge.file_name)
+        if known is None:
+            return None
+        place = files.place_of(self._ctx.folder.download, known.name)
+        await self._ctx.storage.bring(place, nbytes=known.nbytes, md5=known.md5)
+        return await asyncio.to_thread(_range, place, challenge.offset, challenge.length)
+
+
+def _range(place: Path, offset: int, length: int) -> bytes | None:
+    try:
+        with place.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+    except FileNotFoundError:
+        return None
+
+
+def _judge(tx: Transaction, answer: _Answer, *, now: float) -> None:
+    """Judge an answer, unless that was done meanwhile; the record may have gone on since."""
+    tx.lock("host", [answer.host_id])
+    record = kept_files.record_of(tx, answer.host_id)
+    question = answer.record.challenge
+    if (
+        record is None
+        or question is None
+        or record.challenge != question
+        or record.answer != answer.record.answer
+    ):
+        return
+    record, grant = judged(record, answer.content)
+    kept_files.save(tx, answer.host_id, record)
+    if grant is None:
+        return
+    contributions.grant(
+        tx,
+        [
+            ContributionEntry(
+                time=now,
+                kind=Contribution.STORAGE,
+                host_id=answer.host_id,
+                user_id=answer.user_id,
+                amount=grant.byte_days,
+                work_start=grant.since,
+                facts={
+                    "until": grant.until,
+                    "file": question.file_name,
+                    "offset": question.offset,
+                    "length": question.length,
+                },
+            )
+        ],
+    )
