@@ -265,3 +265,23 @@ def test_a_damaged_state_file_is_refused_in_words(tmp_path: Path):
     (tmp_path / "cobblestone_client.sqlite").write_bytes(b"this is no database" * 100)
     with pytest.raises(StoreError, match="cannot be opened"):
         State(tmp_path)
+
+
+def test_a_file_that_is_kept_for_further_jobs_is_listed_asked_about_and_proven(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live(settings={"storage": "true"})
+    project.app("work", WORK.format(seconds=1))
+    project.cli("app", "dispatch", "work", "--locality", "--project", str(project.folder))
+    batch = project.submit("work", "1")
+    client = own()
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    project.wait_for_batch(batch, client)
+
+    def proven() -> bool:
+        client.boinccmd("--project", project.url, "update")
+        time.sleep(1.0)
+        return bool(project.value("SELECT proven FROM host_storage"))
+
+    project.wait(proven, client, seconds=120, what="a right answer")
+    assert project.value("SELECT nbytes FROM host_storage") == 1
