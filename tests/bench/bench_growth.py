@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 import apsw
 import httpx
 from tests.bench.load import Messages, Volunteer
-from tests.bench.project import MANY, BenchProject, add_hosts, make_project
+from tests.bench.project import BenchProject, add_hosts, fill, make_project
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.states import FileDeleteState
@@ -87,11 +88,10 @@ class Work:
 # -- the tables -------------------------------------------------------------------------------------------------
 
 
-def fill(tx: Transaction, *, n: int, n_hosts: int, n_users: int) -> None:
-    """Let ``n`` results have been finished long ago: half in a batch that nobody has retired, half in none."""
+def _add_finished(tx: Transaction, many: str, *, n_hosts: int, n_users: int) -> None:
+    """Let results have been finished long ago: half in a batch that nobody has retired, half in none."""
     long_ago = time.time() - 40 * 86400
     base = 1_000_000_000
-    many = MANY.format(n=n)
     tx.execute(
         "INSERT INTO workunit (id, name, app_id, batch_id, create_time, min_quorum, target_nresults, output_specs,"
         " canonical_result_id, assimilate_state, file_delete_state, completed_seq, completed_time, canonical_credit)"
@@ -234,8 +234,8 @@ def measure(folder: Path, *, n: int, n_hosts: int = 0, server: PostgresServer | 
     )
     with open_project(folder) as ctx:
         begin = time.perf_counter()
-        ctx.store.write(lambda tx: fill(tx, n=n, n_hosts=5000, n_users=1000))
-        ctx.store.write(lambda tx: add_hosts(tx, n=n_hosts))
+        fill(ctx.store, n, partial(_add_finished, n_hosts=5000, n_users=1000))
+        add_hosts(ctx.store, n_hosts)
         print(f"{n:,} finished results: filled in {time.perf_counter() - begin:.0f} s", flush=True)
         if server is not None:
             server.execute("VACUUM ANALYZE", database=name)

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -153,7 +152,7 @@ def crowd(bench: Bench) -> Iterator[Figure]:
     """Ten times as many computers as can be served, through the documented proxy, while somebody looks at the status page."""
     project = bench.project(n_jobs=1000)
     with open_project(project.root) as ctx:
-        ctx.store.write(partial(add_hosts, n=CROWD_HOSTS))
+        add_hosts(ctx.store, CROWD_HOSTS)
     place = int(project.url.rstrip("/").rpartition(":")[2])
     with contextlib.closing(Nginx(place)) as nginx:
         # The server's own address is in its settings; computers and visitors know the proxy's.

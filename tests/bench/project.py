@@ -29,7 +29,7 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, keys
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.people import hosts, tokens, users
 from cobblestone.store.work import batches, files
 from cobblestone.wire.signatures import encode_public_key, generate_key, sign_md5
@@ -40,7 +40,8 @@ N_USERS = 1000
 HOSTS_PER_USER = 5
 PART = 500
 ADDED = 1_000_000  #: ids of added computers and their owners begin here
-MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n})"
+MANY = "WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last})"
+FILLED_TOGETHER = 50_000  #: rows of a table in one write; a write may not take long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +178,21 @@ def add_exported_hosts(project: BenchProject, n: int) -> None:
         ctx.store.write(add)
 
 
-def add_hosts(tx: Transaction, *, n: int) -> None:
+def fill(store: Store, n: int, part: Callable[[Transaction, str], None]) -> None:
+    """Let ``part`` add ``n`` rows to each of its tables, part by part: it is given a table n(i) of their numbers."""
+    for first in range(1, n + 1, FILLED_TOGETHER):
+        many = MANY.format(first=first, last=min(first + FILLED_TOGETHER - 1, n))
+        store.write(lambda tx, many=many: part(tx, many))
+
+
+def add_hosts(store: Store, n: int) -> None:
     """Let there be so many more computers with credit, each of an owner of its own; see `added_volunteer`."""
+    fill(store, n, _add_hosts)
+
+
+def _add_hosts(tx: Transaction, many: str) -> None:
     base = ADDED
     now = time.time()
-    many = MANY.format(n=n)
     credit = f"i * 0.001, i * 0.0001, {now}"
     tx.execute(
         "INSERT INTO user_account (id, name, email_addr, authenticator, weak_authenticator, cross_project_id, create_time,"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
 import pytest
@@ -212,6 +213,79 @@ def test_a_hostile_output_costs_its_host_and_nobody_else(world: World, case: str
     assert bad[0] == 2
     assert not bad[1]
     assert all(state == 1 and credit > 0 for state, credit in good)
+
+
+WORDS = {
+    "half a pair": "raise ValueError('\\ud800')",
+    "nothing": "raise ValueError('\\0')",
+    "no words": "class Silent(Exception):\n        def __str__(self):\n            raise ValueError\n    raise Silent",
+    "a name of bytes": "open('\\udcff')",
+    "not a number": "return float('nan')",
+    "too much": "return 1e400",
+    "a stop": "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+}
+
+
+@pytest.mark.both_databases
+def test_whatever_a_projects_function_says_its_job_is_parked_or_goes_on(make_world):
+    world: World = make_world(checks={"timeout": 2, "max_attempts": 1})
+    names = {}
+    for number, (case, words) in enumerate(WORDS.items()):
+        (world.ctx.folder.root / f"keep{number}.py").write_text(f"def assimilate(workunit):\n    {words}\n")
+        names[f"app{number}"] = case
+        world.add_jobs(world.add_app(f"app{number}", assimilator=f"keep{number}.py:assimilate"))
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1e6)
+    world.now += 150
+    host.rpc(reports=[host.finish(name, b"1") for name in host.new_results()])
+    world.settle()
+    found = world.query(
+        "SELECT w.id, a.name, assimilate_state, handler_problem, granted_credit FROM workunit w JOIN app a ON a.id = w.app_id"
+        " JOIN result r ON r.id = w.canonical_result_id"
+    )
+    assert {name for _, name, *_ in found} == names.keys()
+    for id_, name, state, problem, credit in found:
+        assert (state, bool(problem)) in ((2, False), (1, True)), names[name]
+        assert ApiClient(world).get(f"/explain/workunits/{id_}")
+        assert math.isfinite(credit)
+
+
+UNSPEAKABLE = {
+    "half a pair": ("r.json", rb'{"a": "\ud800", "\ud800\u0000": 1}'),
+    "nothing": ("r.json", rb'{"a": "\u0000", "\u0000": 1}'),
+    "orders to a terminal": ("r.txt", b"\x1b[31m \x01\n"),
+    "a text without end": ("r.json", b'{"' + b"k" * 100_000 + b'": [1]}'),
+}
+
+
+@pytest.mark.both_databases
+def test_how_outputs_differ_is_said_and_shown_whatever_stands_in_them(world: World):
+    rule = ComparisonRule(kind="numeric", options={"rtol": 1e-6})
+    answers: dict[str, tuple[bytes, bytes]] = {}
+    for number, (name, content) in enumerate(UNSPEAKABLE.values()):
+        outputs = (OutputSpec(open_name=name, max_nbytes=10**6),)
+        world.add_jobs(world.add_app(f"app{number}", quorum=2, comparison=rule, outputs=outputs))
+        answers[f"app{number}"] = (content, b'{"a": "x"}' if name.endswith("json") else b"red 1\n")
+
+    def compute(user: str, which: int) -> None:
+        host = world.host(world.user(user))
+        host.rpc(ask=1e6)
+        results = host.new_results()
+        assert len(results) == len(answers)
+        world.now += 150
+        host.rpc(reports=[host.finish(name, answers[name.partition("_")[0]][which]) for name in results])
+        world.settle()
+
+    compute("mallory", 0)
+    compute("alice", 1)
+    assert set(world.query("SELECT validate_state FROM result WHERE sent_time IS NOT NULL")) == {(4,)}
+    api = ApiClient(world)
+    for id_ in range(1, len(answers) + 1):
+        assert all(character.isprintable() for character in str(api.get(f"/explain/workunits/{id_}")))
+        for page in (f"workunit.php?wuid={id_}", f"result.php?resultid={id_}"):
+            assert world.get(f"/{page}").status_code == 200
+    compute("bob", 1)
+    assert world.value("SELECT COUNT(canonical_result_id) FROM workunit") == len(answers)
 
 
 def test_outputs_that_cannot_be_read_in_time_are_their_hosts_affair(

@@ -70,6 +70,11 @@ def joined(parts: Sequence[Reason]) -> Reason:
     return phrase(sentence, **dict(zip(names, parts, strict=True)))
 
 
+def sayable(text: str) -> str:
+    """Return a text of somebody's program as databases and pages take it: halves of characters and zero bytes spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
+
+
 def restored(code: str, sentence: str, values: Mapping[str, Any]) -> Reason:  # as JSON has them
     """Make a reason of what was stored of it (`Reason.plain_values`)."""
     return Reason(code, sentence, {name: _restored_value(each) for name, each in values.items()})

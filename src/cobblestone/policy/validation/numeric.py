@@ -193,8 +193,13 @@ def _first_difference(a: bytes, b: bytes) -> int:
 def _shown(value: object) -> Words:
     if isinstance(value, Reason):
         return value
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return _spelled(value if isinstance(value, str) else repr(value))
+
+
+def _spelled(text: str) -> str:
+    """Return a text that can be shown and stored: cut, and what nobody can see spelled out (``\\x1b``, ``\\ud800``)."""
+    cut = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in cut)
 
 
 def _line_and_column(line: int, column: int, name: str = "") -> Reason:
@@ -315,7 +320,7 @@ def _path(place: _Place) -> str:
 def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
-    return f".{_shown(key)}" if key.isidentifier() else f"[{json.dumps(_shown(key), ensure_ascii=False)}]"
+    return f".{_spelled(key)}" if key.isidentifier() else f"[{_spelled(json.dumps(key, ensure_ascii=False))}]"
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

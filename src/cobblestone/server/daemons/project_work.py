@@ -23,7 +23,7 @@ from typing import Any
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.reasons import Reason, joined, phrase
+from cobblestone.domain.reasons import Reason, joined, phrase, sayable
 from cobblestone.domain.work import OutputSpec
 from cobblestone.policy.validation.agreement import (
     DEFAULT_LIMITS,
@@ -225,7 +225,7 @@ class _Comparison:
         try:
             problem = usable(task.rule, files, task.specs, limits=task.limits, kinds=kinds)
         except Exception as error:  # noqa: BLE001  # a reader that chokes on an output says so of this output alone
-            what = f"{type(error).__name__}: {str(error)[:200]}"
+            what = sayable(f"{type(error).__name__}: {str(error)[:200]}")
             problem = phrase("its outputs cannot be read: {problem}", problem=what)
         if problem is not None:
             return OutputCheck(result_id=result.result_id, usable=False, problem=problem)

@@ -20,6 +20,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
 from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.reasons import sayable
 from cobblestone.ops.settings import ChecksSection
 from cobblestone.server.daemons.project_work import limit_memory
 
@@ -251,8 +252,8 @@ def _outcome(function: Callable[[A], R], argument: A) -> tuple[R | None, JobErro
     try:
         return function(argument), None
     except CobblestoneError as error:
-        return None, JobError(str(error))
+        return None, JobError(sayable(str(error)))
     except MemoryError:
         return None, WorkerFailedError("It ran out of the memory that a worker may use.")
     except BaseException as error:  # noqa: BLE001  # whatever a foreign function raises, sys.exit included
-        return None, JobError(f"{type(error).__name__}: {error}")
+        return None, JobError(sayable(f"{type(error).__name__}: {error}"))
