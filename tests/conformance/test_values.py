@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -10,6 +12,7 @@ import pytest
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Database, RowsOf, Store, Transaction
+from cobblestone.store.engine.engine import Row
 
 SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
 IDS = "SELECT id FROM news WHERE id IN (??) ORDER BY id"
@@ -194,3 +197,47 @@ def test_a_transaction_that_the_server_undid_is_no_success(store: Store):
     except StoreError:
         kept = False
     assert store.read(lambda db: db.value("SELECT COUNT(*) FROM news")) == kept
+
+
+NEWS = "SELECT id, title, text, time FROM news ORDER BY id"
+SAVE = "INSERT INTO news (id, title, text, time) VALUES (?, ?, ?, ?)"
+CHANGES: dict[str, tuple[str, Callable[[random.Random, int], tuple[object, ...]]]] = {
+    "new rows": (SAVE, lambda rng, n: (100 + n, _text(rng), _text(rng), rng.choice([n, n / 4]))),
+    "new and changed rows": (
+        f"{SAVE} ON CONFLICT (id) DO UPDATE SET title = news.title || excluded.title, time = excluded.time",
+        lambda rng, n: (rng.choice([n, rng.randrange(20)]), _text(rng), "", float(n)),
+    ),
+    "values by key": (
+        "UPDATE news SET title = title || ?, text = '?''', time = time + ? WHERE id = ?",
+        lambda rng, n: (_text(rng), rng.random(), rng.randrange(15 + 5 * n)),
+    ),
+    "values by key and a condition": (
+        "UPDATE news SET time = ? WHERE id = ? AND (title = ? OR time > ?)",
+        lambda rng, n: (rng.random(), n, _text(rng), rng.choice([0, 0.5])),
+    ),
+}
+
+
+def _text(rng: random.Random) -> str:
+    return rng.choice(["", "plain", "it's", "?", "$1", "{a,b}", "NULL", "\\N", "ž\n", '"'])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("n", [2, 10])
+def test_many_rows_at_once_change_as_they_do_one_by_one(store: Store, change: str, n: int):
+    sql, row = CHANGES[change]
+    rng = random.Random(n)
+    first = [(id_, "t", "", id_ / 8) for id_ in range(20)]
+
+    def news_after(
+        tx: Transaction, run: Callable[[Transaction, list[tuple[object, ...]]], object]
+    ) -> list[Row]:
+        tx.execute("DELETE FROM news")
+        tx.execute_each(SAVE, first)
+        run(tx, rows)
+        return tx.query(NEWS)
+
+    for _ in range(20):
+        rows = [row(rng, place) for place in range(n)]
+        at_once = store.write(partial(news_after, run=lambda tx, rows: tx.execute_many(sql, rows)))
+        assert at_once == store.write(partial(news_after, run=lambda tx, rows: tx.execute_each(sql, rows)))

@@ -31,6 +31,8 @@ _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"
 )
+_WRITING = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+"""Writes find rows by keys.  A plan that reads a whole table, small when it was made, would stay after the table has grown."""
 _SERVING = "SET lock_timeout = {lock}; SET statement_timeout = {statement}; SET idle_in_transaction_session_timeout = {idle}"
 
 
@@ -53,6 +55,8 @@ class PostgresEngine:
             limits = {"lock": LOCK_SECONDS, "statement": seconds - 1, "idle": IDLE_SECONDS}
             milliseconds = {name: round(1000 * limit) for name, limit in limits.items()}
             connection.execute(_SERVING.format(**milliseconds).encode(), prepare=False)
+            if not read_only:
+                connection.execute(_WRITING, prepare=False)
             return connection
 
         return PostgresConnection(serving, read_only=read_only, answer_seconds=seconds)

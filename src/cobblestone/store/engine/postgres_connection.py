@@ -23,14 +23,17 @@ from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoa
 from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.store.engine.engine import Parameters, Row
+from cobblestone.store.engine.postgres_arrays import together
 
 MAX_PREPARED = 1000
 MAX_WAITING = 500
 """Statements that are sent together at most; the server must keep their answers for us meanwhile."""
 
-_INT8 = 20  # PostgreSQL's number for the type
+_LETTERS = {
+    20: "iq",
+    701: "id",
+}  # of a length and a value, by PostgreSQL's number for the type: bigint, double precision
 _PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
-_BY_KEY = re.compile(r"((?:UPDATE|DELETE FROM) [^?]* WHERE (?:\w+_)?id )= \?((?: AND [^?]*)?)")
 _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
@@ -42,15 +45,16 @@ class _TextDumper(StrBinaryDumper):
 
 
 class _ListDumper(ListBinaryDumper):
-    """Lists, of which those of ids are long."""
+    """Lists, of which those of numbers are long."""
 
     def dump(self, obj: list[Any]) -> Any:  # a buffer of the driver
-        if self.sub_dumper is None or self.sub_dumper.oid != _INT8 or None in obj:
+        oid = 0 if self.sub_dumper is None else self.sub_dumper.oid
+        if oid not in _LETTERS or None in obj:
             return super().dump(obj)
         n = len(obj)
         pairs = [word for value in obj for word in (8, value)]
         try:
-            return struct.pack("!iiIii" + "iq" * n, 1, 0, _INT8, n, 1, *pairs)
+            return struct.pack("!iiIii" + _LETTERS[oid] * n, 1, 0, oid, n, 1, *pairs)
         except struct.error as error:
             raise OverflowError(f"a number is too large for the database: {error}") from error
 
@@ -92,22 +96,6 @@ def translated(sql: str) -> bytes:
     parts = sql.split("'")
     parts[::2] = [_PLACES.sub(place, part) for part in parts[::2]]
     return "'".join(parts).encode()
-
-
-@lru_cache(maxsize=1024)
-def _for_many_rows(sql: str) -> str:
-    """Return the same change of many rows in one statement, where nothing but a row's key is filled in; else empty."""
-    match = _BY_KEY.fullmatch(sql)
-    return f"{match[1]}IN (??){match[2]}" if match else ""
-
-
-def _together(sql: str, rows: Sequence[Parameters]) -> tuple[str, Sequence[Parameters]]:
-    """Return a statement for several rows, or the same change in one statement where that can be."""
-    if len(rows) > 1 and (together := _for_many_rows(sql)):
-        keys = [row[0] for row in rows]
-        if len(set(keys)) == len(keys):
-            return together, [(keys,)]
-    return sql, rows
 
 
 class Answer:
@@ -174,7 +162,7 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
-        sql, todo = _together(sql, list(rows))
+        sql, todo = together(sql, list(rows))
         for row in todo:
             self._wait(self._bind(sql, row))
 
@@ -182,7 +170,7 @@ class PostgresConnection:
         self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
     ) -> None:
         """See `Connection.execute_expecting`."""
-        sql, todo = _together(sql, rows)
+        sql, todo = together(sql, rows)
         for row in todo:
             self._wait(self._bind(sql, row), (len(rows) // len(todo), error))
 
