@@ -18,7 +18,7 @@ from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import Member, build
 from cobblestone.statistics.store.engine import workbench
 from cobblestone.statistics.store.queries import Entity, Published
-from cobblestone.statistics.web.curves import curves
+from cobblestone.statistics.web.curves import curves, round_levels
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE, BOB = cpid("alice"), cpid("bob")
@@ -291,3 +291,13 @@ def test_an_export_that_names_a_team_with_quotes_and_letters_of_any_kind_is_read
     )
     published = site.publish()
     assert published.search("team", 0, "o'brien")[0].name == name
+
+
+def test_levels_of_a_drawing_are_round_and_within_it():
+    assert round_levels(5.56) == [0, 1, 2, 3, 4, 5]
+    assert round_levels(100) == [0, 20, 40, 60, 80, 100]
+    assert round_levels(0) == round_levels(float("inf")) == [0]
+    for most in (1e-9, 0.3, 3.99, 17, 8.2e7, 1e16):
+        levels = round_levels(most)
+        assert 4 <= len(levels) <= 11
+        assert 0.5 * most < levels[-1] <= most * (1 + 1e-9)

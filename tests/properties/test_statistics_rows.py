@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from tests.helpers.statistics_exports import population
 
 from cobblestone.domain.exports import ExportedHost, ExportedTable, ExportedTeam, ExportedUser
+from cobblestone.statistics.scan import ColumnReader
 from cobblestone.wire.statistics_export import write_head, write_tail
 from cobblestone.wire.statistics_import import ExportReader
-from cobblestone.wire.statistics_rows import Row, RowReader
+from cobblestone.wire.statistics_rows import Row
 
 RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
 TABLES = (ExportedTable.USER, ExportedTable.HOST, ExportedTable.TEAM)
@@ -113,7 +115,13 @@ def values(name: str) -> st.SearchStrategy[str]:
         return TEXTS
     if name == "misc":
         return st.sampled_from(
-            ["<![CDATA[]]>", '<![CDATA[{"a":[1]}]]>', "<![CDATA[<ncpus>99</ncpus>]]>", "<![CDATA["]
+            [
+                "<![CDATA[]]>",
+                '<![CDATA[{"a":[1]}]]>',
+                "<![CDATA[<ncpus>99</ncpus>]]>",
+                "<![CDATA[a>b<ncpus>99</ncpus>]]>",
+                "<![CDATA[",
+            ]
         )
     return CPIDS if name.endswith("cpid") else NUMBERS
 
@@ -149,6 +157,10 @@ def records(draw: st.DrawFn, table: ExportedTable) -> str:
     )
 
 
+def rows_of(batches: Iterable[Any]) -> list[Row]:
+    return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch), strict=True)]
+
+
 def strict_rows(table: ExportedTable, data: bytes) -> tuple[list[Any], int]:
     reader = ExportReader(table)
     found = reader.receive(data)
@@ -172,8 +184,8 @@ def test_both_readers_take_the_same_records_to_the_same_rows(data: st.DataObject
     text = "".join(data.draw(st.lists(records(table), min_size=1, max_size=4)))
     # A number that only the strict reader looks at is no reason to refuse a row that does not have it.
     document = (write_head(table) + text + write_tail(table)).encode("utf-8", "surrogatepass")
-    reader = RowReader(table)
-    rows = reader.receive(document)
+    reader = ColumnReader(table)
+    rows = rows_of(reader.receive(document))
     strict, n_refused = strict_rows(table, document)
     assert set(strict) <= set(rows)
     assert reader.n_refused <= n_refused
@@ -184,12 +196,12 @@ def test_both_readers_take_the_same_records_to_the_same_rows(data: st.DataObject
 def test_rows_of_a_real_export_are_those_of_the_strict_reader_however_the_bytes_come(at_once: int):
     for table in TABLES:
         document = (RECORDED / f"{table}.xml").read_bytes()
-        reader = RowReader(table)
+        reader = ColumnReader(table)
         pieces = [
             reader.receive(document[place : place + at_once]) for place in range(0, len(document), at_once)
         ]
         reader.close()
-        assert [row for rows in pieces for row in rows] == strict_rows(table, document)[0]
+        assert [row for batches in pieces for row in rows_of(batches)] == strict_rows(table, document)[0]
 
 
 def test_usual_exports_do_not_need_the_strict_reader(monkeypatch: pytest.MonkeyPatch):
@@ -198,8 +210,8 @@ def test_usual_exports_do_not_need_the_strict_reader(monkeypatch: pytest.MonkeyP
     documents = {
         name: gzip.decompress(data) for name, data in export.documents().items() if name.endswith(".gz")
     }
-    expected = {table: RowReader(table).receive(documents[f"{table}.gz"]) for table in TABLES}
-    monkeypatch.setattr(ExportReader, "_records", None)
+    expected = {table: rows_of(ColumnReader(table).receive(documents[f"{table}.gz"])) for table in TABLES}
+    monkeypatch.setattr(ExportReader, "records", None)
     for table in TABLES:
-        assert RowReader(table).receive(documents[f"{table}.gz"]) == expected[table]
+        assert rows_of(ColumnReader(table).receive(documents[f"{table}.gz"])) == expected[table]
         assert expected[table]

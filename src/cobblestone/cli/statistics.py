@@ -174,5 +174,5 @@ def doctor(
 
 
 def _check_extra() -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "pyarrow")):
+    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
         raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")

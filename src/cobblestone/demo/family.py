@@ -71,7 +71,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
     console = console or Console()
     if missing := missing_programs():
         raise ConfigError(needs_the_client(missing))
-    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "pyarrow")):
+    if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
         raise ConfigError("A statistics site needs further libraries: pip install 'cobblestone[lab]'")
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -254,6 +254,7 @@ def _follow(
     n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
     end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
     site = stack.enter_context(visitor(statistics.url))
+    known = "none yet"
     with Display(console, n_jobs) as display:
         while True:
             states = [batch.status() for batch in batches]
@@ -261,11 +262,10 @@ def _follow(
             if done >= n_jobs and not finished:
                 finished = time.time()
             curve = read_curve(site, "Alice", since=finished)
-            known = (
-                " · ".join(f"{title} {total:.2f}" for title, total in curve.totals.items()) if curve else ""
-            )
+            if curve:
+                known = " · ".join(f"{title} {total:.2f}" for title, total in curve.totals.items())
             volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
-            display.update(done, volunteers, f"Alice's statistics: {known or 'none yet'}")
+            display.update(done, volunteers, f"Alice's statistics: {known}")
             if finished and curve and len(curve.totals) == len(projects) and curve.n_steps > 1:
                 break
             if time.monotonic() > end:
@@ -319,7 +319,9 @@ def _report(console: Console, places: Sequence[Place], curve: Curve) -> None:
     for place in places:
         console.print(f"{place.title:16} [link={place.url}]{place.url}[/]", highlight=False)
     console.print(
-        f"{'Her curves':16} [link={curve.address}]{curve.address}[/] ({curve.n_steps} steps)", highlight=False
+        f"{'Her curves':16} [link={curve.address}]{curve.address}[/] ({curve.n_steps} steps)",
+        highlight=False,
+        soft_wrap=True,
     )
     console.print(f"Log in as {ALICE} or {BOB}, password {PASSWORD} (Bob at the account manager alone).")
     console.print("Bob is not on the statistics site: nobody asked him whether he wants to be shown there.")

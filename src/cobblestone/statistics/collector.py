@@ -21,7 +21,7 @@ from cobblestone.statistics.ingest import NEEDED, Ingested, ingest
 from cobblestone.statistics.settings import CollectSection, Source, StatisticsSettings
 from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
 from cobblestone.statistics.store.build import Member, build, published
-from cobblestone.wire.statistics_rows import COLUMNS
+from cobblestone.wire.statistics_rows import ELEMENTS
 
 log = structlog.get_logger(__name__)
 
@@ -136,7 +136,7 @@ class Collector:
             if tables is None and before.generation:
                 return None
             files[name] = tables or before.files[name]
-            for table in COLUMNS:
+            for table in ELEMENTS:
                 await asyncio.sleep(settings.pause_seconds)
                 name = f"{table}.gz"
                 known = before.files.get(name)

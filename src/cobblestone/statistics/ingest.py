@@ -6,7 +6,6 @@ import gc
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,20 @@ from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import ExportedTable
 from cobblestone.ops.bounded_files import pieces
 from cobblestone.ops.durable_files import sync_folder
+from cobblestone.statistics.scan import ColumnReader, gathered, schema
 from cobblestone.statistics.state import Counts, ProjectFolder
 from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.rows import take_rows
 from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
-from cobblestone.wire.statistics_rows import COLUMNS, RowReader
+from cobblestone.wire.statistics_rows import ELEMENTS
 
-BATCH = 50_000
 MAX_TABLES_BYTES = 10_000_000
 LARGEST_SHARE_REFUSED = 0.1
 """A file with more records that cannot be is broken."""
 TOLERANCE = 0.01
 """Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports."""
 
-pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
-pq: Any = import_module("pyarrow.parquet")
-_TEXTS = frozenset({"name", "cpid", "country", "system"})
-_WHOLE = frozenset({"id", "team_id", "user_id", "n_cpus"})
+pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
 NEEDED = (ExportedTable.USER,)
 
 
@@ -44,15 +40,6 @@ class Ingested(msgspec.Struct, frozen=True, kw_only=True):
     exported: float
     counts: Counts
     seconds: float  #: of the processor
-
-
-def schema(table: ExportedTable) -> Any:
-    """Return the columns of a table."""
-    return pa.schema([(name, _type(name)) for name in COLUMNS[table]])
-
-
-def _type(column: str) -> Any:
-    return pa.string() if column in _TEXTS else pa.int64() if column in _WHOLE else pa.float64()
 
 
 def ingest(
@@ -74,14 +61,18 @@ def ingest(
     rows.mkdir(parents=True)
     try:
         totals = _totals(folder.incoming / "tables.xml")
-        n_refused = 0
-        for table in COLUMNS:
-            n_rows, refused = _columns(
+        n_refused, in_order = 0, set[str]()
+        for table in ELEMENTS:
+            n_rows, refused, sorted_ = _columns(
                 folder.incoming / f"{table}.gz", table, rows / f"{table}.raw.parquet", max_rows
             )
             n_refused += refused
+            if sorted_:
+                in_order.add(table.value)
             _check_count(table, n_rows + refused, totals)
-        taken = take_rows(folder, rows, folder.rows(previous) if previous else None, now=now, step=step)
+        taken = take_rows(
+            folder, rows, folder.rows(previous) if previous else None, in_order=in_order, now=now, step=step
+        )
         sync_folder(rows)
     except BaseException:
         shutil.rmtree(rows, ignore_errors=True)
@@ -118,41 +109,30 @@ def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
         raise RemoteProtocolError(f"{table}.gz: it holds {n_rows} records, tables.xml counts {said}")
 
 
-def _columns(source: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int]:
-    """Write the records of a file as columns; return how many there are, and how many are refused."""
-    reader, n_rows, place = RowReader(table), 0, 0
-    with pq.ParquetWriter(target, schema(table), compression="none") as writer:
+def _columns(source: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int, bool]:
+    """Write the records of a file as columns; return how many there are, how many are refused, and whether their
+    numbers grow."""
+    reader, n_rows, place = ColumnReader(table), 0, 0
+    with pq.ParquetWriter(
+        target, schema(table), compression="none", use_dictionary=False, write_statistics=False
+    ) as writer:
         if not source.exists():
             if table in NEEDED:
                 raise RemoteProtocolError(f"{source.name}: the project exports none")
-            return 0, 0
-        batch: list[tuple[Any, ...]] = []
+            return 0, 0, True
         try:
-            for data in pieces(source):
-                batch += reader.receive(data)
-                place += len(data)
-                if len(batch) >= BATCH:
-                    n_rows += len(batch)
+            for data in gathered(pieces(source)):
+                for batch in reader.receive(data):
+                    n_rows += batch.num_rows
                     if n_rows > max_rows:
                         raise RemoteProtocolError(f"it holds more than {max_rows} records")
-                    writer.write_batch(_batch(batch, table))
-                    batch.clear()
+                    writer.write_batch(batch)
+                place += len(data)
             reader.close()
         except RemoteProtocolError as error:
             raise RemoteProtocolError(f"{source.name}, after {place} bytes: {error}") from error
-        n_rows += len(batch)
-        if batch:
-            writer.write_batch(_batch(batch, table))
     _check_refused(source, reader, n_rows)
-    return n_rows, reader.n_refused
-
-
-def _batch(rows: list[tuple[Any, ...]], table: ExportedTable) -> Any:
-    own: Any = schema(table)
-    columns: Iterator[tuple[Any, ...]] = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, own, strict=True)], schema=own
-    )
+    return n_rows, reader.n_refused, reader.in_order
 
 
 def _check_refused(source: Path, reader: ExportReader, n_rows: int) -> None:

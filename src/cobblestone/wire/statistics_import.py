@@ -93,8 +93,7 @@ class Fields:
 
     def cpid(self, name: str = "cpid") -> str:
         """Return a cross-project id, empty if it is none."""
-        text = self._texts.get(name, "").strip()
-        return text.lower() if _HEX.fullmatch(text) else ""
+        return cpid_in(self._texts.get(name, ""))
 
     def amount(self, name: str) -> float:
         """Return something measured, 0 if it is missing; -1 stands for what is not known.  Raises RecordRefused."""
@@ -113,6 +112,12 @@ def resolved(text: str, most: int = MAX_TEXT) -> str:
     if "&" in text:
         text = html.unescape(_BYTES.sub(_letters, text[: most * 24]))
     return printable(one_line(text)).strip()[:most]
+
+
+def cpid_in(text: str) -> str:
+    """Return the cross-project id that a text is, in small letters; empty if it is none."""
+    text = text.strip()
+    return text.lower() if _HEX.fullmatch(text) else ""
 
 
 def _letters(references: re.Match[str]) -> str:
@@ -226,7 +231,7 @@ class ExportReader:
         buffer, end = self._buffer + data, self._end.encode()
         cut = buffer.rfind(end) + 1
         cut += len(end) - 1 if cut else 0
-        found = self._records(buffer[:cut].decode("utf-8", "replace")) if cut else []
+        found = self.records(buffer[:cut]) if cut else []
         rest = buffer[cut:]
         self._over = self._over or self._last.encode() in rest
         begin = rest.find(self._begin.encode())
@@ -236,10 +241,11 @@ class ExportReader:
         self._buffer = rest[begin if begin >= 0 else -64 :]
         return found
 
-    def _records(self, text: str) -> list[Any]:
+    def records(self, data: bytes) -> list[Any]:
+        """Return what is made of the records in some bytes, which end with one."""
         found: list[Any] = []
         skip = len(self._begin)
-        pieces = text.split(self._end)
+        pieces = data.decode("utf-8", "replace").split(self._end)
         del pieces[-1]  # nothing follows the last end
         for piece in pieces:
             begin = piece.find(self._begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +31,23 @@ class Taken:
     n_doubled: int
 
 
-def take_rows(folder: ProjectFolder, rows: Path, previous: Path | None, *, now: float, step: float) -> Taken:
-    """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``."""
+def take_rows(
+    folder: ProjectFolder,
+    rows: Path,
+    previous: Path | None,
+    *,
+    in_order: Container[str],
+    now: float,
+    step: float,
+) -> Taken:
+    """Turn the raw columns in ``rows`` into those that count, and note what changed since ``previous``.
+
+    ``in_order``: kinds whose rows are sorted by number, each of which is there once.
+    """
     db = workbench(rows)
     day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
-        n_doubled += _clean(db, rows, kind)
+        n_doubled += _clean(db, rows, kind, in_order=kind in in_order)
     _gone(db, rows, previous, int(day))
     for kind in KINDS:
         new, target = rows / f"{kind}.parquet", folder.history(kind)
@@ -60,7 +72,7 @@ def take_rows(folder: ProjectFolder, rows: Path, previous: Path | None, *, now: 
     return taken
 
 
-def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str) -> int:
+def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bool) -> int:
     """Write the rows of a table that count; return how many had the number of another one."""
     raw = rows / f"{kind}.raw.parquet"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
@@ -70,13 +82,15 @@ def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str) -> int:
     if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
         columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
-    n_doubled = count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
+    n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
     source = parquet(raw)
     if n_doubled:
         source = f"""(SELECT * EXCLUDE (file_row_number) FROM {parquet(raw, ", file_row_number = true")}
             QUALIFY row_number() OVER (PARTITION BY id ORDER BY file_row_number) = 1)"""
     write_parquet(
-        db, f"SELECT {columns} FROM {source} WHERE {condition} ORDER BY id", rows / f"{kind}.parquet"
+        db,
+        f"SELECT {columns} FROM {source} WHERE {condition}{'' if in_order else ' ORDER BY id'}",
+        rows / f"{kind}.parquet",
     )
     return n_doubled
 

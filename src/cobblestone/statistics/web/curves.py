@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -97,17 +98,28 @@ def curves(
             for label, low, top in tops
         ],
         levels=[
-            Tick(position=HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), label=short(share * most))
-            for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+            Tick(
+                position=HEIGHT - BOTTOM - level / (most or 1.0) * (HEIGHT - TOP - BOTTOM), label=short(level)
+            )
+            for level in round_levels(most)
         ],
         dates=[
             Tick(
                 position=LEFT + share * (WIDTH - LEFT - RIGHT),
                 label=_date(first + share * (until - first), until - first),
             )
-            for share in (0.1, 0.5, 0.9)
+            for share in (0.13, 0.5, 0.87)
         ],
     )
+
+
+def round_levels(most: float) -> list[float]:
+    """Return round amounts from 0 to ``most``, four to eight of them."""
+    if not 0 < most < math.inf:
+        return [0.0]
+    power = 10.0 ** math.floor(math.log10(most / 4))
+    step = max(factor * power for factor in (1, 2, 5) if factor * power <= most / 3)
+    return [number * step for number in range(int(most / step + 1e-9) + 1)]
 
 
 def sparkline(days: Sequence[DayFigures], *, until: float) -> str:
@@ -126,7 +138,8 @@ def short(value: float) -> str:
     """Return an amount in few letters."""
     for unit in ("", "k", "M", "G", "T", "P"):
         if value < 1000:
-            return wording.number(value, 0 if value >= 100 or not unit else 1) + (f" {unit}" if unit else "")
+            digits = 0 if value >= 100 or value == round(value) else 1 if value >= 1 else 2
+            return wording.number(value, digits) + (f" {unit}" if unit else "")
         value /= 1000
     return wording.number(value, 1) + " E"
 
