@@ -8,13 +8,14 @@ import gzip
 import http.server
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
+from cobblestone.domain.exports import ExportedUser
 from cobblestone.statistics.collector import Collector, run_apart
 from cobblestone.statistics.fetch import FetchFailed, fetch, new_client
 from cobblestone.statistics.run import open_site
@@ -144,6 +145,52 @@ def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(tmp_path: Path, 
     alice = published.find("user", 1, "1")
     assert alice is not None
     assert [day.total for day in published.history(alice)] == [100, 150]
+
+
+SPLIT = b"""<boinc_db_dump_spec>
+ <enumeration><table>user</table><filename>user</filename>
+  <output><recs_per_file>2</recs_per_file><compression>gzip</compression></output></enumeration>
+ <enumeration><table>host</table><filename>../secret</filename><output><recs_per_file>2</recs_per_file></output></enumeration>
+ <enumeration><table>team</table><filename>team</filename><output><compression>gzip</compression></output></enumeration>
+</boinc_db_dump_spec>"""
+
+
+def put_split(projects: Projects, users: Sequence[ExportedUser], time: float, *, at_once: int = 2) -> None:
+    whole = Export(time, users)
+    projects.files = {
+        "/one/tables.xml": whole.documents()["tables.xml"],
+        "/one/db_dump.xml": SPLIT,
+        **{
+            f"/one/user_{place // at_once}.gz": Export(time, users[place : place + at_once]).documents()[
+                "user.gz"
+            ]
+            for place in range(0, len(users), at_once)
+        },
+    }
+
+
+def test_an_export_in_several_files_is_read_as_one(tmp_path: Path, projects: Projects):
+    people = [user(number, f"U{number}", 10.0 * number, NOON) for number in (9, 8, 4, 3, 1)]
+    put_split(projects, people, NOON)
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    assert (site.state("one").problem, site.state("one").counts.users) == ("", 5)
+    asked = {path for path, _, _ in projects.asked}
+    assert "/one/user_2.gz" in asked
+    assert not any("secret" in path for path in asked)
+
+    site.now += EVERY
+    put_split(projects, people[:2], NOON + EVERY)  # the others have left
+    site.round()
+    assert (site.state("one").problem, site.state("one").counts.users) == ("", 2)
+    assert [path.name for path in site.folder.project("one").incoming.glob("user_*")] == ["user_00000.gz"]
+
+    site.now += EVERY
+    projects.files["/one/user_0.gz"] = projects.files["/one/user_0.gz"][:-20]
+    projects.files["/one/tables.xml"] += b" "
+    site.round()
+    assert "user_00000.gz" in site.state("one").problem
+    assert site.state("one").counts.users == 2
 
 
 def test_projects_that_misbehave_touch_no_other_one(tmp_path: Path, projects: Projects):

@@ -24,6 +24,9 @@ NOON = 20_000 * DAY + DAY / 2
 ALICE, BOB = cpid("alice"), cpid("bob")
 
 
+RECORDED = Path(__file__).parents[1] / "golden" / "statistics_export"
+
+
 class Site:
     """A statistics site without its network."""
 
@@ -152,6 +155,82 @@ def test_a_broken_export_says_what_is_wrong_where_and_changes_nothing(site: Site
         ingest(project, state.generation, now=NOON + DAY, max_rows=10**6)
     assert [path.name for path in (project.root / "rows").iterdir()] == [state.generation]
     assert found(site.publish(), "user", 1, "7").total == 7
+
+
+HOSTILE = """<?xml version="1.0"?>
+<!DOCTYPE users [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
+<users>
+%s
+<user><id>1</id><name>&b;&c;&lt;b&gt;</name><total_credit>5</total_credit></user>
+<user><id>2</id><name>huge</name><total_credit>1e300</total_credit></user>
+<user><id>3</id><name>minus</name><total_credit>-5</total_credit></user>
+<user><id>4</id><name>none</name><total_credit>nan</total_credit></user>
+<user><id>-5</id><name>negative</name><total_credit>5</total_credit></user>
+<user><id>99999999999999999999</id><name>beyond</name><total_credit>5</total_credit></user>
+<user><id>6</id><name>future</name><total_credit>5</total_credit><expavg_credit>9</expavg_credit><expavg_time>1e99</expavg_time></user>
+<user><id>7</id><name>%s</name><total_credit>7</total_credit></user>
+</users>
+"""
+
+
+def test_hostile_records_are_refused_and_counted_and_the_others_stay_as_they_are(site: Site):
+    honest = [user(number, f"U{number}", number, NOON) for number in range(100, 200)]
+    project = site.folder.project("one")
+    Export(NOON, honest).write(project.incoming)
+    text = gzip.decompress((project.incoming / "user.gz").read_bytes()).decode()
+    rows = text.partition("<users>")[2].partition("</users>")[0]
+    (project.incoming / "user.gz").write_bytes(gzip.compress((HOSTILE % (rows, "x" * 190_000)).encode()))
+    came = ingest(project, "", now=NOON, max_rows=10**6)
+    assert (came.counts.users, came.counts.refused) == (102, 6)
+    project.write_state(ProjectState(generation=came.generation, exported=came.exported, counts=came.counts))
+    site.sources["one"] = Source(name="one", title="One", url="http://one.example.org/")
+    published = site.publish()
+    assert found(published, "user", 1, "1").name == "&b;&c;<b>", "no entity means anything"
+    assert len(found(published, "user", 1, "7").name) == 255
+    assert published.size("user", 1).total == sum(range(100, 200)) + 5 + 7
+
+
+def test_the_family_s_own_export_is_taken_with_its_quirks(site: Site):
+    """Recorded from its server: descending numbers, two encodings in one file, markup in names, a file that is no XML."""
+    project = site.folder.project("one")
+    project.incoming.mkdir(parents=True)
+    for path in RECORDED.glob("*.xml"):
+        data, plain = path.read_bytes(), path.stem in ("tables", "db_dump")
+        (project.incoming / (path.name if plain else f"{path.stem}.gz")).write_bytes(
+            data if plain else gzip.compress(data)
+        )
+    came = ingest(project, "", now=NOON, max_rows=10**6)
+    assert (came.counts.users, came.counts.hosts, came.counts.teams, came.counts.refused) == (6, 9, 2, 0)
+
+
+def test_a_person_whose_cross_project_id_changes_keeps_accounts_history_and_owns_nothing_of_others(
+    site: Site,
+):
+    """Ids change when a client brings two projects together, or with the e-mail address."""
+    old, new = cpid("alice before"), cpid("alice after")
+    for day, (first, second) in enumerate([(old, new), (old, old), (new, old), (new, new)]):
+        now = NOON + day * DAY
+        site.take("one", Export(now, [user(1, "Alice", 100 + day, now, cpid=first)]))
+        site.take("two", Export(now, [user(5, "Alice", 10 + day, now, cpid=second)]))
+        published = site.publish(now=now)
+        joined = first == second
+        assert accounts_of(published, first) == ({("one", "1"), ("two", "5")} if joined else {("one", "1")})
+        assert published.size("user").n == (1 if joined else 2)
+    published = site.publish(now=NOON + 3 * DAY)
+    one = published.history(found(published, "user", 1, "1"))
+    assert [day.total for day in one] == [100, 101, 102, 103]
+    assert published.find("user", 0, old) is None, "nobody has that id any more"
+
+
+def test_an_account_that_is_renamed_stays_itself_and_leaves_a_person_whose_name_it_no_longer_has(site: Site):
+    site.take("one", Export(NOON, [user(1, "Alice", 100, NOON, cpid=cpid("a"))]))
+    site.take("two", Export(NOON, [user(5, "Alice", 10, NOON, cpid=cpid("a"))]))
+    assert len(accounts_of(site.publish(), cpid("a"))) == 2
+    site.take("two", Export(NOON + DAY, [user(5, "Mallory", 11, NOON, cpid=cpid("a"))]))
+    published = site.publish(now=NOON + DAY)
+    assert accounts_of(published, cpid("a")) == {("one", "1")}
+    assert accounts_of(published, "two-5") == {("two", "5")}
+    assert [day.total for day in published.history(found(published, "user", 2, "5"))] == [10, 11]
 
 
 def test_doubled_numbers_and_impossible_credit_have_no_effect(site: Site):

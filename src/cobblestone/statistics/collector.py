@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,20 @@ import structlog
 from anyio import BrokenWorkerProcess, to_process
 
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.exports import ExportedTable
 from cobblestone.ops.clock import Clock
 from cobblestone.statistics.fetch import Missing, fetch, new_client
-from cobblestone.statistics.ingest import NEEDED, Ingested, ingest
+from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
 from cobblestone.statistics.settings import CollectSection, Source, StatisticsSettings
 from cobblestone.statistics.state import FetchedFile, ProjectState, SiteFolder
 from cobblestone.statistics.store.build import Member, build, published
+from cobblestone.wire.statistics_import import split_files
 from cobblestone.wire.statistics_rows import ELEMENTS
 
 log = structlog.get_logger(__name__)
 
+SPECIFICATION = "db_dump.xml"
+MOST_PARTS = 10_000
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Returns what a function gives."""
 
@@ -127,28 +132,14 @@ class Collector:
         """Bring the files of an export here; None: they are the same as before.  Raises FetchFailed."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
-        settings = self._settings.collect
-        files: dict[str, FetchedFile] = {}
-        async with self._connect(settings) as client:
-            get = partial(fetch, client, settings=settings)
-            name = "tables.xml"
-            tables = await get(source.url + name, incoming / name, before.files.get(name))
-            if tables is None and before.generation:
+        async with self._connect(self._settings.collect) as client:
+            errand = _Errand(client, self._settings.collect, source, incoming, before)
+            await errand.bring("tables.xml")
+            if before.generation and not errand.is_new:
                 return None
-            files[name] = tables or before.files[name]
             for table in ELEMENTS:
-                await asyncio.sleep(settings.pause_seconds)
-                name = f"{table}.gz"
-                known = before.files.get(name)
-                try:
-                    files[name] = (
-                        await get(source.url + name, incoming / name, known) or known or FetchedFile()
-                    )
-                except Missing:
-                    if table in NEEDED:
-                        raise
-                    (incoming / name).unlink(missing_ok=True)
-        return files
+                await errand.bring_table(table)
+        return errand.files
 
     async def publish(self) -> Path | None:
         """Make the file for pages; None: nothing was collected yet, or it failed, which is logged."""
@@ -173,6 +164,65 @@ class Collector:
     def published(self) -> Path | None:
         """Return the newest file for pages."""
         return published(self._folder)
+
+
+class _Errand:
+    """Brings the files of one export."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        settings: CollectSection,
+        source: Source,
+        incoming: Path,
+        before: ProjectState,
+    ) -> None:
+        self._client, self._settings, self._source = client, settings, source
+        self._incoming, self._before = incoming, before
+        self._split: Mapping[str, str] | None = None
+        self.files: dict[str, FetchedFile] = {}
+        self.is_new = False  #: some file is another one than before
+
+    async def bring(self, name: str, local: str = "") -> None:
+        """Fetch a file, unless it is here.  Raises FetchFailed."""
+        local = local or name
+        known = self._before.files.get(local)
+        url = self._source.url + name
+        came = await fetch(self._client, url, self._incoming / local, known, settings=self._settings)
+        self.is_new = self.is_new or came is not None
+        self.files[local] = came or known or FetchedFile()
+
+    async def bring_table(self, table: ExportedTable) -> None:
+        """Fetch the file of a table, or its parts, where the project exports it in several.  Raises FetchFailed."""
+        name = f"{table}.gz"
+        await asyncio.sleep(self._settings.pause_seconds)
+        try:
+            await self.bring(name)
+        except Missing:
+            (self._incoming / name).unlink(missing_ok=True)
+            n_parts = await self._bring_parts(table)
+            if table in NEEDED and not n_parts:
+                raise
+        else:
+            n_parts = 0
+        for left in sorted(self._incoming.glob(f"{table}_[0-9]*"))[n_parts:]:
+            left.unlink()
+
+    async def _bring_parts(self, table: ExportedTable) -> int:
+        """Fetch the parts of a table until there is none; return how many there are."""
+        if self._split is None:
+            self._split = {}
+            with contextlib.suppress(Missing):
+                await self.bring(SPECIFICATION)
+                self._split = split_files((self._incoming / SPECIFICATION).read_bytes()[:MAX_TABLES_BYTES])
+        name = self._split.get(table, "")
+        for number in range(MOST_PARTS if name else 0):
+            await asyncio.sleep(self._settings.pause_seconds)
+            try:
+                await self.bring(f"{name}_{number}.gz", part_name(table, number))
+            except Missing:
+                return number
+        return MOST_PARTS if name else 0
 
 
 async def run_apart(work: Callable[[], Any]) -> Any:

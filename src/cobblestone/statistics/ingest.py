@@ -64,7 +64,7 @@ def ingest(
         n_refused, in_order = 0, set[str]()
         for table in ELEMENTS:
             n_rows, refused, sorted_ = _columns(
-                folder.incoming / f"{table}.gz", table, rows / f"{table}.raw.parquet", max_rows
+                folder.incoming, table, rows / f"{table}.raw.parquet", max_rows
             )
             n_refused += refused
             if sorted_:
@@ -109,30 +109,37 @@ def _check_count(table: ExportedTable, n_rows: int, totals: TotalsRead) -> None:
         raise RemoteProtocolError(f"{table}.gz: it holds {n_rows} records, tables.xml counts {said}")
 
 
-def _columns(source: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int, bool]:
-    """Write the records of a file as columns; return how many there are, how many are refused, and whether their
-    numbers grow."""
-    reader, n_rows, place = ColumnReader(table), 0, 0
+def part_name(table: ExportedTable, number: int) -> str:
+    """Return the name here of a part of a table that a project exports in several files."""
+    return f"{table}_{number:05d}.gz"
+
+
+def _columns(incoming: Path, table: ExportedTable, target: Path, max_rows: int) -> tuple[int, int, bool]:
+    """Write the records of a table as columns; return how many there are, how many are refused, and whether numbers grow."""
+    whole, n_rows, n_refused, last, in_order = incoming / f"{table}.gz", 0, 0, 0, True
+    sources = [whole] if whole.exists() else sorted(incoming.glob(f"{table}_[0-9]*.gz"))
+    if table in NEEDED and not sources:
+        raise RemoteProtocolError(f"{whole.name}: the project exports none")
     with pq.ParquetWriter(
         target, schema(table), compression="none", use_dictionary=False, write_statistics=False
     ) as writer:
-        if not source.exists():
-            if table in NEEDED:
-                raise RemoteProtocolError(f"{source.name}: the project exports none")
-            return 0, 0, True
-        try:
-            for data in gathered(pieces(source)):
-                for batch in reader.receive(data):
-                    n_rows += batch.num_rows
-                    if n_rows > max_rows:
-                        raise RemoteProtocolError(f"it holds more than {max_rows} records")
-                    writer.write_batch(batch)
-                place += len(data)
-            reader.close()
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{source.name}, after {place} bytes: {error}") from error
-    _check_refused(source, reader, n_rows)
-    return n_rows, reader.n_refused, reader.in_order
+        for source in sources:
+            reader, place, before = ColumnReader(table, last_id=last), 0, n_rows
+            try:
+                for data in gathered(pieces(source)):
+                    for batch in reader.receive(data):
+                        n_rows += batch.num_rows
+                        if n_rows > max_rows:
+                            raise RemoteProtocolError(f"it holds more than {max_rows} records")
+                        writer.write_batch(batch)
+                    place += len(data)
+                reader.close()
+            except RemoteProtocolError as error:
+                raise RemoteProtocolError(f"{source.name}, after {place} bytes: {error}") from error
+            _check_refused(source, reader, n_rows - before)
+            n_refused, last = n_refused + reader.n_refused, reader.last_id
+            in_order = in_order and reader.in_order
+    return n_rows, n_refused, in_order
 
 
 def _check_refused(source: Path, reader: ExportReader, n_rows: int) -> None:

@@ -63,7 +63,7 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 class ColumnReader(ExportReader):
     """Takes the bytes of a file as they come, and gives batches of columns."""
 
-    def __init__(self, table: ExportedTable) -> None:
+    def __init__(self, table: ExportedTable, *, last_id: int = 0) -> None:
         super().__init__(table, row_maker(table))
         self._elements = ELEMENTS[table]
         self._schema = schema(table)
@@ -72,7 +72,7 @@ class ColumnReader(ExportReader):
             np.frombuffer("".join(names).encode(), np.uint8),
             np.cumsum([len(name) for name in names], dtype=np.int32),
         )
-        self._last_id = 0
+        self.last_id = last_id  #: of the record before
         self.in_order = True  #: each record had a larger number than the one before
 
     def records(self, data: bytes) -> list[Any]:
@@ -91,8 +91,8 @@ class ColumnReader(ExportReader):
         return [pa.RecordBatch.from_arrays(columns, schema=self._schema)]
 
     def _note_order(self, ids: NDArray[np.int64]) -> None:
-        self.in_order = self.in_order and ids[0] > self._last_id and bool((ids[1:] > ids[:-1]).all())
-        self._last_id = int(ids[-1])
+        self.in_order = self.in_order and ids[0] > self.last_id and bool((ids[1:] > ids[:-1]).all())
+        self.last_id = int(ids[-1])
 
     def _columns(self, data: bytes) -> list[Any]:
         """Return the columns of usual records.  Raises _Unusual, ArrowInvalid."""

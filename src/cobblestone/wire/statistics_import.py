@@ -293,3 +293,19 @@ def parse_tables(text: str) -> TotalsRead:
         n_teams=fields.whole("nteams_total"),
         n_hosts=fields.whole("nhosts_total"),
     )
+
+
+_ENUMERATION = re.compile(r"<enumeration>(.*?)</enumeration>", re.DOTALL)
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+
+
+def split_files(data: bytes) -> dict[str, str]:
+    """Return the names of files that are exported in parts, by table, as ``db_dump.xml`` says: ``user_id`` for
+    ``user_id_0.gz``, ``user_id_1.gz`` and so on."""
+    found: dict[str, str] = {}
+    for enumeration in _ENUMERATION.findall(data.decode("utf-8", "replace")):
+        fields = Fields(enumeration)
+        table, name = fields.text("table"), fields.text("filename")
+        if "<recs_per_file>" in enumeration and _FILE_NAME.fullmatch(name):
+            found.setdefault(table, name)
+    return found
