@@ -14,6 +14,7 @@ import httpx
 
 from cobblestone.account_manager import operation
 from cobblestone.account_manager.app import create_app
+from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
 from cobblestone.account_manager.folder import create_manager
 from cobblestone.account_manager.run import open_manager
@@ -46,6 +47,7 @@ class ManagerWorld:
         )
         self.checker = ProjectChecker(self.ctx, client)
         self.maker = AccountMaker(self.ctx, client)
+        self.collector = CreditCollector(self.ctx, client)
         self.days = DayKeeper(self.ctx)
         self.balances = BalanceKeeper(self.ctx)
 
@@ -131,6 +133,7 @@ class Caller:
     totals: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     by_manager: set[str] = field(default_factory=set[str])
     in_vain: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    jobs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  #: address and name
     reply: ManagerReply | None = None
 
     def works(self, url: str, seconds: float, jobs: int = 1) -> None:
@@ -160,11 +163,15 @@ class Caller:
             if self.gpu
             else ""
         )
+        jobs = "".join(
+            f"<result><name>{name}</name><project_url>{url}</project_url></result>" for url, name in self.jobs
+        )
+        jobs = f"<results>{jobs}</results>" if jobs else ""
         return (
             f"<acct_mgr_request>{who}<host_cpid>{self.cpid}</host_cpid><domain_name>box</domain_name>"
             f"<client_version>{self.version}</client_version><platform_name>{LINUX}</platform_name>{parts}"
             f"<host_info><p_ncpus>{self.ncpus}</p_ncpus><p_model>{self.model}</p_model><p_fpops>{self.flops!r}</p_fpops>"
-            f"<coprocs>{gpu}</coprocs></host_info><opaque>{self.opaque}</opaque></acct_mgr_request>"
+            f"<coprocs>{gpu}</coprocs></host_info>{jobs}<opaque>{self.opaque}</opaque></acct_mgr_request>"
         ).encode()
 
     def call(self) -> ManagerReply:

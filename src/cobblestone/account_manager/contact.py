@@ -21,7 +21,7 @@ from cobblestone.account_manager.model import (
     ProjectAccount,
     ProjectWhy,
 )
-from cobblestone.account_manager.store import accounts, hosts, ledger
+from cobblestone.account_manager.store import accounts, granted, hosts, ledger
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import RecentAverage
@@ -119,6 +119,8 @@ def answer_contact(
     ledger.add_entries(
         tx, counted.entries, host_id=host.id, account_id=contact.account.id, day=day_of(contact.now)
     )
+    if ctx.settings.accounting.policy == "jobs":
+        granted.list_jobs(tx, contact.account.id, _known_jobs(ctx, contact.request), now=contact.now)
     orders = _orders(ctx, contact, selection, reported, records, at_projects)
     return _reply(ctx, contact.account, host, orders)
 
@@ -182,6 +184,19 @@ def _known_projects(ctx: ManagerContext, request: ReceivedRequest) -> dict[int, 
             continue
         if project is not None:
             found.setdefault(project.id, reported)
+    return found
+
+
+def _known_jobs(ctx: ManagerContext, request: ReceivedRequest) -> list[tuple[int, str]]:
+    """Return the jobs that a client listed, of projects that are asked what they granted."""
+    found: list[tuple[int, str]] = []
+    for url, name in request.jobs:
+        try:
+            project = ctx.projects.by_key.get(key_of_address(url))
+        except RemoteProtocolError:
+            continue
+        if project is not None:
+            found.append((project.id, name))
     return found
 
 
@@ -445,6 +460,7 @@ def _reply(
         signing_key=ctx.signing_key,
         repeat_sec=ctx.settings.contacts.repeat_seconds,
         dynamic=True,
+        send_tasks="all" if ctx.settings.accounting.policy == "jobs" else "",
         user_name=account.name,
         global_preferences=_preferences(choices.preset, changed, ctx.master_url),
         host_venue=host.venue,

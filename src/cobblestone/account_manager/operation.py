@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -9,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cobblestone.account_manager.folder import ManagerFolder
+from cobblestone.account_manager.granted_web import check_address
 from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.store import accounts, ledger, projects
+from cobblestone.account_manager.store import accounts, granted, ledger, projects
+from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import ConfigError, NotFound, RemoteProtocolError
 from cobblestone.policy.account_manager.selection import Balance, joining_work
@@ -23,6 +26,7 @@ from cobblestone.wire.signatures import decode_private_key, decode_public_key, s
 from cobblestone.wire.web_rpc_client import WEAK_KEY, canonical_master_url
 
 MAX_SHARE = 1e6
+TOKEN = re.compile(r"cob_[A-Za-z0-9_\-]{20,200}")
 
 
 @contextmanager
@@ -157,6 +161,40 @@ def find_project(db: Database, text: str) -> ManagedProject:
         if text == str(project.id) or project.address_key == key:
             return project
     raise NotFound(f"There is no project {text} here. See them with: cobblestone manager projects DIR")
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file.
+
+    Raises:
+        ConfigError: it cannot be read, or holds none.
+    """
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    if not TOKEN.fullmatch(text):
+        raise ConfigError(f"{path} holds no token: one begins with cob_, and nothing else is in the file.")
+    return text
+
+
+def change_accounting(
+    tx: Transaction, project: str, *, token: str | None = None, vouched: bool | None = None, now: float
+) -> tuple[ProjectAccounting, int]:
+    """Change how a project (number or address) is asked what it granted; returns that, and how many accounts it tells of.
+
+    Raises:
+        NotFound: there is no such project.
+        ConfigError: the token would be readable on its way there.
+    """
+    known = find_project(tx, project)
+    if token:
+        check_address(known.url)
+    if token is None and vouched is None:
+        state = granted.project_accounting(tx, known.id)
+    else:
+        state = granted.change(tx, known.id, token=token, vouched=vouched, now=now)
+    return state, len(granted.told_names(tx, known.id))
 
 
 async def new_password(store: Store, email: str) -> str:

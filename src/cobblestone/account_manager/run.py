@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from cobblestone.account_manager.app import create_app
+from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.context import ManagerContext
 from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
 from cobblestone.account_manager.folder import ManagerFolder
@@ -59,9 +60,11 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     balances = BalanceKeeper(ctx)
     async with new_client() as client:
         checker, maker = ProjectChecker(ctx, client), AccountMaker(ctx, client)
+        collector = CreditCollector(ctx, client)
         daemons = (
             Daemon(name=checker.name, step=checker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
             Daemon(name=maker.name, step=maker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
+            Daemon(name=collector.name, step=collector.step, sweep_seconds=CHECK_SWEEP_SECONDS),
             Daemon(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
             Daemon(name="days", step=DayKeeper(ctx).step, sweep_seconds=DAYS_SWEEP_SECONDS),
         )

@@ -55,6 +55,15 @@ class ContactSection(Section):
     )
 
 
+class AccountingSection(Section):
+    """How what projects granted is found out, from projects that gave a token (`manager accounting`)."""
+
+    policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
+        "sums", description="sums, totals, jobs; or estimate: no project is asked."
+    )
+    ask_seconds: Seconds = Field(86_400, ge=600, description="Seconds between two questions to a project.")
+
+
 class ManagerSettings(FileSettings):
     """All settings of an account manager."""
 
@@ -69,5 +78,6 @@ class ManagerSettings(FileSettings):
     database: DatabaseSection = DatabaseSection()  # pyright: ignore[reportCallIssue]  # as above
     accounts: JoiningSection = JoiningSection()  # pyright: ignore[reportCallIssue]  # as above
     contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
+    accounting: AccountingSection = AccountingSection()  # pyright: ignore[reportCallIssue]  # as above
     limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above

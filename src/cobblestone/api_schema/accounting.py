@@ -25,7 +25,7 @@ class EnrolledKeys(Body, frozen=True):
 class EnrolledAccounts(Reply, frozen=True):
     """The names under which their credit is told, in the order of the keys; empty: there is no such account."""
 
-    accounts: list[str]
+    accounts: list[Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")]]
 
 
 class JobQuestion(Body, frozen=True):

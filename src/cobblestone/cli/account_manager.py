@@ -232,6 +232,64 @@ def _state(project: ManagedProject) -> str:
     return "stopped" if project.stopped else project.problem or "good"
 
 
+@commands.command("accounting")
+def accounting(
+    folder: FolderArgument,
+    project: WhichArgument,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The token that the project's operator gave you (`cobblestone token create NAME --scope accounting`).",
+            show_default=False,
+        ),
+    ] = None,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Ask it no more: its credit is an estimate again.")
+    ] = False,
+    vouch: Annotated[
+        bool | None,
+        typer.Option(
+            "--vouch/--no-vouch",
+            help="You know that it validates; or you do not: what it grants is then worth no more than a claim.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Have a project asked what it granted, and show how that goes."""
+    from cobblestone.account_manager import operation
+    from cobblestone.cli.output import when
+
+    with operation.open_beside(folder) as (_, store):
+        token = "" if stop else operation.read_token(token_file) if token_file else None
+        state, accounts = store.write(
+            lambda tx: operation.change_accounting(tx, project, token=token, vouched=vouch, now=time.time())
+        )
+    asked = "asked" if state.token else "not asked"
+    lines = [
+        f"Project {state.project_id} is {asked} what it granted, to {accounts} accounts.",
+        "You vouch for it."
+        if state.vouched
+        else "You do not vouch for it, so what it grants is worth no more than a claim. If you know that it validates: --vouch",
+    ]
+    if state.asked_time:
+        lines.append(f"It told last at {when(state.asked_time)}.")
+    if state.problem:
+        lines.append(f"The last time it did not tell: {state.problem}")
+    data = {
+        "project": state.project_id,
+        "asked": bool(state.token),
+        "vouched": state.vouched,
+        "accounts": accounts,
+        "asked_time": state.asked_time,
+        "failures": state.failures,
+        "problem": state.problem,
+    }
+    output(json, quiet).show(data, lines=lines, essential=[asked])
+
+
 @commands.command("keyword")
 def keyword_(
     folder: FolderArgument,

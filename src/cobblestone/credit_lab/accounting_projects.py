@@ -112,7 +112,7 @@ class ProjectAccount:
             DaySums(
                 day=each,
                 final=self.final_by_day.get(each, 0.0),
-                provisional=pending,
+                provisional=pending if each == today else None,
                 revoked=self.revoked_by_day.get(each, 0.0),
             )
             for each in days

@@ -37,6 +37,11 @@ MAX_OPAQUE = 1000  #: ours is much shorter
 MAX_CREDIT = 1e15
 """More estimated credit than all computers of the family have earned together."""
 _VERBATIM = ("global_preferences", "working_global_preferences", "opaque", "results")
+MAX_JOBS = 2000
+"""Of one contact; a client with more lists the others the next time."""
+MAX_JOB_TEXT = 20_000
+_JOB_NAME = re.compile(r"<name>\s*([\x21-\x3b\x3d-\x7e]{1,255})\s*</name>")
+_JOB_PROJECT = re.compile(r"<project_url>\s*([^\s<]{1,255})\s*</project_url>")
 _NUMBERED = re.compile(r"<(\w{1,64})>([^<]*)</\1>", re.ASCII)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _ACCOUNTING = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
@@ -73,6 +78,7 @@ class ReceivedRequest:
     host: HostInfo = HostInfo()
     coprocs: tuple[CoprocRequest, ...] = ()
     opaque: Mapping[str, str] = field(default_factory=dict[str, str])  #: what we had given the client to keep
+    jobs: tuple[tuple[str, str], ...] = ()  #: address of the project and name, if they were asked for
 
 
 def parse_manager_request(body: bytes) -> ReceivedRequest:
@@ -97,6 +103,7 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
         host=read_host_info(host.reader(notes)) if host else HostInfo(),
         coprocs=_coprocs(host, notes) if host else (),
         opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_OPAQUE])) if opaque else {},
+        jobs=tuple(_jobs(root)),
     )
 
 
@@ -132,6 +139,15 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
             ),
             no_work=tuple(each.text[:64] for each in list(node.all("sched_req_no_work"))[:MAX_DEVICES]),
         )
+
+
+def _jobs(root: Node) -> Iterable[tuple[str, str]]:
+    results = root.find("results")
+    for part in results.raw.split("<result>", MAX_JOBS + 1)[1 : MAX_JOBS + 1] if results else ():
+        text = part.partition("</result>")[0][:MAX_JOB_TEXT]
+        name, project = _JOB_NAME.search(text), _JOB_PROJECT.search(text)
+        if name and project:
+            yield project[1], name[1]
 
 
 def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:

@@ -94,7 +94,8 @@ def erase_account(tx: Transaction, account_id: int) -> None:
         "DELETE FROM host_project WHERE host_id IN (SELECT id FROM host WHERE account_id = ?)", (account_id,)
     )
     tx.execute("DELETE FROM host WHERE account_id = ?", (account_id,))
-    tx.execute("DELETE FROM project_account WHERE account_id = ?", (account_id,))
+    for table in ("project_account", "granted_account", "figure", "listed_job"):
+        tx.execute(f"DELETE FROM {table} WHERE account_id = ?", (account_id,))
     tx.execute("DELETE FROM daily WHERE owner = 'account' AND owner_id = ?", (account_id,))
     # Without the person an entry still says what a project got on a day.
     tx.execute(

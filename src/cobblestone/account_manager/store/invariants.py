@@ -16,6 +16,10 @@ _OWNERS = (
     ("host_project", "project_id", "project"),
     ("project_account", "account_id", "account"),
     ("project_account", "project_id", "project"),
+    ("granted_account", "account_id", "account"),
+    ("granted_account", "project_id", "project"),
+    ("figure", "account_id", "account"),
+    ("listed_job", "account_id", "account"),
     ("ledger", "project_id", "project"),
 )
 """Tables, a column that names a row of another one, and that one."""

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.members import Members
 from cobblestone.account_manager.model import Choices, ManagerAccount, Preset
-from cobblestone.account_manager.store import accounts, hosts, ledger, projects
+from cobblestone.account_manager.store import accounts, granted, hosts, ledger, projects
 from cobblestone.account_manager.web.days import day_bars
 from cobblestone.account_manager.web.site import ManagerSite, Visit
 from cobblestone.policy.account_manager.presets import PRESETS
@@ -49,6 +49,7 @@ class ChoicePages:
     async def home(self, visit: Visit, account: ManagerAccount) -> Response:
         """Show what one's computers did, and where they are sent."""
         today = day_of(visit.ctx.clock())
+        asks = visit.ctx.settings.accounting.policy != "estimate"
 
         def read(db: Database) -> dict[str, Any]:
             days = ledger.days_of(db, "account", account.id, since_day=today - 29)
@@ -58,6 +59,7 @@ class ChoicePages:
                 "by_project": ledger.by_project(db, account.id),
                 "at_projects": accounts.project_accounts(db, account.id),
                 "counted": ledger.sum_of(db, "account", account.id),
+                "standing": granted.standing(db, account.id, now=visit.ctx.clock()) if asks else None,
                 "bars": day_bars(days, today=today),
             }
 

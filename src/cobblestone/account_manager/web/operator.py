@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager import operation
 from cobblestone.account_manager.model import ManagerAccount
-from cobblestone.account_manager.store import ledger
+from cobblestone.account_manager.store import granted, ledger
 from cobblestone.account_manager.web.days import day_bars
 from cobblestone.account_manager.web.site import ManagerSite, Visit
 from cobblestone.domain.errors import CobblestoneError
@@ -41,6 +41,7 @@ class OperatorPages:
             await visit.ctx.store.aread(visit.ctx.projects.load)
             return visit.go("ops.php")
         today = day_of(visit.ctx.clock())
+        asks = visit.ctx.settings.accounting.policy != "estimate"
 
         def read(db: Database) -> dict[str, Any]:
             return {
@@ -50,6 +51,7 @@ class OperatorPages:
                 },
                 "entries": ledger.largest_entries(db, since_day=today - 6, limit=SHOWN_ENTRIES),
                 "bars": day_bars(ledger.days_of(db, "all", 0, since_day=today - 29), today=today),
+                "accounting": granted.all_project_accounting(db) if asks else {},
                 "people": int(db.value("SELECT COUNT(*) FROM account")),
             }
 

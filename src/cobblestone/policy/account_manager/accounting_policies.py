@@ -174,8 +174,8 @@ class DaySums:
 
     day: int  #: since 1970, UTC
     final: float  #: granted for good on that day
-    provisional: float  #: not decided at the end of that day, or now
     revoked: float  #: taken back on that day
+    provisional: float | None = None  #: not decided now; None of days that are over
 
 
 class BySums:
@@ -196,7 +196,7 @@ class BySums:
             final += max(0.0, new[0] - known.day_final)
             revoked += max(0.0, new[1] - known.day_revoked) + max(0.0, known.day_final - new[0])
             known = replace(known, day_final=new[0], day_revoked=max(new[1], known.day_revoked))
-            pending = bounded(each.provisional)
+            pending = None if each.provisional is None else bounded(each.provisional)
         return known, Statement(final=final, revoked=revoked, pending_at_most=pending)
 
 

@@ -1,0 +1,206 @@
+"""Asks projects what they granted, politely: one question at a time, in turn, with back-off; and books what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import httpx
+import structlog
+
+from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.granted_web import ProjectCredit, check_address
+from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.store import granted, projects
+from cobblestone.account_manager.store.granted import ProjectAccounting
+from cobblestone.domain.accounting import MAX_BATCH, JobState
+from cobblestone.domain.errors import CobblestoneError
+from cobblestone.policy.account_manager.accounting_policies import (
+    ByJobs,
+    BySums,
+    ByTotals,
+    DaySums,
+    JobAnswer,
+    JobAnswers,
+    TotalAnswer,
+    bounded,
+)
+from cobblestone.policy.account_manager.selection import retry_seconds
+from cobblestone.policy.credit.history import day_of
+from cobblestone.store.engine.database import Transaction
+
+log = structlog.get_logger(__name__)
+
+FIRST_DAYS = 7
+"""How far back a project is asked at first, and after a long silence."""
+
+T = TypeVar("T")
+
+
+class CreditCollector:
+    """Asks the projects that gave a token."""
+
+    name = "granted"
+
+    def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
+        self._ctx = ctx
+        self._client = client
+
+    async def step(self) -> int:
+        """Ask the projects that are due; returns how many."""
+        ctx = self._ctx
+        if ctx.settings.accounting.policy == "estimate":
+            return 0
+        now = ctx.clock()
+        asked, known = await ctx.store.aread(
+            lambda db: (granted.all_project_accounting(db), projects.all_projects(db))
+        )
+        due = [
+            each for each in known if each.id in asked and asked[each.id].next_ask <= now and not each.stopped
+        ]
+        for project in due:
+            await self._ask(project, asked[project.id])
+        return len(due)
+
+    async def _ask(self, project: ManagedProject, state: ProjectAccounting) -> None:
+        ctx = self._ctx
+        there = ProjectCredit(client=self._client, url=project.url, token=state.token, clock=ctx.clock)
+        try:
+            check_address(project.url)
+            await self._enrol(there, project.id)
+            next_day = await self._collect(there, state)
+        except CobblestoneError as error:
+            failures = state.failures + 1
+            log.warning("credit_not_told", project=project.url, error=str(error))
+            state = replace(
+                state,
+                failures=failures,
+                problem=str(error)[:500],
+                next_ask=ctx.clock() + retry_seconds(failures),
+            )
+        else:
+            now = ctx.clock()
+            state = replace(
+                state,
+                next_day=next_day,
+                failures=0,
+                problem="",
+                asked_time=now,
+                next_ask=now + ctx.settings.accounting.ask_seconds,
+            )
+        await ctx.store.awrite(lambda tx: _keep(tx, state))
+
+    async def _enrol(self, there: ProjectCredit, project_id: int) -> None:
+        store, now = self._ctx.store, self._ctx.clock()
+        while True:
+            new = await store.aread(lambda db: granted.to_enrol(db, project_id, limit=MAX_BATCH))
+            if not new:
+                return
+            names = await there.enrol([key for _, key in new])
+            named = [(account, key, name) for (account, key), name in zip(new, names, strict=True)]
+            refused = await store.awrite(
+                lambda tx, named=named: granted.enrol(tx, project_id, named, now=now)
+            )
+            if refused:
+                log.warning("project_account_is_anothers", project=there.url, accounts=refused)
+
+    async def _collect(self, there: ProjectCredit, state: ProjectAccounting) -> int:
+        """Ask in the way of the settings; returns the first day that is not known whole."""
+        accounts = await self._ctx.store.aread(lambda db: granted.told_names(db, state.project_id))
+        match self._ctx.settings.accounting.policy:
+            case "totals":
+                await self._totals(there, state.project_id, accounts)
+            case "jobs":
+                await self._jobs(there, state.project_id, accounts)
+            case _:
+                return await self._sums(there, state, accounts)
+        return state.next_day
+
+    async def _totals(self, there: ProjectCredit, project_id: int, accounts: Mapping[str, int]) -> None:
+        for names in batched(accounts):
+            totals = await there.totals(names)
+            answers = {
+                accounts[name]: TotalAnswer(total)
+                for name, total in zip(names, totals, strict=True)
+                if total is not None
+            }
+            await self._ctx.store.awrite(
+                lambda tx, answers=answers: granted.book(
+                    tx, project_id, ByTotals(), answers, now=self._ctx.clock()
+                )
+            )
+
+    async def _sums(self, there: ProjectCredit, state: ProjectAccounting, accounts: Mapping[str, int]) -> int:
+        """Ask for all days that are not known whole, the oldest first; each page is booked at once."""
+        today = day_of(self._ctx.clock())
+        first = state.next_day if today - FIRST_DAYS <= state.next_day <= today else today - FIRST_DAYS
+        known_until = first
+        for day in range(first, today + 1):
+            complete, silent = False, set(accounts.values())
+            after: str | None = ""
+            while after is not None:
+                page = await there.sums(day, after)
+                answers = {
+                    accounts[each.account]: [
+                        DaySums(
+                            day=day,
+                            final=each.final,
+                            revoked=each.revoked,
+                            provisional=each.provisional if day == today else None,
+                        )
+                    ]
+                    for each in page.accounts
+                    if each.account in accounts
+                }
+                silent -= answers.keys()
+                await self._book_sums(state.project_id, answers)
+                after, complete = page.next or None, page.complete
+            if day == today:
+                nothing = [DaySums(day=day, final=0.0, revoked=0.0, provisional=0.0)]
+                await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))
+            if complete and known_until == day:
+                known_until = day + 1
+        return known_until
+
+    async def _book_sums(self, project_id: int, answers: Mapping[int, Sequence[DaySums]]) -> None:
+        for some in batched(answers.items()):
+            await self._ctx.store.awrite(
+                lambda tx, some=dict(some): granted.book(
+                    tx, project_id, BySums(), some, now=self._ctx.clock()
+                )
+            )
+
+    async def _jobs(self, there: ProjectCredit, project_id: int, accounts: Mapping[str, int]) -> None:
+        """Ask about jobs of all accounts together; what an account is pending follows from all of its jobs."""
+        listed = await self._ctx.store.aread(lambda db: granted.open_jobs(db, project_id))
+        asked = [(name, job) for name, number in accounts.items() for job in listed.get(number, {})]
+        found: dict[int, list[JobAnswer]] = {}
+        for some in batched(asked):
+            for (name, job), grant in zip(some, await there.jobs(some), strict=True):
+                answer = JobAnswer(name=job, state=grant.state, credit=grant.credit)
+                found.setdefault(accounts[name], []).append(answer)
+        for number, answers in found.items():
+            known = JobAnswers(answers=tuple(answers), granted_before=listed[number])
+            await self._ctx.store.awrite(
+                lambda tx, number=number, known=known: self._settle(tx, project_id, number, known)
+            )
+
+    def _settle(self, tx: Transaction, project_id: int, account_id: int, answers: JobAnswers) -> None:
+        now = self._ctx.clock()
+        granted.book(tx, project_id, ByJobs(), {account_id: answers}, now=now)
+        got = {each.name: bounded(each.credit) for each in answers.answers if each.state is JobState.GRANTED}
+        over = [each.name for each in answers.answers if each.state in (JobState.REFUSED, JobState.UNKNOWN)]
+        granted.settle_jobs(tx, project_id, got, over, now=now)
+
+
+def _keep(tx: Transaction, state: ProjectAccounting) -> None:
+    """Store how asking went, unless the operator has changed the token meanwhile."""
+    if granted.project_accounting(tx, state.project_id).token == state.token:
+        granted.put_project_accounting(tx, state)
+
+
+def batched(items: Iterable[T]) -> list[list[T]]:
+    """Divide into parts that fit into a question."""
+    found = list(items)
+    return [found[place : place + MAX_BATCH] for place in range(0, len(found), MAX_BATCH)]

@@ -1,0 +1,320 @@
+"""What projects granted: who is asked about whom, the records that follow from answers, and what accounts are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cobblestone.domain.errors import NotFound
+from cobblestone.policy.account_manager.accounting_figure import (
+    DAY,
+    Figure,
+    Target,
+    follow,
+    shown_at,
+    starter_of_new,
+    target_of,
+)
+from cobblestone.policy.account_manager.accounting_policies import (
+    AccountingPolicy,
+    Answer_contra,
+    Confirmation,
+    claim,
+    confirm,
+    sums_for_figure,
+)
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
+
+LISTED_SECONDS = 30 * DAY
+"""A job that was listed is asked about for so long."""
+ASKED_AFTER_GRANT = 7 * DAY
+MAX_LISTED = 20_000
+"""Jobs of one account that are asked about at a time; further ones wait until some are over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectAccounting:
+    """How a project is asked what it granted."""
+
+    project_id: int
+    token: str = ""  #: empty: it is not asked, and the estimate stays
+    vouched: bool = False  #: by the operator: it validates, and what it grants is true
+    next_day: int = 0  #: of sums: the first day that is not known whole
+    next_ask: float = 0.0
+    asked_time: float = 0.0
+    failures: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedAccount:
+    """An account as a project tells of it."""
+
+    account_id: int
+    project_id: int
+    told_name: str  #: what the project calls it, to us alone
+    weak_key: str = ""  #: that was shown
+    record: Confirmation = Confirmation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What an account is shown, and why."""
+
+    shown: float
+    target: Target
+    records: Mapping[int, Confirmation]  #: by project, until now
+
+
+_PROJECT = RowMapper(ProjectAccounting)
+_GRANTED = RowMapper(GrantedAccount)
+_FIGURE = RowMapper(Figure)
+
+
+def project_accounting(db: Database, project_id: int) -> ProjectAccounting:
+    """Return how a project is asked; one that nobody has set up is not."""
+    row = db.one(f"SELECT {_PROJECT.columns} FROM project_accounting WHERE project_id = ?", (project_id,))
+    return ProjectAccounting(project_id=project_id) if row is None else _PROJECT.load(row)
+
+
+def all_project_accounting(db: Database) -> dict[int, ProjectAccounting]:
+    """Return how projects are asked, by project; those that are not asked are left out."""
+    rows = db.query(
+        f"SELECT {_PROJECT.columns} FROM project_accounting WHERE token <> '' ORDER BY project_id"
+    )
+    return {each.project_id: each for each in map(_PROJECT.load, rows)}
+
+
+def put_project_accounting(tx: Transaction, state: ProjectAccounting) -> None:
+    """Store how a project is asked."""
+    writer = _PROJECT.writer()
+    tx.execute("DELETE FROM project_accounting WHERE project_id = ?", (state.project_id,))
+    tx.execute(writer.insert("project_accounting"), writer.values(state))
+    tx.wake("granted")
+
+
+def to_enrol(db: Database, project_id: int, *, limit: int) -> list[tuple[int, str]]:
+    """Return accounts whose weak key the project was not shown yet, as (account, key)."""
+    rows = db.query(
+        "SELECT p.account_id, p.weak_key FROM project_account p LEFT JOIN granted_account g"
+        " ON g.account_id = p.account_id AND g.project_id = p.project_id"
+        " WHERE p.project_id = ? AND p.weak_key <> '' AND (g.weak_key IS NULL OR g.weak_key <> p.weak_key)"
+        " ORDER BY p.account_id LIMIT ?",
+        (project_id, limit),
+    )
+    return [(int(row[0]), str(row[1])) for row in rows]
+
+
+def enrol(
+    tx: Transaction, project_id: int, named: Iterable[tuple[int, str, str]], *, now: float
+) -> list[int]:
+    """Keep the names of accounts, given as (account, weak key, name); returns those that another account has already.
+
+    An account of a project counts once: for the first who showed its key.  An empty name: the project does not know the key.
+    """
+    refused: list[int] = []
+    for account_id, key, name in named:
+        owner = tx.one(
+            "SELECT account_id FROM granted_account WHERE project_id = ? AND told_name = ?",
+            (project_id, name),
+        )
+        anothers = owner is not None and owner[0] != account_id
+        if anothers:
+            refused.append(account_id)
+        kept = name if name and not anothers else f"none {account_id}"
+        _name(tx, account_id, project_id, kept, key, now=now)
+    return refused
+
+
+def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str, *, now: float) -> None:
+    """Keep the name of an account; what was confirmed under an earlier name stays."""
+    known = tx.one(
+        f"SELECT {_GRANTED.columns} FROM granted_account WHERE account_id = ? AND project_id = ?",
+        (account_id, project_id),
+    )
+    if known is None:
+        total = "SELECT total FROM project_account WHERE account_id = ? AND project_id = ?"
+        estimate = float(tx.value(total, (account_id, project_id)))
+        record = Confirmation(estimate=estimate, time=now)
+    else:
+        before = _GRANTED.load(known)
+        record = before.record if before.told_name == name else replace(before.record, mark=None)
+    new = GrantedAccount(
+        account_id=account_id, project_id=project_id, told_name=name, weak_key=key, record=record
+    )
+    writer = _GRANTED.writer()
+    tx.execute(
+        "DELETE FROM granted_account WHERE account_id = ? AND project_id = ?", (account_id, project_id)
+    )
+    tx.execute(writer.insert("granted_account"), writer.values(new))
+
+
+def told_names(db: Database, project_id: int) -> dict[str, int]:
+    """Return the accounts that a project tells of: number by name."""
+    rows = db.query(
+        "SELECT told_name, account_id FROM granted_account WHERE project_id = ? AND told_name NOT LIKE 'none %'"
+        " ORDER BY account_id",
+        (project_id,),
+    )
+    return {str(row[0]): int(row[1]) for row in rows}
+
+
+# -- answers ----------------------------------------------------------------------------------------------
+
+
+def book(
+    tx: Transaction,
+    project_id: int,
+    policy: AccountingPolicy[Answer_contra],
+    answers: Mapping[int, Answer_contra],
+    *,
+    now: float,
+) -> None:
+    """Book what a project answered, by account; figures follow."""
+    for account_id, answer in answers.items():
+        before = _claimed(tx, account_id, now)
+        known, figure = before.get(project_id), _figure(tx, account_id, now)
+        if known is None or figure is None:
+            continue
+        marked, statement = policy.read(known, answer)
+        after = {**before, project_id: confirm(marked, statement)}
+        vouched = _vouched(tx)
+        figure = follow(figure, _target(before, vouched, figure), _target(after, vouched, figure), now)
+        for id_, record in after.items():
+            changed = GrantedAccount(account_id=account_id, project_id=id_, told_name="", record=record)
+            writer = _GRANTED.writer(without=("account_id", "project_id", "told_name", "weak_key"))
+            tx.execute(
+                f"UPDATE granted_account SET {', '.join(f'{name} = ?' for name in writer.names)}"
+                " WHERE account_id = ? AND project_id = ?",
+                (*writer.values(changed), account_id, id_),
+            )
+        tx.execute(
+            "UPDATE figure SET shown = ?, time = ? WHERE account_id = ?",
+            (figure.shown, figure.time, account_id),
+        )
+
+
+def standing(db: Database, account_id: int, *, now: float) -> Standing | None:
+    """Return what an account is shown now; None: no project tells of it."""
+    records = _claimed(db, account_id, now)
+    row = db.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
+    if not records or row is None:
+        return None
+    figure = _FIGURE.load(row)
+    target = _target(records, _vouched(db), figure)
+    return Standing(shown=shown_at(figure, target, now), target=target, records=records)
+
+
+def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmation]:
+    """Return an account's records with what its computers claimed until now."""
+    rows = db.query(
+        f"SELECT {_GRANTED.of('g')}, p.total FROM granted_account g JOIN project_account p"
+        " ON p.account_id = g.account_id AND p.project_id = g.project_id"
+        " JOIN project_accounting a ON a.project_id = g.project_id AND a.token <> ''"
+        " WHERE g.account_id = ? AND g.told_name NOT LIKE 'none %'",
+        (account_id,),
+    )
+    found: dict[int, Confirmation] = {}
+    for row in rows:
+        known = _GRANTED.load(row)
+        found[known.project_id] = claim(known.record, float(row[-1]), now=now)
+    return found
+
+
+def _target(records: Mapping[int, Confirmation], vouched: frozenset[int], figure: Figure) -> Target:
+    final, pending = sums_for_figure((record, id_ in vouched) for id_, record in records.items())
+    return target_of(final, pending, starter=figure.starter)
+
+
+def _vouched(db: Database) -> frozenset[int]:
+    return frozenset(
+        int(row[0]) for row in db.query("SELECT project_id FROM project_accounting WHERE vouched = 1")
+    )
+
+
+def _figure(tx: Transaction, account_id: int, now: float) -> Figure | None:
+    """Return the figure of an account; it is made when a computer has called, with what is left for its address block."""
+    row = tx.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
+    if row is not None:
+        return _FIGURE.load(row)
+    block = tx.value(
+        "SELECT address_block FROM host WHERE account_id = ? ORDER BY create_time, id LIMIT 1", (account_id,)
+    )
+    if block is None:
+        return None
+    outstanding = tx.value("SELECT COALESCE(SUM(starter), 0) FROM figure WHERE address_block = ?", (block,))
+    made = Figure(time=now, starter=starter_of_new(float(outstanding)))
+    tx.execute(
+        "INSERT INTO figure (account_id, shown, time, starter, address_block) VALUES (?, ?, ?, ?, ?)",
+        (account_id, made.shown, made.time, made.starter, block),
+    )
+    return made
+
+
+# -- jobs that clients listed -----------------------------------------------------------------------------
+
+
+def list_jobs(tx: Transaction, account_id: int, jobs: Iterable[tuple[int, str]], *, now: float) -> None:
+    """Keep the names of jobs, given as (project, name): a job counts once, for the first who listed it."""
+    known = int(tx.value("SELECT COUNT(*) FROM listed_job WHERE account_id = ?", (account_id,)))
+    tx.execute_many(
+        "INSERT INTO listed_job (project_id, name, account_id, until) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (project_id, name) DO NOTHING",
+        [(project_id, name, account_id, now + LISTED_SECONDS) for project_id, name in jobs][
+            : max(0, MAX_LISTED - known)
+        ],
+    )
+
+
+def open_jobs(db: Database, project_id: int) -> dict[int, dict[str, float]]:
+    """Return jobs that are to be asked about, with what they were granted by now: by account and name."""
+    rows = db.query(
+        "SELECT account_id, name, granted FROM listed_job WHERE project_id = ? ORDER BY account_id, name",
+        (project_id,),
+    )
+    found: dict[int, dict[str, float]] = {}
+    for account_id, name, granted in rows:
+        found.setdefault(int(account_id), {})[str(name)] = float(granted)
+    return found
+
+
+def settle_jobs(
+    tx: Transaction, project_id: int, granted: Mapping[str, float], over: Sequence[str], *, now: float
+) -> None:
+    """Keep what jobs were granted, and forget those that nobody needs to ask about any more."""
+    tx.execute_many(
+        "UPDATE listed_job SET granted = ?, until = CASE WHEN granted = 0 THEN ? ELSE until END"
+        " WHERE project_id = ? AND name = ?",
+        [(credit, now + ASKED_AFTER_GRANT, project_id, name) for name, credit in granted.items()],
+    )
+    tx.execute_many(
+        "DELETE FROM listed_job WHERE project_id = ? AND name = ?", [(project_id, name) for name in over]
+    )
+    tx.execute("DELETE FROM listed_job WHERE project_id = ? AND until < ?", (project_id, now))
+
+
+def change(
+    tx: Transaction, project_id: int, *, token: str | None = None, vouched: bool | None = None, now: float
+) -> ProjectAccounting:
+    """Change how a project is asked, and have it asked; returns it as it is now.
+
+    Raises:
+        NotFound: there is no such project.
+    """
+    if tx.one("SELECT 1 FROM project WHERE id = ?", (project_id,)) is None:
+        raise NotFound(f"There is no project {project_id} here.")
+    known = project_accounting(tx, project_id)
+    if token is not None and token != known.token:
+        # Another token is told of the same accounts under other names.
+        tx.execute("UPDATE granted_account SET weak_key = '' WHERE project_id = ?", (project_id,))
+    changed = replace(
+        known,
+        token=known.token if token is None else token,
+        vouched=known.vouched if vouched is None else vouched,
+        next_ask=now,
+        failures=0,
+        problem="",
+    )
+    put_project_accounting(tx, changed)
+    return changed
