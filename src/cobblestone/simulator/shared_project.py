@@ -127,6 +127,23 @@ class SharedProject:
             one_result_per_user_per_wu=False,
             one_result_per_host_per_wu=True,
         )
+        self._replication = ReplicationRules(
+            min_quorum=self.rules.min_quorum,
+            target_nresults=max(self.rules.min_quorum, self.rules.target_results),
+            max_error_results=self.rules.max_error_results,
+            max_total_results=self.rules.max_total_results,
+            max_success_results=self.rules.max_success_results,
+        )
+        self._job_limits = [
+            JobLimits(
+                rsc_fpops_est=app.flops_estimate,
+                rsc_fpops_bound=1e30,
+                rsc_memory_bound=0.0,
+                rsc_disk_bound=0.0,
+                delay_bound=app.latency_bound,
+            )
+            for app in model.apps
+        ]
         apps = {AppId(i + 1): App(id=AppId(i + 1), name=a.name) for i, a in enumerate(model.apps)}
         self._catalogue = Catalogue(
             apps=apps,
@@ -153,26 +170,13 @@ class SharedProject:
         self._made += 1
         index = pick_weighted(self._weights, self._sizes.random()) if len(self._weights) > 1 else 0
         app = self.model.apps[index]
-        rules = self.rules
         workunit = Workunit(
             id=WorkunitId(number + 1),
             name=f"w{number}",
             app_id=AppId(index + 1),
             create_time=now,
-            limits=JobLimits(
-                rsc_fpops_est=app.flops_estimate,
-                rsc_fpops_bound=1e30,
-                rsc_memory_bound=0.0,
-                rsc_disk_bound=0.0,
-                delay_bound=app.latency_bound,
-            ),
-            rules=ReplicationRules(
-                min_quorum=rules.min_quorum,
-                target_nresults=max(rules.min_quorum, rules.target_results),
-                max_error_results=rules.max_error_results,
-                max_total_results=rules.max_total_results,
-                max_success_results=rules.max_success_results,
-            ),
+            limits=self._job_limits[index],
+            rules=self._replication,
         )
         job = Job(WorkunitView(workunit=workunit), app.sizes.draw(self._sizes))
         self.jobs[workunit.id] = job
@@ -217,13 +221,11 @@ class SharedProject:
             self._requeue(before, job)
             if job.view.workunit.need_validate:
                 self._validate(job, now)
-                continue
-            if job.view.workunit.assimilate_state is AssimilateState.READY:
+            elif job.view.workunit.assimilate_state is AssimilateState.READY:
                 workunit = advance_assimilation(job.view.workunit, Cause.ASSIMILATED)
                 job.view = changed(job.view, workunit=workunit)
-                continue
-            if not transition.effects:
-                break
+            else:
+                break  # a transition is a fixed point: the next one at this time would have no effects
         again = job.view.workunit.transition_time
         if again is not None:
             heapq.heappush(self._timers, (again, job.view.workunit.id))
@@ -478,4 +480,4 @@ class SharedProject:
 
 
 def _with_result(view: WorkunitView, result_id: ResultId, change: Callable[[Result], Result]) -> WorkunitView:
-    return changed(view, results=tuple(change(r) if r.id == result_id else r for r in view.results))
+    return changed(view, results=tuple([change(r) if r.id == result_id else r for r in view.results]))

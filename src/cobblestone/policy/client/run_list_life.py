@@ -59,12 +59,12 @@ def calm_seconds(needs: Iterable[Need], *, ncpus: int, speed: float, until_cutof
     """
     total = growth = largest = steepest = 0.0
     valid_for = math.inf
-    for need in needs:
-        total += need.seconds
-        growth += need.growth
-        largest = max(largest, need.seconds)
-        steepest = max(steepest, need.growth)
-        valid_for = min(valid_for, need.valid_for)
+    for seconds, more, time in needs:
+        total += seconds
+        growth += more
+        largest = seconds if seconds > largest else largest
+        steepest = more if more > steepest else steepest
+        valid_for = time if time < valid_for else valid_for
     spare = until_cutoff - (total / ncpus + largest) / speed
     return min(valid_for, spare / (1.0 + (growth / ncpus + steepest) / speed))
 

@@ -59,35 +59,31 @@ def advance(result: Result, cause: Cause) -> Result:
         IllegalTransition: the result cannot take this step.
 
     """
-    after = next_state(RESULT_TRANSITIONS, result_state(result), cause, history=result_history(result))
+    after = next_state(RESULT_TRANSITIONS, result_state(result), cause, result, result_history)
     return changed(result, server_state=after.server_state, outcome=after.outcome)
 
 
 def advance_validation(result: Result, cause: Cause) -> Result:
     """Move the validate state of ``result``, by the table; raises `IllegalTransition`."""
-    after = next_state(VALIDATE_TRANSITIONS, result.validate_state, cause, history=result_history(result))
+    after = next_state(VALIDATE_TRANSITIONS, result.validate_state, cause, result, result_history)
     return changed(result, validate_state=after)
 
 
 def advance_files(result: Result, cause: Cause) -> Result:
     """Move the file delete state of ``result``, by the table; raises `IllegalTransition`."""
-    after = next_state(
-        FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, history=result_history(result)
-    )
+    after = next_state(FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, result, result_history)
     return changed(result, file_delete_state=after)
 
 
 def advance_inputs(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the file delete state of ``workunit``, by the table; raises `IllegalTransition`."""
-    history = workunit_history(workunit)
-    after = next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, history=history)
+    after = next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, workunit_history)
     return changed(workunit, file_delete_state=after)
 
 
 def advance_assimilation(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the assimilate state of ``workunit``, by the table; raises `IllegalTransition`."""
-    history = workunit_history(workunit)
-    after = next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, history=history)
+    after = next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, workunit_history)
     return changed(workunit, assimilate_state=after)
 
 
@@ -226,5 +222,5 @@ def _result(view: WorkunitView, result_id: ResultId) -> Result:
 
 
 def _with_result(view: WorkunitView, new: Result) -> WorkunitView:
-    results = tuple(new if result.id == new.id else result for result in view.results)
-    return changed(view, results=results)
+    results = [new if result.id == new.id else result for result in view.results]
+    return changed(view, results=tuple(results))
