@@ -37,7 +37,8 @@ def site(tmp_path: Path, addresses: tuple[str, str]) -> Contents:
     root = tmp_path / "site"
     for folder in ("pictures", "keys"):
         (root / folder).mkdir(parents=True)
-    kind = Kind(schema=statistics_site(tmp_path / "steps", FIRST), database="site.sqlite")
+    schema = statistics_site(tmp_path / "steps", FIRST)
+    kind = Kind(schema=schema, database="site.sqlite")
     contents = Contents(
         kind=kind,
         root=root,
@@ -49,7 +50,7 @@ def site(tmp_path: Path, addresses: tuple[str, str]) -> Contents:
         needed=(NeededFiles(query="SELECT page FROM visit", place=lambda name: root / "pictures" / name),),
         left_out=frozenset({root / "pictures"}),
     )
-    upgrade(contents.location, kind.schema)
+    upgrade(contents.location, schema)
     store = Store(contents.location, readers=1)
     insert = VISITS.writer(without=("id",)).insert("visit")
     store.write(lambda tx: tx.insert(insert, ("curve.png", 1.5, None)))
@@ -91,8 +92,9 @@ def test_a_restore_that_fails_leaves_nothing(site: Contents, tmp_path: Path):
 
 
 def test_a_backup_of_a_newer_schema_is_refused(site: Contents, tmp_path: Path):
-    newer = Kind(schema=statistics_site(tmp_path / "newer", FIRST, SECOND), database="site.sqlite")
-    upgrade(site.location, newer.schema)
+    schema = statistics_site(tmp_path / "newer", FIRST, SECOND)
+    newer = Kind(schema=schema, database="site.sqlite")
+    upgrade(site.location, schema)
     make_backup(
         Contents(
             kind=newer,
