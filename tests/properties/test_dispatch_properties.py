@@ -56,7 +56,8 @@ CLASSES = (
     PlanClass(name="cuda", gpu_type="NVIDIA", ngpus=0.5),
     PlanClass(name="picky", min_ncpus=2, cpu_features=("avx",), os_regex="Linux", min_memory_mb=1000),
 )
-PLATFORMS = [(LINUX,), (LINUX, WINDOWS), (WINDOWS, "windows_intelx86")]
+MAC = ("arm64-apple-darwin", "x86_64-apple-darwin")
+PLATFORMS = [(LINUX,), (LINUX,), (LINUX, WINDOWS), (LINUX, WINDOWS), MAC, (WINDOWS, "windows_intelx86")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,8 +192,16 @@ def test_a_clock_that_went_back_does_not_lock_a_host_out():
 
 def test_any_platform_is_served_as_the_primary_platform_of_the_host():
     offer = catalogue(version(platform=ANY_PLATFORM))
+    decision = choose(request(platforms=("arm64-apple-darwin", "x86_64-apple-darwin")), candidates(1), offer)
+    assert decision.assignments[0].platform == "arm64-apple-darwin"
+
+
+def test_windows_gets_no_commands_since_it_starts_no_scripts():
+    offer = catalogue(version(platform=ANY_PLATFORM))
     decision = choose(request(platforms=(WINDOWS, "windows_intelx86")), candidates(1), offer)
-    assert decision.assignments[0].platform == WINDOWS
+    assert not decision.assignments
+    text = decision.refusals[0].text()
+    assert "computers of type windows_x86_64; it has some for aarch64-unknown-linux-gnu" in text
 
 
 def test_an_alternative_platform_is_served_under_its_own_name():

@@ -110,6 +110,8 @@ def update(
                 stdout=program.stdout,
                 wasm=program.wasm,
                 requirements=program.requirements,
+                bundle=program.bundle,
+                bundle_python=program.bundle_python,
                 browsers=program.in_browsers,
                 installed=program.installed or [],
                 platforms=program.platforms or [],

@@ -354,7 +354,7 @@ def spec(
     from cobblestone.sdk.app_definition import AppSpec, parse_size
 
     members = given(program, form, checks)
-    for source in ("source", "python"):  # by now they are a module, or a command with files
+    for source in ("source", "python", "program"):  # by now they are a module, or a command with files
         members.pop(source, None)
     if program.command is None:
         if program.files or program.stdout or program.wasm or program.portable:

@@ -30,6 +30,16 @@ class ProgramOptions:
         ),
     ] = None
     files: FilesOption = None
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            metavar="FILE",
+            help="A program of any kind: it is looked at, the way to the volunteers' computers that fits is said with the reason,"
+            " and taken where nothing more is needed.",
+            show_default=False,
+        ),
+    ] = None
     wasm: Annotated[
         Path | None,
         typer.Option(
@@ -80,6 +90,16 @@ class ProgramOptions:
             help="Visitors' browsers compute it too, on the project's page /compute; for WebAssembly and a quorum of 2 or more.",
         ),
     ] = False
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="FILE.txt",
+            help="Packages, compiled ones too, that are sent along with a Python of their own: for Linux and macOS.",
+            show_default=False,
+        ),
+    ] = None
+    bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of that Python.")] = "3.12"
     installed: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,14 +144,22 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
     Raises:
         JobError, ConfigError: it cannot be compiled or run, or something cannot be fetched.
     """
-    if sum(map(bool, (program.wasm, program.source, program.python))) > 1:
-        raise typer.BadParameter("--wasm, --source and --python exclude each other")
+    if sum(map(bool, (program.program, program.wasm, program.source, program.python))) > 1:
+        raise typer.BadParameter("--program, --wasm, --source and --python exclude each other")
+    if program.program is not None:
+        program = _chosen(program, program.program, say)
+    elif is_new:
+        _hint(program, say)
     if program.python is not None:
         program = replace(
             program,
             files=[program.python, *(program.files or [])],
             command=program.command
             or (f"python3 {program.python.name} {{input}} {{output}}" if is_new else None),
+        )
+    if program.bundle and (program.portable or program.wasm or program.source):
+        raise typer.BadParameter(
+            "--bundle is for a command that runs Python: without --portable, --wasm and --source"
         )
     if program.requirements and not program.portable and is_new:
         raise typer.BadParameter("--requirements belongs to --portable")
@@ -143,3 +171,48 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
             program = replace(program, wasm=compile_source(program.source, say=say))
         prepare(program.wasm, program.platforms or [], say=say)
     return program
+
+
+def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> ProgramOptions:
+    """Return the options of the way that fits a program.  Raises JobError where it needs more than the program."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.program_advice import Way, advise
+
+    advice = advise(path)
+    command = program.command or f"{path.stem} {{input}} {{output}}"
+    say(advice.reason)
+    if advice.way is Way.PORTABLE:
+        return replace(program, program=None, python=path, portable=True)
+    if advice.way is Way.SOURCE:
+        return replace(program, program=None, source=[path], command=command)
+    if advice.way is Way.MODULE and path.suffix == ".wasm":
+        return replace(program, program=None, wasm=path, command=command)
+    if advice.way is Way.COMMAND:
+        files = [path, *(program.files or [])]
+        start = f"python3 {path.name}" if path.suffix == ".py" else f"./{path.name}"
+        command = program.command or f"{start} {{input}} {{output}}"
+        return replace(program, program=None, files=files, command=command)
+    raise JobError(f"More is needed than the program. {advice.text}")
+
+
+def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
+    """Say what would reach more computers than a Python command does."""
+    from cobblestone.domain.errors import JobError
+    from cobblestone.sdk.program_advice import Way, advise
+
+    words = (program.command or "").split()
+    scripts = [file for file in program.files or [] if file.name in words[1:2]]
+    if (
+        program.portable
+        or program.installed
+        or program.bundle
+        or not scripts
+        or words[0] not in ("python3", "python")
+    ):
+        return
+    try:
+        advice = advise(scripts[0])
+    except JobError:  # said where files are read
+        return
+    if advice.way is Way.PORTABLE:
+        say(f"Computers without Python, such as most with Windows, get no jobs of this app. {advice.reason}")

@@ -21,6 +21,15 @@ PLATFORMS = (*LINUX, *WINDOWS, *APPLE, *OTHERS)
 POSIX = (*LINUX, *APPLE, "x86_64-pc-freebsd")
 """Those that start a script by its first line, and have a shell."""
 
+
+def starts_scripts(platform: str) -> bool:
+    """Whether clients of a platform start a script by its first line, as they must to run the launcher of commands.
+
+    Unknown platforms are given the chance; Windows' clients start executables only.
+    """
+    return platform not in WINDOWS
+
+
 HEAD_NBYTES = 4096
 """So much of a file is enough to tell."""
 

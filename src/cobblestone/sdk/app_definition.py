@@ -37,6 +37,8 @@ class AppSpec:
         portable: Run the Python program of the command in WebAssembly, where Python is part of what is sent.
         requirements: For such a program, a file that names packages of pure Python that are sent along.
         in_browsers: Have visitors' browsers compute it too, on the project's page; for WebAssembly.
+        bundle: A file that names packages, compiled ones too, which are sent along with a Python of their own; not for Windows.
+        bundle_python: Version of that Python.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
@@ -68,6 +70,8 @@ class AppSpec:
     portable: bool = False
     requirements: str | Path | None = None
     in_browsers: bool = False
+    bundle: str | Path | None = None
+    bundle_python: str = "3.12"
     installed: Collection[str] = ()
     title: str = ""
     platforms: Sequence[str] = ()

@@ -31,7 +31,7 @@ from cobblestone.domain.job_form import (
     output_names,
 )
 from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
-from cobblestone.launcher import APP_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
+from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.python_modules import check_modules
 from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
@@ -80,7 +80,9 @@ class Command:
         form = JobForm(
             command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
         )
-        check_open_names(list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE])
+        check_open_names(
+            list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE]
+        )
         check_words(self.words, contents)
         _check_program(self.words, contents)
         check_modules(contents, installed=self.installed)
@@ -220,12 +222,7 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
     """
     command.check()
     contents = read_files(command.files)
-    description = app_description(
-        command.words,
-        files=contents,
-        stdout=command.stdout,
-        optional_outputs=command.optional_outputs,
-    )
+    description = version_description(command)
     main = VersionFileBody(
         file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
         open_name=LAUNCHER_NAME,
@@ -244,6 +241,17 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
     ]
     first, *further = command_platforms(command.words, contents, command.platforms)
     return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=[main, *others])
+
+
+def version_description(command: Command, *, bundle: str = "") -> bytes:
+    """Return the description of a command for the launcher; ``bundle`` is the SHA-256 of the Python that is sent along."""
+    return app_description(
+        command.words,
+        files=read_files(command.files),
+        stdout=command.stdout,
+        optional_outputs=command.optional_outputs,
+        bundle=bundle,
+    )
 
 
 def native_version(

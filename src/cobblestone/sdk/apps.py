@@ -34,6 +34,13 @@ from cobblestone.sdk.app_package import (
     read_templates,
     split_command,
 )
+from cobblestone.sdk.bundle import (
+    DEFAULT_PYTHON,
+    BundleCommand,
+    brings_python,
+    bundle_command,
+    bundle_version,
+)
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.errors import ConflictError
 from cobblestone.sdk.wasm_package import (
@@ -131,6 +138,8 @@ class AppMethods:
         stdout: str | None = None,
         wasm: str | Path | None = None,
         requirements: str | Path | None = None,
+        bundle: str | Path | None = None,
+        bundle_python: str = DEFAULT_PYTHON,
         browsers: bool = False,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
@@ -156,6 +165,10 @@ class AppMethods:
             raise JobError(
                 f"{name} runs a WebAssembly module. Give that of the new version as well: --wasm FILE"
             )
+        if bundle is None and any(brings_python(each) for each in app.versions):
+            raise JobError(
+                f"{name} brings its own Python. Make that of the new version as well: --bundle FILE"
+            )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
         in_use_there = browsers or in_browsers(app.versions)
@@ -171,6 +184,8 @@ class AppMethods:
                 wasm=wasm,
                 portable=portable,
                 requirements=requirements,
+                bundle=bundle,
+                bundle_python=bundle_python,
                 in_browsers=in_use_there,
                 installed=installed,
                 platforms=platforms,
@@ -250,6 +265,8 @@ def _check_quorum(in_use_there: bool, quorum: int) -> None:
 def _version(connection: Connection, package: Command) -> NewVersion:
     if isinstance(package, WasmCommand):
         return wasm_version(connection, package)
+    if isinstance(package, BundleCommand):
+        return bundle_version(connection, package)
     return command_version(connection, package)
 
 
@@ -264,7 +281,7 @@ def _command(spec: AppSpec) -> Command:
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers:
             raise JobError("Browsers compute WebAssembly only: give --wasm, --source or --portable as well.")
-        return Command(
+        command = Command(
             words=words,
             files=files,
             outputs=spec.outputs,
@@ -274,6 +291,9 @@ def _command(spec: AppSpec) -> Command:
             platforms=spec.platforms,
             plan_class=spec.plan_class,
         )
+        if spec.bundle is None:
+            return command
+        return bundle_command(command, Path(spec.bundle), spec.bundle_python)
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
         module, words, files = portable_command(words, files, _path(spec.requirements))

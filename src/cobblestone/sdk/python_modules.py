@@ -34,7 +34,7 @@ def check_modules(
     for name, data in contents.items():
         if not name.endswith(".py"):
             continue
-        for module, line in _imports(data):
+        for module, line in needed_imports(data):
             if module in absent and module not in sent:
                 raise JobError(
                     f"{name}, line {line}: it imports {module}, which Python in WebAssembly does not have. Do without it, or send"
@@ -53,7 +53,7 @@ def check_modules(
                 )
 
 
-def _imports(data: bytes) -> Iterator[tuple[str, int]]:
+def needed_imports(data: bytes) -> Iterator[tuple[str, int]]:
     """Yield the modules that a program imports for certain, with their lines; nothing for what this Python cannot read."""
     try:
         tree = ast.parse(data)

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 
 from cobblestone.domain.apps import ANY_PLATFORM, App
 from cobblestone.domain.ids import AppId, AppVersionId, WorkunitId
+from cobblestone.domain.platforms import POSIX
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.budget import Budget
@@ -126,10 +127,10 @@ def _refuse_platform(
         if app is None or app.deprecated:
             continue
         for version in versions:
-            anywhere = version.platform == ANY_PLATFORM and not request.in_browser
-            if anywhere or version.platform in request.platforms:
+            anywhere = version.platform == ANY_PLATFORM
+            if (anywhere and request.runs_scripts) or version.platform in request.platforms:
                 return None
-            offered.add(version.platform)
+            offered |= set(POSIX) if anywhere else {version.platform}
     if not offered:
         return explain(Code.NO_APPS), 0.0
     text = ", ".join(sorted(offered))

@@ -155,8 +155,7 @@ class VersionChooser:
             return None
         if version.platform in self._request.platforms:
             return version.platform
-        # A launcher of commands runs wherever there is a system; a browser is none.
-        return self._primary if version.platform == ANY_PLATFORM and not self._request.in_browser else None
+        return self._primary if version.platform == ANY_PLATFORM and self._request.runs_scripts else None
 
     def _refuse_client(
         self, version: AppVersion, platform: str, app: App, committed: AppVersionId | None, needs_64_bit: bool

@@ -9,6 +9,7 @@ from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppId, AppVersionId, TeamId
 from cobblestone.domain.people import ProjectPreferences
+from cobblestone.domain.platforms import starts_scripts
 from cobblestone.domain.values import value
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.own_versions import OwnVersion
@@ -62,3 +63,8 @@ class WorkRequest:
     def in_browser(self) -> bool:
         """Whether the jobs would be computed on a page of the project, in a visitor's browser."""
         return BROWSER_PLATFORM in self.platforms
+
+    @property
+    def runs_scripts(self) -> bool:
+        """Whether the launcher of commands, a script, can be started there."""
+        return not self.in_browser and starts_scripts(self.platforms[0])

@@ -45,7 +45,6 @@ from cobblestone.wire.project_pages import PlatformEntry, ProjectConfig, write_p
 COMMON_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "aarch64-unknown-linux-gnu",
-    "windows_x86_64",
     "x86_64-apple-darwin",
     "arm64-apple-darwin",
 )
