@@ -135,6 +135,10 @@ def test_any_first_bytes_are_a_program_or_none(start: bytes, rest: bytes):
         ("python3 a.py", {"a.py": b""}, ("windows_x86_64",), ("windows_x86_64",)),
         ("./run.sh {output}", {"run.sh": b"#!/bin/bash\n"}, (), POSIX),
         ("bash run.sh", {"run.sh": b""}, ("arm64-apple-darwin",), ("arm64-apple-darwin",)),
+        ("cat {input}", {}, (), POSIX),
+        ("sh run.sh", {"run.sh": b"", "hello": elf(62)}, (), ("x86_64-pc-linux-gnu",)),
+        ("./run.sh", {"run.sh": b"#!/bin/sh\n", "hello": elf(183)}, (), ("aarch64-unknown-linux-gnu",)),
+        ("sh run.sh", {"run.sh": b"", "data.exe": pe(0x8664)}, (), POSIX),
         ("hello {output}", {"hello": elf(62)}, (), ("x86_64-pc-linux-gnu",)),
         (
             "python3 a.py",
@@ -160,6 +164,16 @@ def test_platforms_follow_from_what_a_command_starts(
 def test_a_platform_that_cannot_start_the_program_is_refused(head: bytes, wanted: tuple[str, ...], says: str):
     with pytest.raises(JobError, match=says):
         command_platforms(["./hello"], {"hello": head}, wanted)
+
+
+def test_a_script_whose_first_line_ends_as_windows_ends_lines_is_refused_where_it_is_started_by_name(
+    here: Path,
+):
+    (here / "run.sh").write_bytes(b"#!/bin/sh\r\necho 1\r\n")
+    with pytest.raises(JobError, match=r"Unix line ends"):
+        check("./run.sh {output}", "run.sh")
+    (here / "a.py").write_bytes(b"#!/usr/bin/env python3\r\nprint(1)\r\n")
+    check("python3 a.py {output}", "a.py")
 
 
 def test_two_files_of_one_name_are_refused(here: Path):

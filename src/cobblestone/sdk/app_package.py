@@ -161,6 +161,11 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     name = words[0].removeprefix("./")
     data = contents.get(name)
     if data is None or platforms_of_program(data[:HEAD_NBYTES]) is not None:
+        if data is not None and data.startswith(b"#!") and data.partition(b"\n")[0].endswith(b"\r"):
+            raise JobError(
+                f"The first line of {name} ends as Windows ends lines, so that Linux and macOS look for an interpreter of a"
+                f" name that nothing has. Save it with Unix line ends (LF), e.g. by: sed -i 's/\\r$//' {name}"
+            )
         return
     interpreter = _INTERPRETERS.get(Path(name).suffix)
     if interpreter:
@@ -175,6 +180,8 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
 
 
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+_UNIX = (*_SHELLS, "env", "nice", "timeout", "cat", "cp", "awk", "sed", "grep", "sort", "tar", "make", "bc")
+"""Programs that Linux and macOS have, and Windows has not."""
 
 
 def command_platforms(
@@ -182,21 +189,23 @@ def command_platforms(
 ) -> tuple[str, ...]:
     """Return the platforms that can start a command: those ``wanted``, or all that its files allow.
 
-    A program that the command itself starts decides; else the programs among the files, which may be one for each platform;
-    else everything that has a Python can run it.
+    A program that the command itself starts decides, but for a script, which may start the programs among the files; else these
+    decide, which may be one for each platform; else everything that has a Python can run it.
 
     Raises:
         JobError: no platform can start it, or not one of those wanted.
     """
     own = {name: platforms_of_program(data[:HEAD_NBYTES]) for name, data in contents.items()}
     name = words[0].removeprefix("./")
-    started = POSIX if name in _SHELLS else own.get(name)
+    started = POSIX if name in _UNIX else own.get(name)
     binaries = {each: found for each, found in own.items() if found is not None and found != POSIX}
-    if started is not None:
+    of_binaries = tuple(dict.fromkeys(platform for found in binaries.values() for platform in found))
+    if started == POSIX and (both := tuple(platform for platform in POSIX if platform in of_binaries)):
+        able, why = both, ", ".join((name, *binaries))
+    elif started is not None:
         able, why = started, name
     elif binaries:
-        able = tuple(dict.fromkeys(platform for found in binaries.values() for platform in found))
-        why = ", ".join(binaries)
+        able, why = of_binaries, ", ".join(binaries)
     else:
         able, why = (ANY_PLATFORM,), ""
     if not able:
