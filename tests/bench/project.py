@@ -41,7 +41,7 @@ HOSTS_PER_USER = 5
 PART = 500
 ADDED = 1_000_000  #: ids of added computers and their owners begin here
 MANY = "WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last})"
-FILLED_TOGETHER = 50_000  #: rows of a table in one write; a write may not take long
+FILLED_TOGETHER = 10_000  #: rows of a table in one write; a write may not take long
 
 
 @dataclass(frozen=True, kw_only=True)
