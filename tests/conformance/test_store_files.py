@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,23 @@ def test_a_name_never_changes_its_content(store: Store, tmp_path: Path):
         files.add_file(store, root, stage_bytes(staging, b"two"), "name", now=NOW)
     assert files.place_of(root, "name").read_bytes() == b"one"
     assert list(staging.iterdir()) == []
+
+
+def test_of_a_large_file_parts_tell_whether_a_compressed_twin_pays(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(files, "LARGE_NBYTES", 2_000_000)
+    noise = random.Random(1).randbytes(2_100_000)
+    for content, pays in (
+        (noise, False),
+        (bytes(2_100_000), True),
+        (noise[:700_000] + bytes(1_400_000), True),
+    ):
+        stored = add_file(store, tmp_path, content, compress=True)
+        variant = files.gzip_variant(place(tmp_path, stored.name))
+        assert (stored.gzipped_nbytes is not None, variant.exists()) == (pays, pays)
+        if pays:
+            assert gzip.decompress(variant.read_bytes()) == content
 
 
 def test_a_compressed_twin_is_kept_where_it_pays(store: Store, tmp_path: Path):

@@ -224,6 +224,21 @@ def test_more_jobs_than_a_request_takes_become_one_batch(project: Project, world
     assert len(list(batch.jobs())) == 2500
 
 
+def test_the_bytes_of_input_files_are_counted_while_they_go_each_content_once(
+    project: Project, tmp_path: Path
+):
+    (tmp_path / "table").write_bytes(bytes(300_000))
+    told: list[tuple[int, int]] = []
+    inputs = [tmp_path / "table", b"in memory", b"in memory"]
+    project.submit("period", inputs, sending=lambda sent, total: told.append((sent, total)))
+    assert {total for _, total in told} == {300_009}
+    assert sorted(sent for sent, _ in told) == [sent for sent, _ in told]
+    assert told[-1] == (300_009, 300_009)
+    told.clear()
+    project.submit("period", inputs, sending=lambda sent, total: told.append((sent, total)))
+    assert told == []
+
+
 def test_a_mistake_in_a_later_request_cancels_the_batch(project: Project):
     jobs = [Job(inputs=[b"x"]) for _ in range(1500)]
     jobs[1234] = Job(inputs={"unknown": b"x"})

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound
-from cobblestone.sdk.connection import ATTEMPTS, Connection
+from cobblestone.sdk.connection import ATTEMPTS, PIECE_NBYTES, Connection
 from cobblestone.sdk.errors import RequestRefused, Unreachable
 
 
@@ -147,3 +147,15 @@ def test_the_package_gives_connect_without_loading_it_first():
 
     code = "import sys, cobblestone; assert 'httpx' not in sys.modules; cobblestone.connect; assert 'httpx' in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_who_sends_a_file_hears_of_every_part_and_of_what_goes_again(tmp_path: Path):
+    content = bytes(3 * PIECE_NBYTES + 5)
+    (tmp_path / "large").write_bytes(content)
+    for source in (tmp_path / "large", content):
+        server, told = Server(refused(503), good()), list[int]()
+        server.connection().put_file("/files/a", source, Any_, sent=told.append)
+        whole = [PIECE_NBYTES] * 3 + [5]
+        assert told == [0, *whole, -len(content), *whole]
+        assert [each.content for each in server.requests] == [content] * 2
+        assert server.requests[1].headers["Content-Length"] == str(len(content))

@@ -90,7 +90,14 @@ def submit(
 
     Values of --arg hold for all jobs; a list of jobs can have its own.
     """
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TransferSpeedColumn,
+    )
 
     from cobblestone.cli.output import error_console
 
@@ -98,10 +105,20 @@ def submit(
     out = common.out
     with common.connect() as connected:
         items = _items(connected.app(name), inputs or [], jobs, together=together)
-        with Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), console=error_console(), transient=True
-        ) as bar:
-            task = bar.add_task("Uploading …")
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+        )
+        with Progress(*columns, console=error_console(), transient=True) as bar:
+            task = bar.add_task("Reading the input files …", total=None)
+
+            def sending(sent: int, total: int) -> None:
+                doing = "Uploading …" if sent < total else "The server checks and stores …"
+                bar.update(task, completed=sent, total=total, description=doing)
+
             batch = connected.submit(
                 name,
                 items,
@@ -110,6 +127,7 @@ def submit(
                 priority=priority,
                 target=target.body(),
                 progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
+                sending=sending,
             )
         status = batch.status()
         if wait or to is not None:

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ TIMEOUT_SECONDS = 60.0
 HELD_SECONDS = 10.0
 """How long to wait for a folder that another process holds without saying where it listens."""
 LOCAL_NAMES = ("127.", "localhost", "[::1]")
+PIECE_NBYTES = 1 << 18
+"""Of a file that is sent at once."""
 _AGAIN = (429, 502, 503, 504)
 
 
@@ -81,15 +84,33 @@ class Connection:
         """Delete something."""
         return self._decode(self._send("DELETE", path), kind)
 
-    def put_file(self, path: str, source: Path | bytes, kind: type[T], **query: object) -> T:
-        """Upload a file."""
+    def put_file(
+        self,
+        path: str,
+        source: Path | bytes,
+        kind: type[T],
+        *,
+        sent: Callable[[int], None] = lambda nbytes: None,
+        **query: object,
+    ) -> T:
+        """Upload a file; ``sent`` hears of every part that went, and of less than nothing where it goes again."""
+        total = 0
 
         def attempt() -> httpx.Response:
-            if isinstance(source, bytes):
-                return self._request("PUT", path, params=_query(query), content=source)
-            with source.open("rb") as handle:
-                headers = {"Content-Length": str(source.stat().st_size)}
-                return self._request("PUT", path, params=_query(query), content=handle, headers=headers)
+            nonlocal total
+            sent(-total)
+            total = 0
+            nbytes = len(source) if isinstance(source, bytes) else source.stat().st_size
+            headers = {"Content-Length": str(nbytes)}
+            return self._request("PUT", path, params=_query(query), content=pieces(), headers=headers)
+
+        def pieces() -> Generator[bytes]:
+            nonlocal total
+            with BytesIO(source) if isinstance(source, bytes) else source.open("rb") as handle:
+                while piece := handle.read(PIECE_NBYTES):
+                    yield piece
+                    total += len(piece)
+                    sent(len(piece))
 
         return self._decode(self._again(attempt), kind)
 

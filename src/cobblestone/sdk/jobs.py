@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePath
+from threading import Lock
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +19,8 @@ from cobblestone.domain.errors import JobError
 from cobblestone.sdk.connection import Connection
 
 T = TypeVar("T")
+Sending = Callable[[int, int], None]
+"""Hears how many bytes of input files were sent, and how many there are to send; from several threads, one at a time."""
 
 UPLOADS_AT_A_TIME = 8
 MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
@@ -114,7 +117,7 @@ class FileSender:
         self._stored: set[str] = set()  # hashes that are known to be there
         self._hashes: dict[tuple[str, int, int], str] = {}
 
-    def bodies(self, jobs: Sequence[Job]) -> list[JobBody]:
+    def bodies(self, jobs: Sequence[Job], *, sending: Sending = lambda sent, total: None) -> list[JobBody]:
         """Jobs as the API takes them; their files are stored.
 
         Raises:
@@ -122,7 +125,7 @@ class FileSender:
         """
         sources: dict[str, Path | bytes] = {}
         bodies = [self._body(job, sources) for job in jobs]
-        self._upload(sources)
+        self._upload(sources, sending)
         return bodies
 
     def _body(self, job: Job, sources: dict[str, Path | bytes]) -> JobBody:
@@ -158,21 +161,42 @@ class FileSender:
         except OSError as error:
             raise JobError(f"The input file {path} cannot be read: {error.strerror}.") from error
 
-    def _upload(self, sources: Mapping[str, Path | bytes]) -> None:
+    def _upload(self, sources: Mapping[str, Path | bytes], sending: Sending) -> None:
         unknown = [sha256 for sha256 in sources if sha256 not in self._stored]
         for part in in_chunks(unknown, MAX_JOBS_PER_REQUEST):
             names = {f"jf_{sha256}": sha256 for sha256 in part}
             found = self._connection.post("/files/query", FileQuery(names=list(names)), FileQueryReply)
+            missing = {names[name]: sources[names[name]] for name in found.missing}
+            count = _Count(sum(map(_nbytes, missing.values())), sending)
             with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
                 uploads = [
-                    pool.submit(self._put, names[name], sources[names[name]]) for name in found.missing
+                    pool.submit(self._put, sha256, source, count.add) for sha256, source in missing.items()
                 ]
                 for upload in uploads:
                     upload.result()
             self._stored.update(part)
 
-    def _put(self, sha256: str, source: Path | bytes) -> None:
-        self._connection.put_file(f"/files/{sha256}", source, StoredFile)
+    def _put(self, sha256: str, source: Path | bytes, sent: Callable[[int], None]) -> None:
+        self._connection.put_file(f"/files/{sha256}", source, StoredFile, sent=sent)
+
+
+class _Count:
+    """Bytes that went to the project, from several threads."""
+
+    def __init__(self, total: int, tell: Sending) -> None:
+        self._total = total
+        self._tell = tell
+        self._sent = 0
+        self._lock = Lock()
+
+    def add(self, nbytes: int) -> None:
+        with self._lock:
+            self._sent += nbytes
+            self._tell(self._sent, self._total)
+
+
+def _nbytes(source: Path | bytes) -> int:
+    return len(source) if isinstance(source, bytes) else source.stat().st_size
 
 
 def _argument(name: str, value: object) -> str:

@@ -23,7 +23,7 @@ from cobblestone.sdk.apps import AppMethods
 from cobblestone.sdk.batch import Batch
 from cobblestone.sdk.connection import Connection, open_connection
 from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.jobs import Content, FileSender, Job, as_job, in_chunks
+from cobblestone.sdk.jobs import Content, FileSender, Job, Sending, as_job, in_chunks
 from cobblestone.sdk.locate import locate
 from cobblestone.sdk.operation import Operation
 
@@ -89,12 +89,14 @@ class Project(AppMethods):
         priority: int = 0,
         target: Mapping[str, int] | None = None,
         progress: Progress | None = None,
+        sending: Sending = lambda sent, total: None,
     ) -> Batch:
         """Submit one job for each input.
 
         An input is a path (text or Path), bytes, an object to be written as JSON, or a :class:`Job` for several
         files.  ``args`` fill ``{arg:NAME}`` in all jobs.  ``target``: only one computer, the computers of one user, or
-        those of a team's members get them: ``{"host": 17}``, ``{"user": 5}``, ``{"team": 2}``.
+        those of a team's members get them: ``{"host": 17}``, ``{"user": 5}``, ``{"team": 2}``.  ``progress`` hears the
+        number of jobs submitted so far, ``sending`` the bytes of input files that were sent and how many there are to send.
 
         Up to 1000 jobs are stored together or not at all; more go in several requests, and if one of them fails, the
         batch is cancelled.
@@ -119,7 +121,7 @@ class Project(AppMethods):
             priority=priority,
             target=chosen,
             open=following is not None,
-            jobs=self._files.bodies(first),
+            jobs=self._files.bodies(first, sending=sending),
         )
         status = self.connection.post("/batches", body, BatchStatus)
         batch = Batch(self.connection, status)
@@ -129,7 +131,8 @@ class Project(AppMethods):
             return batch
         try:
             for chunk in in_chunks(chain([following], jobs), MAX_JOBS_PER_REQUEST):
-                more = MoreJobs(first=status.njobs, jobs=self._files.bodies(chunk), target=chosen)
+                bodies = self._files.bodies(chunk, sending=sending)
+                more = MoreJobs(first=status.njobs, jobs=bodies, target=chosen)
                 status = self.connection.post(f"/batches/{batch.id}/jobs", more, BatchStatus)
                 if progress is not None:
                     progress(status.njobs)

@@ -35,6 +35,9 @@ FAN_OUT = 1024  #: sub-folders of the download and upload hierarchies, as the fa
 CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed variant
 GZIP_GAIN = 0.9  #: keep the variant if it is smaller than this part of the file
+LARGE_NBYTES = 8_000_000
+"""Whoever sends a larger file should not wait long for its variant: it is packed quickly, and only if parts of it shrink."""
+GZIP_SAMPLES, GZIP_SAMPLE_NBYTES = 16, 65_536
 
 _DELETING = -1
 _ATTEMPTS = 100
@@ -254,13 +257,17 @@ def _make_gzip_variant(path: Path) -> int | None:
     variant = gzip_variant(path)
     with contextlib.suppress(FileNotFoundError):
         return variant.stat().st_size
+    is_large = path.stat().st_size > LARGE_NBYTES
+    if is_large and not _parts_shrink(path):
+        return None
     temporary = path.with_name(f".{secrets.token_hex(8)}")
     try:
+        level = 1 if is_large else 6
         # No name and no time inside: the same file always gives the same variant.
         with (
             path.open("rb") as source,
             temporary.open("xb") as raw,
-            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
+            gzip.GzipFile("", "wb", level, raw, mtime=0) as packed,
         ):
             shutil.copyfileobj(source, packed, CHUNK)
         nbytes = temporary.stat().st_size
@@ -271,6 +278,19 @@ def _make_gzip_variant(path: Path) -> int | None:
         return nbytes
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _parts_shrink(path: Path) -> bool:
+    """Whether parts of a large file, taken all over it, become smaller by enough."""
+    packed = total = 0
+    with path.open("rb") as source:
+        step = path.stat().st_size // GZIP_SAMPLES
+        for place in range(GZIP_SAMPLES):
+            source.seek(place * step)
+            part = source.read(GZIP_SAMPLE_NBYTES)
+            total += len(part)
+            packed += len(zlib.compress(part, 1))
+    return packed <= GZIP_GAIN * total
 
 
 def _record(
