@@ -39,6 +39,7 @@ NO_PAGES = {
     "/badge/{name}.svg": "a picture",
     "/user_picture.php": "a picture",
     "/found_file.php": "an output file",
+    "/compute_frame": "for other sites, where the project has named some",
     "/forum.php": "another server's pages in a frame, where the project has such a forum",
 }
 """What the server answers to browsers beside pages."""

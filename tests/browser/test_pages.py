@@ -32,6 +32,7 @@ PUBLIC = {
     "about": "about.php",
     "science": "science.php",
     "terms": "terms.php",
+    "compute": "compute",
     "certificate-check": "certificate_check.php",
     "login-mail": "login_mail.php",
     "login-link-too-old": "login_link.php?code=x",

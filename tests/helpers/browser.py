@@ -15,10 +15,12 @@ from cobblestone.wire.signatures import sign_md5
 API = "/api/v1/browsers"
 
 
-def release(world: World, app: App, module: bytes = b"\0asm") -> None:
+def release(
+    world: World, app: App, module: bytes = b"\0asm", description: bytes = b"module program.wasm\n"
+) -> None:
     """Add a version for browsers to an app."""
     files: list[AppFile] = []
-    for name, content in {"counting.wasm": module, "cobblestone_wasm.txt": b"module program.wasm\n"}.items():
+    for name, content in {"counting.wasm": module, "cobblestone_wasm.txt": description}.items():
         stored = world.store_file(name, content)
         main = name.endswith(".wasm")
         files.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.helpers.browser import API, Browser, release
 from tests.helpers.project_world import World, succeeded
 
 from cobblestone.domain.apps import App, AppDispatch
+from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.server.accounts.visitors import account_ticket
@@ -148,6 +150,61 @@ def test_a_browser_gets_a_job_for_each_thread_and_one_to_come(world: World):
     assert len(browser.ask(9, threads=2)["jobs"]) == 2
     assert len(browser.ask(9, threads=2)["jobs"]) == 1
     assert browser.ask(9, threads=2)["jobs"] == []
+
+
+def test_the_page_is_cut_off_from_other_sites_and_its_thread_alone_may_compile(world: World):
+    demo(world)
+    page = world.get("/compute")
+    assert page.headers["cross-origin-embedder-policy"] == "require-corp"
+    assert page.headers["cross-origin-opener-policy"] == "same-origin"
+    assert "wasm" not in page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    worker = re.search(r'data-worker="([^"]+)"', page.text)
+    assert worker is not None
+    script = world.get(worker[1])
+    assert "script-src 'self' 'wasm-unsafe-eval';" in script.headers["content-security-policy"]
+    assert script.headers["cross-origin-embedder-policy"] == "require-corp"
+    for name in ("wasi.js", "compute.js", "live.js"):
+        assert "wasm" not in world.get(f"/static/{name}").headers["content-security-policy"]
+
+
+def test_only_sites_that_the_operator_names_may_frame_the_button(world: World, tmp_path: Path):
+    demo(world)
+    assert world.get("/compute_frame").status_code == 404
+    named = World(
+        tmp_path / "named", browsers={"origins": ["https://lab.example.org", "http://localhost:8000"]}
+    )
+    try:
+        demo(named)
+        page = named.get("/compute_frame")
+        policy = page.headers["content-security-policy"]
+        assert policy.endswith("frame-ancestors https://lab.example.org http://localhost:8000")
+        assert "x-frame-options" not in page.headers
+        assert 'data-ticket=""' in page.text
+        assert named.get("/compute").headers["x-frame-options"] == "DENY"
+    finally:
+        named.close()
+    for origin in (
+        "*",
+        "https://a b",
+        "https://lab.example.org/path",
+        "lab.example.org",
+        "https://x; script-src *",
+    ):
+        with pytest.raises(ConfigError):
+            World(tmp_path / "wrong", browsers={"origins": [origin]})
+
+
+def test_the_page_says_what_is_missing(world: World, tmp_path: Path):
+    assert "nothing that browsers compute" in world.get("/compute").text
+    closed = World(tmp_path / "closed", browsers={"visitors": False})
+    try:
+        demo(closed)
+        assert "login.php?next=compute" in closed.get("/compute").text
+        assert "Start computing" not in closed.get("/compute").text
+        assert "Compute in a tab" in closed.get("/").text
+    finally:
+        closed.close()
 
 
 # -------------------------------------------------------------------------------------------- hostile tabs

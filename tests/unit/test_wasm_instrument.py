@@ -21,6 +21,7 @@ def run(code: bytes, *, native: bool, pages: int | None = None, start: str = "_s
     if native:
         config.consume_fuel = True
         config.cranelift_nan_canonicalization = True
+        config.memory_init_cow = False
     engine = wasmtime.Engine(config)
     store = wasmtime.Store(engine)
     loaded = wasmtime.Module(engine, code if native else instrument(code, "program.wasm"))
@@ -95,7 +96,8 @@ def test_every_floating_point_instruction_gives_the_same_bits_and_the_same_count
 def test_the_count_is_that_of_the_native_launcher(body: str):
     code = bytes(
         wasmtime.wat2wasm(f"""(module (memory (export "memory") 1 150) (table 4 funcref) (elem (i32.const 0) $g)
-        (data $d "abcdefgh") (type $none (func)) (global $old (mut i32) (i32.const 0))
+        (data $d "abcdefgh") (data (i32.const 99) "ijkl") (data (global.get $place) "mn") (start $g)
+        (global $place i32 (i32.const 7)) (type $none (func)) (global $old (mut i32) (i32.const 0))
         (func $g (global.set $old (i32.add (global.get $old) (i32.const 1))))
         (func $two (result i32 i32) (if (result i32 i32) (i32.const 1)
           (then (i32.const 1) (i32.const 2)) (else (return (i32.const 3) (i32.const 4)))))

@@ -26,7 +26,7 @@ FUEL, NEXT_CALL, MEMORY_PAGES, HOST = (
 )
 """Exports that the module gets: three 64-bit globals, and a table for the host's function."""
 
-_TYPES, _IMPORTS, _FUNCTIONS, _TABLES, _GLOBALS, _EXPORTS, _CODE = 1, 2, 3, 4, 6, 7, 10
+_TYPES, _IMPORTS, _FUNCTIONS, _TABLES, _GLOBALS, _EXPORTS, _START, _CODE, _DATA = 1, 2, 3, 4, 6, 7, 8, 10, 11
 _ORDER = (1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11)
 _I32, _I64, _F32, _F64, _V128, _FUNCREF = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B, 0x70
 _FEW_PAGES = 128
@@ -171,7 +171,7 @@ def _instrument(module: bytes) -> bytes:
     _append(
         sections,
         _GLOBALS,
-        [bytes([_I64, 1, 0x42]) + signed(value) + b"\x0b" for value in (0, _MOST, _MOST)],
+        [bytes([_I64, 1, 0x42]) + signed(value) + b"\x0b" for value in (_startup(sections), _MOST, _MOST)],
     )
     exports = [(FUEL, 3, surroundings.fuel), (NEXT_CALL, 3, surroundings.next_call)]
     exports += [(MEMORY_PAGES, 3, surroundings.memory_pages), (HOST, 1, surroundings.table)]
@@ -215,6 +215,27 @@ def _check_imports(section: bytes) -> None:
         if reader.byte() != 0:
             raise _Unknown("it imports a memory, a table or a global")
         reader.number()
+
+
+def _startup(sections: dict[int, bytes]) -> int:
+    """Return what wasmtime counts before the module's first instruction: data put into the memory, and the call of a start."""
+    reader = _Bytes(sections.get(_DATA, b"\0"))
+    count = 0
+    for _ in range(reader.number()):
+        kind = reader.number()
+        if kind == 2:
+            reader.skip_number()
+        if kind != 1:  # not passive
+            if reader.byte() not in (0x41, 0x23):  # a number, a global
+                raise _Unknown("it computes where its data belong")
+            reader.skip_number()
+            if reader.byte() != op.END:
+                raise _Unknown("it computes where its data belong")
+        size = reader.number()
+        reader.take(size)
+        count += 0 if kind == 1 else 1 + size
+    count += _START in sections
+    return count + 1 if count else 0
 
 
 class _Function:

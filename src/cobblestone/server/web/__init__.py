@@ -17,6 +17,7 @@ from cobblestone.server.web.accounts import AccountPages
 from cobblestone.server.web.app_pages import AppPages
 from cobblestone.server.web.badge_pictures import BadgePictures
 from cobblestone.server.web.certificates import CertificatePages
+from cobblestone.server.web.compute import ComputePages
 from cobblestone.server.web.computers import ComputerPages
 from cobblestone.server.web.credit_pages import CreditPages
 from cobblestone.server.web.forum import ForumPages
@@ -49,6 +50,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *MailLinkPages(site, security).routes(),
         *AccountSettingsPages(site, security).routes(),
         *PreferencePages(site).routes(),
+        *ComputePages(site).routes(),
         *ComputerPages(site).routes(),
         *TeamPages(site).routes(),
         *TeamMessagePages(site).routes(),

@@ -11,6 +11,7 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.people import User
 from cobblestone.policy.credit import milestones
+from cobblestone.server.web.compute import apps_of_browsers
 from cobblestone.server.web.site import Site, Visit, own_page
 from cobblestone.server.web.status import DAEMONS, ProjectStatus
 from cobblestone.server.web.visibility import is_owner, sees_computers
@@ -53,12 +54,13 @@ class PublicPages:
     async def home(self, visit: Visit) -> Response:
         """Show what this project is, how it is doing, how to join; clients find the scheduler here."""
         counts = await self._status.counts()
-        found_apps, news = await visit.ctx.store.aread(
-            lambda db: (apps.apps_in_use(db), users.list_news(db, limit=NEWS_ON_HOME))
+        found_apps, for_browsers, news = await visit.ctx.store.aread(
+            lambda db: (apps.apps_in_use(db), apps_of_browsers(db), users.list_news(db, limit=NEWS_ON_HOME))
         )
         by_app = {app.app_id: app for app in counts.apps}
         return visit.show(
             "index.html",
+            in_browsers=bool(for_browsers),
             counts=counts,
             gflops=self._status.gflops(counts),
             apps=[(app, by_app.get(app.id)) for app in found_apps],

@@ -43,7 +43,7 @@ _NOT_FOR_ROBOTS = (
     "show_host_detail.php",
     "workunit.php",
 )
-_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
+_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?|compute")
 
 
 def private() -> PageError:

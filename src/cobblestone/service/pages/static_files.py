@@ -13,6 +13,16 @@ from starlette.responses import Response
 
 from cobblestone.service.pages.headers import SECURITY_HEADERS
 
+WORKERS = "_worker.js"
+"""What names of scripts end with that run in a thread of their own."""
+WORKER_HEADERS = {
+    "Content-Security-Policy": SECURITY_HEADERS["Content-Security-Policy"].replace(
+        "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'"
+    ),
+    "Cross-Origin-Embedder-Policy": "require-corp",
+}
+"""Such a script has a policy of its own: it may compile WebAssembly, no page may."""
+
 
 class StaticFiles:
     """Few and small, so they stay in memory."""
@@ -32,7 +42,8 @@ class StaticFiles:
 
     def answer(self, request: Request) -> Response:
         """Answer with the file that a request asks for."""
-        found = self._files.get(request.path_params["name"])
+        name = request.path_params["name"]
+        found = self._files.get(name)
         if found is None:
             raise HTTPException(404)
         data, packed, kind, digest = found
@@ -43,6 +54,8 @@ class StaticFiles:
             "Cache-Control": "public, max-age=31536000, immutable" if current else "no-cache",
             "Vary": "Accept-Encoding",
         }
+        if name.endswith(WORKERS):
+            headers |= WORKER_HEADERS
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(packed, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
         return Response(data, media_type=kind, headers=headers)

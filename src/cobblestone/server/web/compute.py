@@ -1,0 +1,75 @@
+"""The page that computes in the visitor's browser, and the same for a frame on other sites."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.domain.apps import BROWSER_PLATFORM, App
+from cobblestone.server.accounts.visitors import account_ticket
+from cobblestone.server.web.site import Site, Visit
+from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.headers import SECURITY_HEADERS
+from cobblestone.service.pages.site import not_found
+from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database
+
+CHECKPOINT_SECONDS = 20
+"""How often a task is asked for a checkpoint: what a closed tab loses."""
+
+
+class ComputePages:
+    """Where visitors press the button."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> list[BaseRoute]:
+        """Where they are."""
+        return [
+            Route("/compute", self._site.page(self.compute)),
+            Route("/compute_frame", self._site.page(self.frame)),
+        ]
+
+    async def compute(self, visit: Visit) -> Response:
+        """Show the button.
+
+        The page is cut off from all other sites, so that it may share memory with its threads: tasks stand still at once.
+        """
+        response = await self._show(visit, framed=False)
+        response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
+        return response
+
+    async def frame(self, visit: Visit) -> Response:
+        """Show the button alone, to those sites that the operator names."""
+        origins = visit.ctx.settings.browsers.origins
+        if not origins:
+            raise not_found(_("page"))
+        response = await self._show(visit, framed=True)
+        policy = SECURITY_HEADERS["Content-Security-Policy"]
+        allowed = f"frame-ancestors {' '.join(origins)}"
+        response.headers["Content-Security-Policy"] = policy.replace("frame-ancestors 'none'", allowed)
+        del response.headers["X-Frame-Options"]  # which knows no list
+        return response
+
+    async def _show(self, visit: Visit, *, framed: bool) -> Response:
+        viewer = visit.viewer
+        return visit.show(
+            "compute.html",
+            apps=await visit.ctx.store.aread(apps_of_browsers),
+            visitors=visit.ctx.settings.browsers.visitors,
+            framed=framed,
+            ticket="" if viewer is None else account_ticket(visit.ctx, viewer),
+            owner="" if viewer is None else viewer.id,
+            checkpoint_seconds=CHECKPOINT_SECONDS,
+        )
+
+
+def apps_of_browsers(db: Database) -> list[App]:
+    """Return the apps that browsers compute."""
+    found = [app for app in apps.list_apps(db) if not app.deprecated]
+    return [
+        app
+        for app in found
+        if any(each.platform == BROWSER_PLATFORM and each.signed for each in apps.list_versions(db, app.id))
+    ]

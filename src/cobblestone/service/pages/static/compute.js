@@ -1,0 +1,385 @@
+/* The page that computes: gets jobs from the project's API, has a thread compute each, keeps their checkpoints in the browser's
+ * storage, sends what comes out. Nothing but the project's own server is ever asked.
+ */
+const page = document.getElementById("compute");
+const say = Object.fromEntries([...page.querySelectorAll("[data-say]")].map((each) => [each.dataset.say, each.textContent]));
+const part = (name) => page.querySelector(`[data-part="${name}"]`);
+const API = `${page.dataset.base}api/v1/browsers`;
+const OWNER = `browser:${page.dataset.owner}`, CHOICES = "compute:choices", DAY = "compute:day", LOCK = "cobblestone-compute";
+const CHECKPOINT_SECONDS = Number(page.dataset.checkpointSeconds), ASK_AGAIN_MS = 30_000, LONGEST_WAIT_MS = 600_000;
+const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
+const later = (ms) => new Promise((done) => setTimeout(done, ms));
+
+const stored = (key, otherwise) => {
+  try {
+    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+};
+const store = (key, value) => localStorage.setItem(key, JSON.stringify(value));
+
+/** Jobs that this browser holds, in its database: {name, job, state?, result?}. */
+class Shelf {
+  static async open() {
+    const shelf = new Shelf();
+    const opening = indexedDB.open(`cobblestone:${page.dataset.base}`, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("jobs", {keyPath: "name"});
+    shelf.database = await finished(opening);
+    return shelf;
+  }
+
+  act(mode, call) { return finished(call(this.database.transaction("jobs", mode).objectStore("jobs"))); }
+  all() { return this.act("readonly", (jobs) => jobs.getAll()); }
+  get(name) { return this.act("readonly", (jobs) => jobs.get(name)); }
+  remove(name) { return this.act("readwrite", (jobs) => jobs.delete(name)); }
+
+  /** Change a job that is still held. */
+  async change(name, changes) {
+    const known = await this.get(name);
+    if (known) await this.act("readwrite", (jobs) => jobs.put({...known, ...changes}));
+  }
+
+  add(job) { return this.act("readwrite", (jobs) => jobs.put({name: job.name, job})); }
+}
+
+function finished(request) {
+  return new Promise((done, failed) => {
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
+  });
+}
+
+/** The server refuses; `status` says why. */
+class Refused extends Error {
+  constructor(status, words, seconds) {
+    super(words);
+    Object.assign(this, {status, seconds});
+  }
+}
+
+async function ask(method, path, body, token) {
+  const headers = {"Content-Type": "application/json", ...(token ? {Authorization: `Bearer ${token}`} : {})};
+  const answer = await fetch(API + path, {method, headers, body: body && JSON.stringify(body), cache: "no-store"});
+  const reply = await answer.json().catch(() => ({}));
+  if (answer.ok) return reply;
+  throw new Refused(answer.status, reply.error?.message ?? answer.statusText, Number(answer.headers.get("Retry-After") ?? 0));
+}
+
+/** One job in a thread of its own. */
+class Task {
+  constructor(compute, record) {
+    Object.assign(this, {compute, record, job: record.job, state: record.state, fraction: 0, counted: 0});
+    this.orders = globalThis.crossOriginIsolated ? new Int32Array(new SharedArrayBuffer(8)) : null;
+    this.row = part("task").content.firstElementChild.cloneNode(true);
+    this.row.querySelector("[data-part=title]").textContent = record.job.title || record.job.app;
+    part("tasks").append(this.row);
+    this.show(say.loading);
+  }
+
+  show(words) {
+    this.row.querySelector("[data-part=state]").textContent = words;
+    const bar = this.row.querySelector("progress");
+    bar.value = this.fraction;
+    bar.setAttribute("aria-label", `${this.job.title}: ${(100 * this.fraction).toFixed(0)} %`);
+  }
+
+  async load() {
+    const bring = async ({url, nbytes}) => {
+      const answer = await fetch(url);
+      if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+      const bytes = new Uint8Array(await answer.arrayBuffer());
+      if (bytes.length !== nbytes) throw new Error(`${url}: ${bytes.length} bytes instead of ${nbytes}`);
+      return bytes;
+    };
+    const names = this.job.files.map(({open_name: name}) => name);
+    const [module, ...contents] = await Promise.all([this.job.module, ...this.job.files].map(bring));
+    this.content = {module, files: Object.fromEntries(names.map((name, i) => [name, contents[i]]))};
+  }
+
+  /** Compute to the end; the result, or null if the job was dropped. */
+  async run() {
+    if (this.record.result) return this.record.result;
+    await this.load();
+    return new Promise((done, failed) => {
+      this.end = done;
+      this.fail = failed;
+      if (this.compute.pausedFor) this.pause();
+      else this.begin();
+    });
+  }
+
+  begin() {
+    this.worker = new Worker(page.dataset.worker, {type: "module"});
+    this.worker.onmessage = ({data}) => this.hear(data);
+    this.worker.onerror = () => this.fail(new Error(say.broken));
+    const {module, files} = this.content;
+    this.worker.postMessage({job: this.job, module, files, resume: this.state, orders: this.orders, period: CHECKPOINT_SECONDS});
+  }
+
+  hear(message) {
+    if (message.kind === "progress") {
+      this.count(message.instructions);
+      this.fraction = message.fraction;
+      this.show(`${(100 * this.fraction).toFixed(1)} %`);
+    } else if (message.kind === "checkpoint") {
+      if (this.orders) Atomics.store(this.orders, CHECKPOINT_WANTED, 0);
+      this.state = message.state;
+      this.compute.shelf.change(this.job.name, {state: message.state});
+    } else {
+      this.count(message.instructions);
+      this.stop();
+      this.end(message);
+    }
+  }
+
+  /** Add what was computed since the last time to the day's. */
+  count(instructions) {
+    const now = Number(instructions), since = this.counted || Number(this.state?.instructions ?? 0);
+    this.compute.add({instructions: Math.max(0, now - since)});
+    this.counted = now;
+  }
+
+  /** Stand still: where pages share no memory with threads, the job goes back to its last checkpoint. */
+  pause() {
+    if (this.worker && this.orders) Atomics.store(this.orders, SUSPENDED, 1);
+    else this.stop();
+    this.show(say.paused);
+  }
+
+  resume() {
+    if (!this.worker) {
+      this.counted = 0;
+      if (this.content) this.begin();
+    } else if (this.orders) {
+      Atomics.store(this.orders, SUSPENDED, 0);
+      Atomics.notify(this.orders, SUSPENDED);
+    }
+    this.show(say.computing);
+  }
+
+  wantCheckpoint() {
+    if (this.worker && this.orders) Atomics.store(this.orders, CHECKPOINT_WANTED, 1);
+  }
+
+  stop() {
+    this.worker?.terminate();
+    this.worker = null;
+  }
+
+  drop() {
+    this.stop();
+    this.end?.(null);
+  }
+}
+
+/** The whole of it: as many tasks as threads, until it is stopped. */
+class Compute {
+  constructor(shelf) {
+    this.shelf = shelf;
+    this.tasks = new Map();
+    this.running = false;
+    this.reasons = new Set(); // why it stands still
+    this.today();
+  }
+
+  get pausedFor() { return [...this.reasons][0]; }
+  get choices() { return {threads: 1, battery: true, hidden: false, ...stored(CHOICES, {})}; }
+
+  /** Today's contribution of this browser; a new day begins at zero. */
+  today() {
+    const day = new Date().toISOString().slice(0, 10), known = stored(DAY, {});
+    if (known.day !== day) store(DAY, {day, jobs: 0, instructions: 0});
+    return stored(DAY, {day, jobs: 0, instructions: 0});
+  }
+
+  add(more) {
+    const sums = this.today();
+    for (const [name, amount] of Object.entries(more)) sums[name] += amount;
+    store(DAY, sums);
+    this.showDay(sums);
+  }
+
+  showDay(sums) {
+    const number = new Intl.NumberFormat(document.documentElement.lang, {maximumSignificantDigits: 3, notation: "compact"});
+    part("jobs").textContent = number.format(sums.jobs);
+    part("instructions").textContent = number.format(sums.instructions);
+  }
+
+  async showCredit() {
+    const {total_credit: credit, account} = await this.ask("GET", "/me");
+    part("credit").textContent = new Intl.NumberFormat(document.documentElement.lang, {maximumFractionDigits: 2}).format(credit);
+    part("account").textContent = account || say.visitors;
+  }
+
+  /** Ask with this browser's token; a token that has ended is replaced. */
+  async ask(method, path, body) {
+    let {token} = stored(OWNER, {});
+    if (!token) {
+      const name = /(Firefox|Edg|OPR|Chrome|Safari)\/\d+/.exec(navigator.userAgent)?.[0] ?? "browser";
+      store(OWNER, await ask("POST", "", {name, account: page.dataset.ticket}));
+      ({token} = stored(OWNER, {}));
+    }
+    try {
+      return await ask(method, path, body, token);
+    } catch (error) {
+      if (error.status === 401) localStorage.removeItem(OWNER);
+      throw error;
+    }
+  }
+
+  async start() {
+    this.running = true;
+    this.showState();
+    while (this.running) {
+      let wait = ASK_AGAIN_MS;
+      try {
+        wait = await this.fill();
+      } catch (error) {
+        if (error.status === 403) return this.stop(error.message);
+        part("message").textContent = error.message;
+        wait = Math.max(ASK_AGAIN_MS, 1000 * (error.seconds || 0));
+      }
+      await Promise.race([later(Math.min(wait, LONGEST_WAIT_MS)), new Promise((done) => (this.wake = done))]);
+    }
+  }
+
+  /** Begin jobs until each thread has one; milliseconds until it makes sense to look again. */
+  async fill() {
+    const {threads} = this.choices, held = await this.shelf.all();
+    for (const record of held)
+      if (this.tasks.size < threads && !this.tasks.has(record.name)) this.begin(record);
+    if (this.pausedFor) return LONGEST_WAIT_MS;
+    const names = held.map(({name}) => name), wanted = Math.max(0, threads - this.tasks.size);
+    const reply = await this.ask("POST", "/work", {wanted, held: names, threads, memory: this.memory});
+    for (const name of reply.drop) {
+      this.tasks.get(name)?.drop();
+      await this.shelf.remove(name);
+    }
+    for (const job of reply.jobs) await this.shelf.add(job);
+    part("message").textContent = this.tasks.size || reply.jobs.length ? "" : reply.messages.at(-1) ?? "";
+    if (reply.jobs.length) return 0;
+    await this.showCredit();
+    return Math.max(ASK_AGAIN_MS, 1000 * reply.wait);
+  }
+
+  get memory() { return (navigator.deviceMemory ?? 4) * 1e9 / 2; }
+
+  async begin(record) {
+    const task = new Task(this, record);
+    this.tasks.set(record.name, task);
+    let again = 0;
+    try {
+      const result = await task.run();
+      if (result) await this.send(record, result);
+    } catch (error) {
+      part("message").textContent = error.message;
+      again = ASK_AGAIN_MS;
+    }
+    task.stop();
+    await later(again);
+    task.row.remove();
+    this.tasks.delete(record.name);
+    this.wake?.();
+  }
+
+  /** Send a job's outputs and its report; kept until the server has both. */
+  async send(record, result) {
+    const {job} = record;
+    await this.shelf.change(record.name, {result});
+    for (const [place, bytes] of result.outputs.entries()) if (bytes) await this.upload(job, job.outputs[place], bytes);
+    const report = {name: job.name, exit_status: result.status, cpu_time: result.seconds, elapsed_time: result.seconds,
+      instructions: Number(result.instructions), stderr: result.stderr.slice(-55_000)};
+    try {
+      await this.ask("POST", "/reports", report);
+    } catch (error) {
+      if (error.status !== 404 && error.status !== 422) throw error; // it is not ours any more
+    }
+    await this.shelf.remove(record.name);
+    this.add({jobs: result.status ? 0 : 1});
+  }
+
+  async upload(job, {upload_header: header}, bytes) {
+    const answer = await fetch(job.upload_url, {method: "POST", body: new Blob([header.replace("{nbytes}", bytes.length), bytes])});
+    const text = await answer.text();
+    // -1: the server will never take it; the report then says that it is missing.
+    if (!/<status>(0|-1)<\/status>/.test(text)) throw new Error(say.busy);
+  }
+
+  stop(words = "") {
+    this.running = false;
+    for (const task of this.tasks.values()) task.drop();
+    this.wake?.();
+    this.showState();
+    part("message").textContent = words;
+  }
+
+  /** Stand still, or go on, for one of the reasons. */
+  hold(reason, on) {
+    const was = Boolean(this.pausedFor);
+    if (on) this.reasons.add(reason);
+    else this.reasons.delete(reason);
+    if (was !== Boolean(this.pausedFor)) {
+      for (const task of this.tasks.values()) this.pausedFor ? task.pause() : task.resume();
+      if (!this.pausedFor) this.wake?.();
+    }
+    this.showState();
+  }
+
+  showState() {
+    part("start").textContent = this.running ? say.stop : say.start;
+    part("pause").hidden = !this.running;
+    part("pause").textContent = this.reasons.has("asked") ? say.resume : say.pause;
+    part("status").textContent = !this.running ? say.idle : this.pausedFor ? say[this.pausedFor] ?? say.standing : say.working;
+  }
+}
+
+async function battery(compute) {
+  const power = await navigator.getBattery?.();
+  const look = () => compute.hold("battery", compute.choices.battery && power && !power.charging);
+  power?.addEventListener("chargingchange", look);
+  look();
+  return look;
+}
+
+/** Tie the form to the choices. */
+function choose(compute, changed) {
+  const threads = part("threads"), {choices} = compute, most = Math.min(64, navigator.hardwareConcurrency || 1);
+  for (let n = 1; n <= most; n++) threads.add(new Option(String(n), String(n), false, n === Math.min(choices.threads, most)));
+  for (const name of ["battery", "hidden"]) part(name).checked = choices[name];
+  page.querySelector("form").addEventListener("change", () => {
+    store(CHOICES, {threads: Number(threads.value), battery: part("battery").checked, hidden: part("hidden").checked});
+    changed();
+    compute.wake?.();
+  });
+}
+
+async function main() {
+  const compute = new Compute(await Shelf.open());
+  compute.showDay(compute.today());
+  const watchHidden = () => {
+    compute.hold("hidden", compute.choices.hidden && document.hidden);
+    if (document.hidden) for (const task of compute.tasks.values()) task.wantCheckpoint();
+  };
+  const watchPower = await battery(compute);
+  choose(compute, () => {
+    watchHidden();
+    watchPower();
+  });
+  document.addEventListener("visibilitychange", watchHidden);
+  part("start").addEventListener("click", () => (compute.running ? compute.stop() : alone(() => compute.start())));
+  part("pause").addEventListener("click", () => compute.hold("asked", !compute.reasons.has("asked")));
+  compute.showState();
+  part("start").disabled = false;
+}
+
+/** One tab of a browser computes; further ones say so. */
+async function alone(compute) {
+  if (!navigator.locks) return compute();
+  await navigator.locks.request(LOCK, {ifAvailable: true}, (lock) => {
+    if (lock) return compute();
+    part("message").textContent = say.elsewhere;
+  });
+}
+
+main().catch((error) => (part("message").textContent = error.message));

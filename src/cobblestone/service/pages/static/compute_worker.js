@@ -1,0 +1,226 @@
+/* Computes one job, in a thread of its own: what launcher/native/launcher.c does on a computer, in a browser.
+ *
+ * The module counts its own instructions and calls us every so often; see sdk/wasm_instrument.py. While it runs no message reaches
+ * this thread. So orders come through shared memory where the page may have some: [suspended, wants a checkpoint].
+ */
+import {Exit, File, Folder, World, sha256} from "./wasi.js";
+
+const DESCRIPTION = "cobblestone_wasm.txt", PROGRESS = "cobblestone_progress", CHECKPOINT = "cobblestone_checkpoint",
+  TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
+const SLICE = 20_000_000n, MOST = 0x7fffffffffffffffn, TOLD_MS = 400, STDERR_TAIL = 50_000, PAGE = 65536;
+const TRAP = 134, DISK_BOUND = 196, INSTRUCTIONS_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208;
+const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
+const decoder = new TextDecoder(), encoder = new TextEncoder();
+
+/** The job ends with a status of ours. */
+class Ended extends Error {
+  constructor(status, words) {
+    super(words);
+    this.status = status;
+  }
+}
+
+const refuse = (words) => new Ended(BAD_DESCRIPTION, words);
+const decoded = (text) => decodeURIComponent(text.replace(/%(?![0-9a-fA-F]{2})/g, "%25"));
+
+function readDescription(text) {
+  const about = {words: [], files: [], optional: [], variables: [], stdout: null};
+  for (const line of text.split("\n").filter(Boolean)) {
+    const [, key, value] = /^(\S+) (.*)$/.exec(line) ?? [null, line, ""];
+    if (key === "word") about.words.push(decoded(value));
+    else if (key === "file") about.files.push(decoded(value.split(" ")[0]));
+    else if (key === "optional") about.optional.push(decoded(value));
+    else if (key === "set") about.variables.push([decoded(value.split("=")[0]), decoded(value.split("=").slice(1).join("="))]);
+    else if (key === "stdout") about.stdout = decoded(value);
+    else if (!["library", "module", "native"].includes(key)) throw refuse(`${DESCRIPTION}: unknown or incomplete entry ${key.slice(0, 60)}`);
+  }
+  return about;
+}
+
+function readOptions(commandLine) {
+  const options = {input: new Map(), output: new Map(), arg: new Map()};
+  const words = commandLine.match(/\S+/g) ?? [];
+  for (let i = 0; i < words.length; i += 2) {
+    const kind = options[words[i].replace(/^--/, "")], [, name, value] = /^([^=]+)=(.*)$/.exec(words[i + 1] ?? "") ?? [];
+    if (!kind || name === undefined) throw refuse(`unknown option ${words[i].slice(0, 60)}`);
+    kind.set(name, decoded(value));
+  }
+  return options;
+}
+
+/** Put the job's values for the placeholders of one word. */
+function expand(word, options, period) {
+  return word.replace(/\{\{|\}\}|\{([^}]*)\}/g, (whole, inside) => {
+    if (inside === undefined) return whole[0];
+    const [kind, ...rest] = inside.split(":"), named = inside.includes(":"), list = options[kind];
+    const value = list ? (named ? list.get(rest.join(":")) : list.values().next().value)
+      : inside === "ncpus" ? "1" : inside === "checkpoint_period" ? String(period) : undefined;
+    if (value === undefined) throw refuse(`the command uses {${inside}}, which this job does not have`);
+    return value;
+  });
+}
+
+/** WebAssembly's view of a function of ours: only such may stand in a table. */
+async function wrapped(call) {
+  const bytes = new Uint8Array([
+    0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 2, 7, 1, 1, 104, 1, 104, 0, 0, 7, 5, 1, 1, 104, 0, 0,
+  ]);
+  const {instance} = await WebAssembly.instantiate(bytes, {h: {h: call}});
+  return instance.exports.h;
+}
+
+class Run {
+  constructor({job, module, files, resume, orders, period}) {
+    Object.assign(this, {job, module, orders, period});
+    this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
+    this.options = readOptions(job.command_line);
+    this.folder = new Folder();
+    const names = [...this.about.files, ...this.options.input.values()];
+    for (const name of names) {
+      if (!files[name]) throw refuse(`the file ${name} is missing`);
+      this.folder.put(name, new File(files[name].slice()));
+    }
+    this.mark = "";
+    this.before = 0n;
+    if (resume) {
+      this.folder = new Folder();
+      for (const [path, bytes] of resume.files) this.folder.put(path, new File(bytes));
+      this.mark = resume.mark;
+      this.before = BigInt(resume.instructions);
+      this.folder.entries.delete(TIME_TO_CHECKPOINT);
+    } else {
+      this.folder.entries.delete(PROGRESS);
+    }
+    this.lastCheckpoint = this.lastTold = performance.now();
+    this.fuel = null; // the module's own count, once there is an instance
+  }
+
+  get words() {
+    return this.about.words.flatMap((word) =>
+      word === "{inputs}" ? [...this.options.input.values()] : [expand(word, this.options, this.period)]);
+  }
+
+  get instructions() { return this.before + (this.fuel ? this.fuel.value : 0n); }
+
+  /** The module looks for a file: one of ours, if it is time for it. */
+  look(name) {
+    if (name !== TIME_TO_CHECKPOINT) return;
+    const wanted = this.orders && Atomics.load(this.orders, CHECKPOINT_WANTED);
+    if (!wanted && performance.now() - this.lastCheckpoint < this.period * 1000) return;
+    if (!this.folder.entries.has(name)) this.folder.put(name, new File());
+  }
+
+  /** The module has closed or renamed a file: a checkpoint, if it tells of a new one. */
+  kept(name, file) {
+    if (name !== CHECKPOINT) return;
+    const mark = decoder.decode(file.bytes.slice(0, 99)).split(/[\r\n]/)[0];
+    if (!mark || mark === this.mark) return;
+    this.mark = mark;
+    this.lastCheckpoint = performance.now();
+    const files = [...this.folder.files()].map(([path, each]) => [path, each.bytes.slice()]);
+    const state = {files, mark, instructions: String(this.instructions)};
+    postMessage({kind: "checkpoint", state}, files.map(([, bytes]) => bytes.buffer));
+  }
+
+  get fractionDone() {
+    const told = this.folder.entries.get(PROGRESS);
+    const said = told instanceof File ? parseFloat(decoder.decode(told.bytes.slice(0, 99))) : 0;
+    if (said > 0) return Math.min(said, 1);
+    const part = this.job.instructions_est > 0 ? Number(this.instructions) / this.job.instructions_est : 0;
+    return part < 0.9 ? part : 1 - 0.09 / part;
+  }
+
+  /** Called from the module's loops. */
+  onSlice(nextCall) {
+    if (this.instructions >= this.bound)
+      throw new Ended(INSTRUCTIONS_BOUND, `the module ran for more than ${this.bound} instructions, the bound of the job`);
+    if (this.job.disk_bound > 0 && this.folder.nbytes > this.job.disk_bound)
+      throw new Ended(DISK_BOUND, `the job uses more disk than its bound of ${(this.job.disk_bound / 1e6).toFixed(0)} MB`);
+    const now = performance.now();
+    if (now - this.lastTold > TOLD_MS) {
+      this.lastTold = now;
+      postMessage({kind: "progress", fraction: this.fractionDone, instructions: String(this.instructions)});
+    }
+    if (this.orders) while (Atomics.load(this.orders, SUSPENDED)) Atomics.wait(this.orders, SUSPENDED, 1);
+    const next = this.fuel.value + SLICE, last = this.bound - this.before;
+    nextCall.value = next < last ? next : last;
+  }
+
+  async instance(world) {
+    const module = await WebAssembly.compile(this.module);
+    const {exports} = await WebAssembly.instantiate(module, {wasi_snapshot_preview1: world.imports});
+    this.fuel = exports["cobblestone:fuel"];
+    const nextCall = exports["cobblestone:next_call"], pages = exports["cobblestone:memory_pages"];
+    if (!this.fuel || !nextCall || !pages || !exports._start || !exports.memory) throw refuse("the module is not one for browsers");
+    const most = Math.floor(this.job.memory_bound / PAGE);
+    if (most > 0 && exports.memory.buffer.byteLength > most * PAGE)
+      throw refuse(`the module begins with more memory than the job may have (${(this.job.memory_bound / 1e6).toFixed(0)} MB)`);
+    if (most > 0) pages.value = BigInt(most);
+    exports["cobblestone:host"].set(0, await wrapped(() => this.onSlice(nextCall)));
+    const bound = this.job.instructions_bound;
+    this.bound = bound > 0 && bound < 4e18 ? BigInt(Math.floor(bound)) : MOST;
+    nextCall.value = 0n;
+    return exports;
+  }
+
+  async compute() {
+    const world = new World({
+      folder: this.folder, words: this.words, variables: this.about.variables,
+      seed: sha256(encoder.encode(this.job.workunit)), count: () => this.instructions,
+      look: (name) => this.look(name), kept: (name, file) => this.kept(name, file),
+    });
+    const lines = [];
+    const began = performance.now();
+    let status = 0, memory = 0;
+    try {
+      const exports = await this.instance(world);
+      world.memory = exports.memory;
+      try {
+        exports._start();
+      } finally {
+        memory = exports.memory.buffer.byteLength;
+      }
+    } catch (error) {
+      const failed = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
+      if (!failed && !(error instanceof Exit || error instanceof Ended)) throw error;
+      status = failed ? TRAP : error.status;
+      if (failed) lines.push(`the module failed: ${error.message}`);
+      else if (error instanceof Ended) lines.push(error.message);
+    }
+    lines.unshift(`${this.instructions} instructions counted, ${(memory / 1e6).toFixed(1)} MB of memory`);
+    const outputs = status ? [] : this.handOver(world, lines);
+    if (!status && !outputs) status = OUTPUT_MISSING;
+    const said = decoder.decode(world.stderr.bytes.slice(-STDERR_TAIL));
+    return {
+      kind: "done", status, outputs: outputs ?? [], seconds: (performance.now() - began) / 1000, instructions: String(this.instructions),
+      stderr: `${said}${said && !said.endsWith("\n") ? "\n" : ""}${lines.map((line) => `cobblestone: ${line}\n`).join("")}`,
+    };
+  }
+
+  /** The outputs in the order of the job's; null if one is missing. */
+  handOver(world, lines) {
+    const found = this.folder.entries;
+    if (this.about.stdout) found.set(expand(this.about.stdout, this.options, this.period), world.stdout);
+    let whole = true;
+    const outputs = this.job.outputs.map(({open_name: name, optional}) => {
+      const file = found.get(name), option = [...this.options.output].find(([, path]) => path === name)?.[0];
+      if (file instanceof File) return file.bytes.slice();
+      if (!optional && !this.about.optional.includes(name) && !this.about.optional.includes(option)) {
+        whole = false;
+        lines.push(`the module ended with exit status 0 but did not write its output ${name}`);
+      }
+      return null;
+    });
+    return whole ? outputs : null;
+  }
+}
+
+addEventListener("message", async ({data}) => {
+  try {
+    const result = await new Run(data).compute();
+    postMessage(result, result.outputs.filter(Boolean).map((bytes) => bytes.buffer));
+  } catch (error) {
+    const status = error instanceof Ended ? error.status : BAD_DESCRIPTION;
+    postMessage({kind: "done", status, outputs: [], seconds: 0, instructions: "0", stderr: `cobblestone: ${error.message}\n`});
+  }
+});

@@ -1,0 +1,204 @@
+"""The page that computes, in a real browser beside the native launcher: the same bits, and credit for both."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import Page, expect
+from tests.browser.test_accessibility import findings
+from tests.browser.windows import LOOKS, Watched
+from tests.helpers.browser import release
+from tests.helpers.eventually import eventually
+from tests.helpers.float_torture import float_torture
+from tests.helpers.project_world import PLATFORM, SimHost, World
+from tests.helpers.served_world import LoopThread
+from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
+
+from cobblestone.domain.apps import App
+from cobblestone.domain.work import JobLimits, OutputSpec
+from cobblestone.launcher.wasm import wasm_description
+from cobblestone.sdk.wasm_instrument import instrument
+from cobblestone.server.app import create_app
+from cobblestone.server.web import compute
+
+LIMITS = JobLimits(rsc_fpops_est=1e9, rsc_fpops_bound=1e11, rsc_memory_bound=64e6)
+PATIENCE_MS = 90_000
+OPTIONS = "--output output=output"
+#: Says how far it is, prints, and fails.
+FAILS = module("(call $put (i32.const 2) @words) unreachable", words="I cannot do this")
+CHECKPOINT_IS_KEPT = """() => new Promise((done) => {
+    const opening = indexedDB.open("cobblestone:/");
+    opening.onsuccess = () => {
+        const asking = opening.result.transaction("jobs").objectStore("jobs").getAll();
+        asking.onsuccess = () => done(asking.result.some((record) => record.state));
+        opening.result.close();
+    };
+})"""
+
+
+@dataclass
+class Computing:
+    """A project with apps for browsers, served on loopback."""
+
+    world: World
+    url: str
+    chromium: Chromium
+    folder: Path
+    modules: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    pages: list[Watched] = field(default_factory=list[Watched])
+
+    def app(self, name: str, code: bytes, limits: JobLimits = LIMITS) -> App:
+        """Make an app of a module, for one native platform and for browsers, with one job."""
+        self.modules[name] = code
+        description = wasm_description(["program"], module="program.wasm", module_sha256="", native_sha256=())
+        app = self.world.add_app(
+            name, quorum=2, limits=limits, platform=PLATFORM, outputs=[OutputSpec(open_name="output")]
+        )
+        release(self.world, app, instrument(code, name), description)
+        self.world.add_jobs(app, command_line=OPTIONS)
+        return app
+
+    def open(self, look: str = "desktop", path: str = "compute") -> Page:
+        """Open the page in a browser of its own."""
+        context = self.chromium.new_context(base_url=self.url, **LOOKS[look])
+        watched = Watched(context.new_page())
+        self.pages.append(watched)
+        watched.page.goto(path)
+        return watched.page
+
+    def compute_natively(self, host: SimHost) -> None:
+        """Have a native host compute what it gets, with the launcher that volunteers' clients start."""
+        host.rpc(ask=1)
+        for name in host.new_results():
+            workunit = name.rpartition("_")[0]
+            with open_wasm_slot(self.folder / name) as slot:
+                slot.write_bounds(fpops_est=LIMITS.rsc_fpops_est, memory_bound=LIMITS.rsc_memory_bound)
+                about = re.sub("<wu_name>.*?<", f"<wu_name>{workunit}<", slot.read("init_data.xml"))
+                slot.write("init_data.xml", about)
+                assert slot.run_module(self.modules[name.partition("_")[0]], *OPTIONS.split()) == 0
+                output = (slot.folder / "output").read_bytes()
+            host.rpc(reports=[host.finish(name, output)])
+        self.world.settle()
+
+    def verdicts(self, app: App) -> Sequence[tuple[int, ...]]:
+        return self.world.query(
+            "SELECT validate_state, granted_credit > 0 FROM result WHERE app_id = ? ORDER BY id", app.id
+        )
+
+
+@pytest.fixture
+def computing(tmp_path: Path, browser: Chromium) -> Iterator[Computing]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    settings = {"project": {"url": url, "name": "Sunspots"}, "browsers": {"origins": [url.rstrip("/")]}}
+    world = World(tmp_path / "project", **settings)
+    server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="compute")
+    with LoopThread(world):
+        thread.start()
+        found = Computing(world, url, browser, tmp_path)
+        yield found
+        for watched in found.pages:
+            watched.page.context.close()
+        server.should_exit = True
+        thread.join()
+    listener.close()
+    closing = threading.Thread(target=world.close)  # in this thread the browser's event loop runs
+    closing.start()
+    closing.join()
+
+
+def start(page: Page) -> None:
+    page.get_by_role("button", name="Start computing").press("Enter")
+
+
+def done(page: Page, n: int = 1) -> None:
+    """Wait until so many tasks were computed and taken."""
+    expect(page.locator("[data-part=jobs]")).to_have_text(str(n), timeout=PATIENCE_MS)
+
+
+def test_a_tab_and_a_native_host_agree_on_every_bit_of_the_hardest_numbers_and_both_are_credited(
+    computing: Computing,
+):
+    app = computing.app("torture", float_torture())
+    page = computing.open()
+    start(page)
+    done(page)
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert page.evaluate("crossOriginIsolated") is True
+
+
+def test_a_closed_tab_goes_on_from_its_checkpoint_and_gives_the_bytes_of_a_straight_run(
+    computing: Computing, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 0.1)
+    app = computing.app("steps", steps(600_000_000))
+    page = computing.open()
+    start(page)
+    page.wait_for_function(CHECKPOINT_IS_KEPT, timeout=PATIENCE_MS)
+    page.goto("about:blank")  # the tab is closed: its threads end
+    page.goto(f"{computing.url}compute")
+    start(page)
+    done(page)
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    name, claims = computing.world.query("SELECT name, intops_counted FROM result ORDER BY id")[0]
+    assert 600_000_000 * 10 < claims < 600_000_000 * 20, name
+
+
+def test_it_stands_still_when_asked_and_goes_on_without_loss(computing: Computing):
+    computing.app("steps", steps(300_000_000))
+    page = computing.open()
+    start(page)
+    bar = page.get_by_role("progressbar")
+    expect(bar).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-part=status]")).to_have_text("Stands still.")
+    page.get_by_role("button", name="Go on").click()
+    done(page)
+
+
+def test_a_module_that_fails_or_never_ends_is_reported_with_its_words(computing: Computing):
+    computing.app("fails", FAILS)
+    computing.app("forever", FOREVER, replace(LIMITS, rsc_fpops_bound=1e9))
+    page = computing.open()
+    start(page)
+    look = "SELECT COUNT(*) FROM result WHERE exit_status <> 0 AND host_id IS NOT NULL"
+    eventually(lambda: computing.world.value(look) == 2, seconds=PATIENCE_MS / 1000)
+    found = computing.world.query(
+        "SELECT r.exit_status, t.stderr FROM result r JOIN result_text t ON t.result_id = r.id ORDER BY r.exit_status"
+    )
+    assert [row[0] for row in found] == [134, 197]
+    failed, endless = (zlib.decompress(row[1]).decode() for row in found)
+    assert "I cannot do this" in failed
+    assert "the module failed" in failed
+    assert "more than 1000000000 instructions" in endless
+
+
+@pytest.mark.parametrize("look", ["desktop", "phone", "dark"])
+def test_the_page_is_quiet_and_fits_the_screen(computing: Computing, look: str):
+    computing.app("steps", steps(300_000_000))
+    page = computing.open(look)
+    start(page)
+    expect(page.get_by_role("progressbar")).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/compute-{look}.png", full_page=True)
+    assert findings(page) == []
+    width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width <= visible
+    done(page)
+    (watched,) = computing.pages
+    assert watched.console == []
+    assert watched.hosts == {urlsplit(computing.url).netloc}
