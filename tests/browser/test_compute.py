@@ -123,6 +123,11 @@ def start(page: Page) -> None:
     page.get_by_role("button", name="Start computing").press("Enter")
 
 
+def computes(page: Page) -> None:
+    """Wait until a task says how far it is."""
+    expect(page.get_by_role("progressbar")).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
+
+
 def done(page: Page, n: int = 1) -> None:
     """Wait until so many tasks were computed and taken."""
     expect(page.locator("[data-part=jobs]")).to_have_text(str(n), timeout=PATIENCE_MS)
@@ -158,16 +163,21 @@ def test_a_closed_tab_goes_on_from_its_checkpoint_and_gives_the_bytes_of_a_strai
     assert 600_000_000 * 10 < claims < 600_000_000 * 20, name
 
 
-def test_it_stands_still_when_asked_and_goes_on_without_loss(computing: Computing):
-    computing.app("steps", steps(300_000_000))
+def test_it_stands_still_when_asked_and_goes_on_where_it_was(computing: Computing):
+    computing.app("forever", FOREVER)
     page = computing.open()
     start(page)
-    bar = page.get_by_role("progressbar")
-    expect(bar).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
+    computes(page)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-part=status]")).to_have_text("Stands still.")
     page.get_by_role("button", name="Go on").click()
-    done(page)
+    counted = page.locator("[data-part=instructions]")
+    before = counted.inner_text()
+    expect(counted).not_to_have_text(before, timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    start(page)  # the job is still there
+    computes(page)
 
 
 def test_a_module_that_fails_or_never_ends_is_reported_with_its_words(computing: Computing):
@@ -189,16 +199,15 @@ def test_a_module_that_fails_or_never_ends_is_reported_with_its_words(computing:
 
 @pytest.mark.parametrize("look", ["desktop", "phone", "dark"])
 def test_the_page_is_quiet_and_fits_the_screen(computing: Computing, look: str):
-    computing.app("steps", steps(300_000_000))
+    computing.app("forever", FOREVER)
     page = computing.open(look)
     start(page)
-    expect(page.get_by_role("progressbar")).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
+    computes(page)
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=f"{folder}/compute-{look}.png", full_page=True)
     assert findings(page) == []
     width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width <= visible
-    done(page)
     (watched,) = computing.pages
     assert watched.console == []
     assert watched.hosts == {urlsplit(computing.url).netloc}
