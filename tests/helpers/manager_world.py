@@ -34,8 +34,11 @@ PASSWORD = "a long password"
 class ManagerWorld:
     """One account manager."""
 
-    def __init__(self, root: Path, *, projects_http: httpx.AsyncBaseTransport | None = None) -> None:
-        create_manager(root, name="Stones", port=8180)
+    def __init__(
+        self, root: Path, *, projects_http: httpx.AsyncBaseTransport | None = None, database: str = ""
+    ) -> None:
+        """``database``: the address of an empty PostgreSQL database; else SQLite."""
+        create_manager(root, name="Stones", port=8180, database=database)
         self.now = START
         self._opened = ExitStack()
         self.ctx = self._opened.enter_context(open_manager(root, clock=lambda: self.now))

@@ -105,3 +105,12 @@ def test_a_log_is_replayed_under_another_system(tmp_path: Path, capsys: pytest.C
     assert [each["total"] for each in found["hosts"]] == pytest.approx([2.0, 2.0])
     assert run_command(["credit", "replay", str(log), "--system", "gold"]) == 1
     assert "known are" in capsys.readouterr().err
+
+
+def test_accounting_is_simulated_and_shown(capsys: pytest.CaptureFixture[str]):
+    assert run_command(["credit", "accounting", "--hosts", "4", "--cheats", "0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["way"] for each in found["ways"]] == ["jobs", "totals", "sums", "estimate"]
+    assert found["hosts"] == 4
+    assert run_command(["credit", "accounting", "--hosts", "4", "--cheats", "0"]) == 0
+    assert "4 honest people" in capsys.readouterr().out

@@ -49,6 +49,30 @@ def test_projects_are_added_changed_and_listed(folder: str, capsys: pytest.Captu
     assert manager("run", folder, "--check") == 0
 
 
+def test_projects_are_asked_what_they_granted_with_a_token(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert manager("add", folder, "https://p.example.org") == 0
+    token = tmp_path / "token"
+    token.write_text(f"cob_{'t' * 43}\n")
+    assert manager("accounting", folder, "1", "--token-file", str(token)) == 0
+    said = capsys.readouterr().out
+    assert "is asked what it granted" in said
+    assert "do not vouch" in said
+    assert manager("accounting", folder, "1", "--vouch", "--json") == 0
+    state = json.loads(capsys.readouterr().out)
+    assert (state["asked"], state["vouched"], state["accounts"], state["problem"]) == (True, True, 0, "")
+    assert manager("accounting", folder, "1", "--stop") == 0
+    assert "not asked" in capsys.readouterr().out
+    token.write_text("password")
+    assert manager("accounting", folder, "1", "--token-file", str(token)) == 1
+    assert "holds no token" in capsys.readouterr().err
+    token.write_text(f"cob_{'t' * 43}")
+    assert manager("add", folder, "http://far.example.org") == 0
+    assert manager("accounting", folder, "2", "--token-file", str(token)) == 1
+    assert "only sent over https" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -57,6 +81,8 @@ def test_projects_are_added_changed_and_listed(folder: str, capsys: pytest.Captu
         (("add", "http://q.example.org/", "--share", "-1"), "above 0"),
         (("add", "http://q.example.org/", "--shared-key", "strong"), "weak key"),
         (("edit", "nothing", "--stop"), "no project"),
+        (("accounting", "nothing"), "no project"),
+        (("accounting", "p.example.org", "--token-file", "nothing"), "cannot be read"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(

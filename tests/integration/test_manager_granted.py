@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.helpers.api_client import ApiClient
 from tests.helpers.manager_world import Caller, ManagerWorld
+from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import URL as PROJECT_URL
 from tests.helpers.project_world import World, succeeded
 
@@ -224,9 +225,9 @@ class Liar:
 class Deceived:
     """An account manager that asks a liar about one person who computes."""
 
-    def __init__(self, root: Path, policy: str = "totals") -> None:
+    def __init__(self, root: Path, policy: str = "totals", *, database: str = "") -> None:
         self.liar = Liar()
-        self.manager = ManagerWorld(root, projects_http=httpx.MockTransport(self.liar))
+        self.manager = ManagerWorld(root, projects_http=httpx.MockTransport(self.liar), database=database)
         self.liar.now = self.manager.now
         set_policy(self.manager, policy)
         url = "https://liar.example.org/"
@@ -367,3 +368,29 @@ def test_projects_are_asked_once_a_day_and_less_often_when_they_fail(deceived: D
         waits.append(state.next_ask - deceived.manager.now)
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (600.0, DAY)
+
+
+@pytest.mark.parametrize("policy", ["sums", "jobs"])
+def test_answers_are_booked_on_postgresql_as_on_sqlite(tmp_path: Path, postgres: PostgresServer, policy: str):
+    shown: list[tuple[float, float]] = []
+    for root, database in ((tmp_path / "one", ""), (tmp_path / "other", postgres.empty_database())):
+        deceived = Deceived(root, policy, database=database)
+        deceived.liar.answers["sums"] = lambda asked: {
+            "day": int(asked["day"]),
+            "complete": False,
+            "accounts": [[f"{0:032x}", 50.0, 20.0, 5.0]],
+            "next": "",
+        }
+        deceived.liar.answers["jobs"] = lambda asked: {
+            "jobs": [
+                {"state": "granted", "credit": 70.0} if number else {"state": "refused", "credit": 0}
+                for number, _ in enumerate(asked["jobs"])
+            ]
+        }
+        deceived.caller.jobs = [(deceived.url, name) for name in ("a_1", "b_1", "c_1")]
+        for _ in range(3):
+            assert deceived.day() == ""
+        shown.append(deceived.figure())
+        deceived.manager.close()
+    assert shown[0] == pytest.approx(shown[1])
+    assert shown[0][0] > 50.0

@@ -61,7 +61,7 @@ class AccountingSection(Section):
     policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
         "sums", description="sums, totals, jobs; or estimate: no project is asked."
     )
-    ask_seconds: Seconds = Field(86_400, ge=600, description="Seconds between two questions to a project.")
+    ask_seconds: Seconds = Field(86_400, ge=60, description="Seconds between two questions to a project.")
 
 
 class ManagerSettings(FileSettings):

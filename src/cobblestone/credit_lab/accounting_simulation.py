@@ -117,7 +117,6 @@ class Person:
             self._add_account(
                 {PROJECT_IDS[each]: self._at_project(each) for each in self._projects()}, now=now
             )
-            self.work = {}
         elif working and attack.host_ticks and len(self.accounts[-1].hosts) < LONGEST_LIST:
             self.accounts[-1].hosts.append(HostIdentity(joined=now))
 
@@ -326,7 +325,7 @@ def simulate(plan: Plan, *, attacks: Sequence[Attack] = ATTACKS) -> Outcome:
     seeds = [rng.getrandbits(48) for _ in computers]
     plain = iter(range(len(computers)))
     twins: dict[str, list[tuple[Person, Person]]] = {}
-    for attack in attacks:
+    for attack in attacks if plan.cheats else ():
         pairs = twins.setdefault(attack.name, [])
         for number in (next(plain) for _ in range(plan.cheats)):
             computer = replace(computers[number], habit=Habit.PLAIN, stops=START + plan.days * DAY)

@@ -27,6 +27,7 @@ from cobblestone.demo.run import account_key, needs_the_client, submit_sunspots,
 from cobblestone.demo.services import interruptible, prepare, run_command, service, wait_for
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.ops.durable_files import write_private
 from cobblestone.sdk import Batch, Project
 
 STEP_SECONDS = 15
@@ -161,7 +162,16 @@ def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Pla
     run_command("manager", "create", folder, *named)
     for place in projects:
         run_command("manager", "add", folder, place.url)
-    stack.enter_context(service("manager", "run", folder=manager.folder, url=manager.url))
+        token = manager.folder / "keys" / f"{_port(place)}.token"
+        made = run_command(
+            *("token", "create", "One account", "--scope", "accounting"),
+            *("--project", str(place.folder), "--quiet"),
+        )
+        write_private(token, made.encode())
+        run_command("manager", "accounting", folder, place.url, "--token-file", str(token), "--vouch")
+    # Grants are asked for each minute rather than once a day: a demonstration is short.
+    often = {"COBBLESTONE_MANAGER_ACCOUNTING__ASK_SECONDS": "60"}
+    stack.enter_context(service("manager", "run", folder=manager.folder, url=manager.url, environment=often))
 
 
 def _alone(stack: contextlib.ExitStack, folder: Path, projects: Sequence[Place]) -> StockClient | OwnClient:

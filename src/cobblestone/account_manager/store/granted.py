@@ -67,6 +67,8 @@ class Standing:
     records: Mapping[int, Confirmation]  #: by project, until now
 
 
+_NAMED = "LENGTH(g.told_name) = 32"
+"""The project knows the account; else the row says that it was asked: ``none`` and the account's number."""
 _PROJECT = RowMapper(ProjectAccounting)
 _GRANTED = RowMapper(GrantedAccount)
 _FIGURE = RowMapper(Figure)
@@ -153,8 +155,7 @@ def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str
 def told_names(db: Database, project_id: int) -> dict[str, int]:
     """Return the accounts that a project tells of: number by name."""
     rows = db.query(
-        "SELECT told_name, account_id FROM granted_account WHERE project_id = ? AND told_name NOT LIKE 'none %'"
-        " ORDER BY account_id",
+        f"SELECT told_name, account_id FROM granted_account g WHERE project_id = ? AND {_NAMED} ORDER BY account_id",
         (project_id,),
     )
     return {str(row[0]): int(row[1]) for row in rows}
@@ -212,7 +213,7 @@ def _claimed(db: Database, account_id: int, now: float) -> dict[int, Confirmatio
         f"SELECT {_GRANTED.of('g')}, p.total FROM granted_account g JOIN project_account p"
         " ON p.account_id = g.account_id AND p.project_id = g.project_id"
         " JOIN project_accounting a ON a.project_id = g.project_id AND a.token <> ''"
-        " WHERE g.account_id = ? AND g.told_name NOT LIKE 'none %'",
+        f" WHERE g.account_id = ? AND {_NAMED}",
         (account_id,),
     )
     found: dict[int, Confirmation] = {}
