@@ -37,8 +37,9 @@ class ManagerWorld:
     def __init__(
         self, root: Path, *, projects_http: httpx.AsyncBaseTransport | None = None, database: str = ""
     ) -> None:
-        """``database``: the address of an empty PostgreSQL database; else SQLite."""
-        create_manager(root, name="Stones", port=8180, database=database)
+        """``database``: address of a PostgreSQL database; a folder that is there already is opened once more."""
+        if not root.exists():
+            create_manager(root, name="Stones", port=8180, database=database)
         self.now = START
         self._opened = ExitStack()
         self.ctx = self._opened.enter_context(open_manager(root, clock=lambda: self.now))

@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx
 import structlog
 
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.context import COLLECTOR, ManagerContext
 from cobblestone.account_manager.granted_web import ProjectCredit, check_address
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.store import granted, projects
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class CreditCollector:
     """Asks the projects that gave a token."""
 
-    name = "granted"
+    name = COLLECTOR
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx

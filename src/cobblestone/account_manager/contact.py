@@ -88,6 +88,7 @@ def answer_contact(
     Raises:
         ContactRefused: the account has too many computers.
     """
+    tx.lock("account", [contact.account.id])  # two computers of a person at two processes take turns
     host = _host(tx, ctx, contact)
     before = hosts.host_projects(tx, host.id) if host.contact_time else {}
     reported = _known_projects(ctx, contact.request)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 import structlog
 
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.context import CHECKER, DAYS, MAKER, ManagerContext
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.projects_web import fetch_config, make_account, versions_of
 from cobblestone.account_manager.store import accounts, ledger, projects
@@ -41,7 +41,7 @@ FOR_THE_PERSON = frozenset(
 class ProjectChecker:
     """Looks at what projects say of themselves; one that does not answer is left alone for longer and longer."""
 
-    name = "projects"
+    name = CHECKER
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
@@ -50,7 +50,6 @@ class ProjectChecker:
     async def step(self) -> int:
         """Look at the projects that are due; returns how many."""
         ctx = self._ctx
-        await ctx.store.aread(ctx.projects.load)
         due = [each for each in ctx.projects.projects if each.next_check <= ctx.clock() and not each.stopped]
         for project in due:
             checked = await self._check(project)
@@ -93,7 +92,7 @@ def _objection(config: ProjectConfig) -> str:
 class AccountMaker:
     """Makes accounts at projects, through the projects' own RPCs."""
 
-    name = "project_accounts"
+    name = MAKER
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
@@ -132,8 +131,22 @@ def _refusal(error: CobblestoneError) -> str:
     return str(error)
 
 
+class ProjectFollower:
+    """Reads the projects again when they changed, by whomever: each process for itself."""
+
+    name = "project_list"
+
+    def __init__(self, ctx: ManagerContext) -> None:
+        self._ctx = ctx
+
+    async def step(self) -> int:
+        """Read them."""
+        await self._ctx.store.aread(self._ctx.projects.load)
+        return 0
+
+
 class BalanceKeeper:
-    """Stores how much was done for projects, and forgets what is expected of computers that have gone."""
+    """Shares how much was done for projects, and forgets what is expected of computers that have gone."""
 
     name = "balances"
 
@@ -142,21 +155,25 @@ class BalanceKeeper:
         self._looked = float("-inf")
 
     async def step(self) -> int:
-        """Store the balances as they are now."""
+        """Share what was booked."""
         ctx = self._ctx
         if ctx.clock() - self._looked >= DAY:
             self._looked = ctx.clock()
             since = self._looked - FORGOTTEN_AFTER
-            # In the writer's thread, between two contacts.
-            await ctx.store.awrite(lambda tx: ctx.projects.load(tx, expected_since=since))
-        await ctx.store.awrite(lambda tx: projects.put_balances(tx, ctx.projects.with_balances()))
+            await ctx.store.awrite(
+                lambda tx: ctx.projects.share(
+                    tx, now=self._looked, expected=projects.expected_work(tx, since=since)
+                )
+            )
+        else:
+            await ctx.store.awrite(lambda tx: ctx.projects.share(tx, now=ctx.clock()))
         return 0
 
 
 class DayKeeper:
     """Adds up the ledger by day: yesterday and today again and again, earlier days once."""
 
-    name = "days"
+    name = DAYS
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx

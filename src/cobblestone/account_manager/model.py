@@ -75,6 +75,7 @@ class ManagedProject:
     dryness: dict[str, float] = field(default_factory=dict[str, float])
     done: float = 0.0  #: see `Balance`
     done_time: float = 0.0
+    expected: float = 0.0
     failures: int = 0
     next_check: float = 0.0
     problem: str = ""

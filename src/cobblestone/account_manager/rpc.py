@@ -18,7 +18,7 @@ from cobblestone.domain.errors import RemoteProtocolError, StoreError
 from cobblestone.service.http.bodies import BodyTooLarge, answer, read_all
 from cobblestone.service.http.rate_limits import TooManyAttempts, client_address, limit_key, refuse_after
 from cobblestone.service.passwords import Passwords
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Locks, RowsOf, Transaction
 from cobblestone.wire.account import WebRpcError
 from cobblestone.wire.account_manager import ManagerReply
 from cobblestone.wire.account_manager_server import (
@@ -28,10 +28,12 @@ from cobblestone.wire.account_manager_server import (
     write_manager_reply,
 )
 from cobblestone.wire.project_pages import ProjectConfig, write_project_config
+from cobblestone.wire.web_rpc_client import WEAK_KEY
 
 log = structlog.get_logger(__name__)
 
 XML = "text/xml; charset=utf-8"
+ACCOUNTS = RowsOf("account")
 RPC_PATH = "rpc.php"
 
 
@@ -83,7 +85,7 @@ class ManagerRpc:
             contact = Contact(account=account, request=request, address_block=_block(address), now=now)
             return answer_contact(tx, ctx, contact, self._rng)
 
-        reply = await ctx.store.awrite(write)
+        reply = await ctx.store.awrite(write, locks=_locks(known, request.authenticator))
         if reply is None:
             ctx.limits.failures_by_address.take(address, now=now)
             raise _Refused(WebRpcError.BAD_PASSWD, "This account key is unknown here. Log in again.")
@@ -114,6 +116,12 @@ class ManagerRpc:
             client_account_creation_disabled=True,
         )
         return Response(write_project_config(config), media_type=XML)
+
+
+def _locks(known: ManagerAccount | None, key: str) -> Locks:
+    """Return what a contact will change, as far as that can be seen before: a weak key begins with the account's number."""
+    number = key.partition("_")[0]
+    return {ACCOUNTS: (known.id if known else int(number) if WEAK_KEY.fullmatch(key) else 0,)}
 
 
 def _check_wait(seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -14,13 +15,19 @@ import structlog
 from cobblestone.account_manager.app import create_app
 from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.context import ManagerContext
-from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
+from cobblestone.account_manager.daemons import (
+    AccountMaker,
+    BalanceKeeper,
+    DayKeeper,
+    ProjectChecker,
+    ProjectFollower,
+)
 from cobblestone.account_manager.folder import ManagerFolder
 from cobblestone.account_manager.projects_web import new_client
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.ops.clock import Clock, system_clock
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
-from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, run_daemons
+from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
 from cobblestone.store.maintenance.upgrade import check_revision
 
 log = structlog.get_logger(__name__)
@@ -51,7 +58,10 @@ def open_manager(root: Path, *, clock: Clock = system_clock) -> Generator[Manage
             signing_key=key,
         )
         store.read(ctx.projects.load)
-        yield ctx
+        try:
+            yield ctx
+        finally:
+            ctx.processes.close()
 
 
 @asynccontextmanager
@@ -59,15 +69,21 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     """Run the daemons while the block runs."""
     balances = BalanceKeeper(ctx)
     async with new_client() as client:
-        checker, maker = ProjectChecker(ctx, client), AccountMaker(ctx, client)
-        collector = CreditCollector(ctx, client)
-        daemons = (
-            Daemon(name=checker.name, step=checker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
-            Daemon(name=maker.name, step=maker.step, sweep_seconds=CHECK_SWEEP_SECONDS),
-            Daemon(name=collector.name, step=collector.step, sweep_seconds=CHECK_SWEEP_SECONDS),
-            Daemon(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
-            Daemon(name="days", step=DayKeeper(ctx).step, sweep_seconds=DAYS_SWEEP_SECONDS),
+        follower = ProjectFollower(ctx)
+        single = (
+            (ProjectChecker(ctx, client), CHECK_SWEEP_SECONDS),
+            (AccountMaker(ctx, client), CHECK_SWEEP_SECONDS),
+            (CreditCollector(ctx, client), CHECK_SWEEP_SECONDS),
+            (DayKeeper(ctx), DAYS_SWEEP_SECONDS),
         )
+        daemons = [
+            Daemon(name=each.name, step=in_turn(ctx.processes, each.name, each.step), sweep_seconds=seconds)
+            for each, seconds in single
+        ]
+        daemons += [
+            Daemon(name=follower.name, step=follower.step, sweep_seconds=CHECK_SWEEP_SECONDS),
+            Daemon(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
+        ]
         async with run_daemons(ctx, daemons):
             yield
     await balances.step()
@@ -112,6 +128,7 @@ async def _serve(
     folder = str(ctx.folder.root)
     started = announcing(ctx, ready, "manager_running", folder=folder)
     app = create_app(ctx)
+    await asyncio.to_thread(ctx.join_processes)
     async with manager_daemons(ctx):
         again = await serve_http(
             ctx,

@@ -90,6 +90,7 @@ def set_password(tx: Transaction, account_id: int, passwd_hash: str, *, authenti
 
 def erase_account(tx: Transaction, account_id: int) -> None:
     """Delete an account with all that is known of its computers; sums of projects stay."""
+    tx.lock("account", [account_id])
     tx.execute(
         "DELETE FROM host_project WHERE host_id IN (SELECT id FROM host WHERE account_id = ?)", (account_id,)
     )

@@ -173,6 +173,7 @@ def book(
     now: float,
 ) -> None:
     """Book what a project answered, by account; figures follow."""
+    tx.lock("account", answers)  # what contacts of these people change meanwhile goes into the figures
     for account_id, answer in answers.items():
         before = _claimed(tx, account_id, now)
         known, figure = before.get(project_id), _figure(tx, account_id, now)

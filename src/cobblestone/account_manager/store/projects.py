@@ -11,6 +11,9 @@ from cobblestone.store.engine.mapping import RowMapper
 
 PROJECT = RowMapper(ManagedProject)
 _NEW = PROJECT.writer(without=("id",))
+_SHARED = ("done", "done_time", "expected", "dryness")
+_PUT = PROJECT.writer(without=("id", *_SHARED))
+_BALANCES = PROJECT.writer(without=tuple(name for name in PROJECT.names if name not in _SHARED))
 _KEYWORD = RowMapper(Keyword)
 
 
@@ -23,13 +26,19 @@ def add_project(tx: Transaction, new: ManagedProject) -> int:
     if tx.one("SELECT 1 FROM project WHERE address_key = ?", (new.address_key,)):
         raise Conflict(f"{new.url} is a project of this account manager already.")
     id_ = tx.insert(_NEW.insert("project"), _NEW.values(new))
-    tx.wake("projects")
+    tx.wake("projects", "project_list")
     return id_
 
 
 def all_projects(db: Database) -> list[ManagedProject]:
     """Return all projects, in the order in which they came."""
     return [PROJECT.load(row) for row in db.query(f"SELECT {PROJECT.columns} FROM project ORDER BY id")]
+
+
+def locked_projects(tx: Transaction) -> list[ManagedProject]:
+    """Return all projects; nobody else changes them before this write ends."""
+    tx.lock("project", [row[0] for row in tx.query("SELECT id FROM project")])
+    return all_projects(tx)
 
 
 def project_by_id(db: Database, project_id: int) -> ManagedProject:
@@ -42,16 +51,13 @@ def project_by_id(db: Database, project_id: int) -> ManagedProject:
 
 def put_project(tx: Transaction, project: ManagedProject) -> None:
     """Store a project as it is now, but for its balance."""
-    writer = PROJECT.writer(without=("id", "done", "done_time", "dryness"))
-    tx.execute(writer.update("project"), (*writer.values(project), project.id))
-    tx.wake("projects")
+    tx.execute(_PUT.update("project"), (*_PUT.values(project), project.id))
+    tx.wake("projects", "project_list")
 
 
 def put_balances(tx: Transaction, projects: Iterable[ManagedProject]) -> None:
     """Store how much was done for projects, and what they had no work for."""
-    names = ("done", "done_time", "dryness")
-    writer = PROJECT.writer(without=tuple(name for name in PROJECT.names if name not in names))
-    tx.execute_many(writer.update("project"), [(*writer.values(each), each.id) for each in projects])
+    tx.execute_many(_BALANCES.update("project"), [(*_BALANCES.values(each), each.id) for each in projects])
 
 
 def expected_work(db: Database, *, since: float) -> dict[int, float]:
