@@ -15,19 +15,14 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
-from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+from tests.helpers.statistics_exports import DAY
+from tests.helpers.statistics_site import ALICE, N_DAYS, NOON, open_filled_site
 
 from cobblestone.demo.family import read_curve
 from cobblestone.statistics.context import StatisticsContext
-from cobblestone.statistics.ingest import ingest
-from cobblestone.statistics.settings import Source, StatisticsSettings
-from cobblestone.statistics.state import ProjectState, SiteFolder
-from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.settings import StatisticsSettings
+from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.web.app import create_app
-
-NOON = 20_000 * DAY + DAY / 2
-ALICE = cpid("alice")
-N_DAYS = 5
 
 
 class Client:
@@ -57,62 +52,9 @@ class Links(HTMLParser):
         self.found += [value for name, value in attrs if name in ("href", "src") and value]
 
 
-def exports() -> dict[str, Export]:
-    one = population(1, n_users=60, time=NOON)
-    alice = user(900, "Alice <b>", 9_900, NOON, cpid=ALICE, recent=150, team=1, country="France")
-    bob = user(901, "Bob", 10_000, NOON, recent=100)
-    formula = user(902, "=SUM(A1:A9)", 1, NOON)
-    return {
-        "one": Export(
-            NOON,
-            [*one.users, alice, bob, formula],
-            [*one.hosts, host(900, 900, 50, NOON)],
-            [*one.teams, team(77, "Our team", 1, NOON)],
-        ),
-        "two": Export(
-            NOON,
-            [user(7, "alice <B>", 500, NOON, cpid=ALICE, recent=10)],
-            teams=[team(1, "our  TEAM", 5, NOON)],
-        ),
-    }
-
-
 @pytest.fixture(scope="module")
 def ctx(tmp_path_factory: pytest.TempPathFactory) -> StatisticsContext:
-    folder = SiteFolder(tmp_path_factory.mktemp("site"))
-    sources = tuple(
-        Source(name=name, title=f"{name.title()}@home", url=f"http://{name}.example.org/")
-        for name in exports()
-    )
-    now = NOON
-    for name, first in exports().items():
-        export = first
-        project = folder.project(name)
-        for _ in range(N_DAYS):
-            export.write(project.incoming)
-            before = project.read_state()
-            came = ingest(project, before.generation, now=export.time, max_rows=10**6)
-            project.write_state(
-                ProjectState(generation=came.generation, exported=export.time, counts=came.counts, tried=1.0)
-            )
-            now, export = export.time, next_day(export)
-    members = [
-        Member(number=n, source=source, rows=project.rows(project.read_state().generation), exported=now)
-        for n, source in enumerate(sources, 1)
-        for project in [folder.project(source.name)]
-    ]
-    build(folder, members, now=now - DAY)
-    build(folder, members, now=now)
-    settings = StatisticsSettings(project=sources)
-    ctx = StatisticsContext(
-        folder=folder,
-        settings=settings,
-        secret=b"s" * 32,
-        master_url="http://stats.example.org/sub/",
-        clock=lambda: now,
-    )
-    ctx.open_newest()
-    return ctx
+    return open_filled_site(tmp_path_factory.mktemp("site"), "http://stats.example.org/sub/")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import gzip
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
@@ -16,7 +17,7 @@ from cobblestone.statistics.settings import Join, Source
 from cobblestone.statistics.state import ProjectState, SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import Member, build
-from cobblestone.statistics.store.engine import workbench
+from cobblestone.statistics.store.engine import workbench, write_parquet
 from cobblestone.statistics.store.queries import Entity, Published
 from cobblestone.statistics.web.curves import curves, round_levels
 
@@ -286,6 +287,20 @@ def test_a_site_may_keep_history_by_the_minute(site: Site):
     assert heights == sorted(heights)
     assert len(set(heights)) == 5
     assert drawn.dates[0].label.endswith("UTC"), "within a day the times are told apart"
+
+
+def test_a_page_reads_a_small_part_of_a_history(tmp_path: Path):
+    """Pages show fifty of these and more: each reads about two thousand rows, however long the file is."""
+    db = workbench(tmp_path)
+    rows = "SELECT id, 20000.0 + d AS day, id * d * 1.0 AS total, 1.0 AS recent FROM range(1, 20000) t(id), range(4) u(d)"
+    write_parquet(db, f"{rows} ORDER BY id, day", tmp_path / "020000-020003.parquet")
+    about = pq.read_metadata(tmp_path / "020000-020003.parquet")
+    assert max(about.row_group(place).num_rows for place in range(about.num_row_groups)) <= 4096
+    for id_ in (1, 512, 10_240, 19_999):
+        assert [total for _day, total, _recent in history.days_of(tmp_path, id_)] == [
+            id_ * d for d in range(4)
+        ]
+    assert list(history.days_of(tmp_path, 20_000)) == []
 
 
 def test_who_is_announced_as_deleted_is_forgotten_with_the_history(site: Site):

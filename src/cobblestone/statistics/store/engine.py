@@ -10,7 +10,7 @@ import duckdb
 
 from cobblestone.ops.durable_files import sync_file, sync_folder
 
-ROW_GROUP = 8_192
+ROW_GROUP = 2_048
 """Rows that are read at least to find one."""
 HALF_LIFE_SECONDS = 7 * 86400
 

@@ -1,0 +1,75 @@
+"""The folder of a statistics site over two projects that do not exist, with some days of history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
+
+from cobblestone.statistics.context import StatisticsContext
+from cobblestone.statistics.ingest import ingest
+from cobblestone.statistics.settings import Source, StatisticsSettings
+from cobblestone.statistics.state import ProjectState, SiteFolder
+from cobblestone.statistics.store.build import Member, build
+
+NOON = 20_000 * DAY + DAY / 2
+ALICE = cpid("alice")
+N_DAYS = 5
+
+
+def two_exports() -> dict[str, Export]:
+    one = population(1, n_users=60, time=NOON)
+    alice = user(900, "Alice <b>", 9_900, NOON, cpid=ALICE, recent=150, team=1, country="France")
+    bob = user(901, "Bob", 10_000, NOON, recent=100)
+    formula = user(902, "=SUM(A1:A9)", 1, NOON)
+    return {
+        "one": Export(
+            NOON,
+            [*one.users, alice, bob, formula],
+            [*one.hosts, host(900, 900, 50, NOON)],
+            [*one.teams, team(77, "Our team", 1, NOON)],
+        ),
+        "two": Export(
+            NOON,
+            [user(7, "alice <B>", 500, NOON, cpid=ALICE, recent=10)],
+            teams=[team(1, "our  TEAM", 5, NOON)],
+        ),
+    }
+
+
+def open_filled_site(root: Path, url: str) -> StatisticsContext:
+    """Alice has accounts at both projects and computers; the two projects have 60 others."""
+    folder = SiteFolder(root)
+    sources = tuple(
+        Source(name=name, title=f"{name.title()}@home", url=f"http://{name}.example.org/")
+        for name in two_exports()
+    )
+    now = NOON
+    for name, first in two_exports().items():
+        export = first
+        project = folder.project(name)
+        for _ in range(N_DAYS):
+            export.write(project.incoming)
+            before = project.read_state()
+            came = ingest(project, before.generation, now=export.time, max_rows=10**6)
+            project.write_state(
+                ProjectState(generation=came.generation, exported=export.time, counts=came.counts, tried=1.0)
+            )
+            now, export = export.time, next_day(export)
+    members = [
+        Member(number=n, source=source, rows=project.rows(project.read_state().generation), exported=now)
+        for n, source in enumerate(sources, 1)
+        for project in [folder.project(source.name)]
+    ]
+    build(folder, members, now=now - DAY)
+    build(folder, members, now=now)
+    settings = StatisticsSettings(project=sources)
+    ctx = StatisticsContext(
+        folder=folder,
+        settings=settings,
+        secret=b"s" * 32,
+        master_url=url,
+        clock=lambda: now,
+    )
+    ctx.open_newest()
+    return ctx
