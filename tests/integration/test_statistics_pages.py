@@ -117,7 +117,16 @@ def test_milestones_are_a_feed(client: Client):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "ranking/user?by=total", "ranking/team", f"user/{ALICE}", "project/one", "collection"]
+    "address",
+    [
+        "",
+        "ranking/user?by=total",
+        "ranking/team",
+        f"user/{ALICE}",
+        "project/one",
+        "collection",
+        f"compare/user?keys={ALICE},one-901",
+    ],
 )
 def test_everything_is_there_for_programs(client: Client, address: str):
     mark = "&" if "?" in address else "?"
@@ -133,6 +142,13 @@ def test_the_history_for_programs_is_that_of_each_project(client: Client):
         500 + 10 * n for n in range(N_DAYS)
     ]
     assert len(rows) == 2 * N_DAYS
+
+
+def test_what_a_feed_of_an_account_at_one_project_links_is_its_page(client: Client):
+    feed = client.get("milestones/user/900.rss?project=one").text
+    links = {text.partition("</link>")[0] for text in feed.split("<link>")[1:]}
+    assert links == {"http://stats.example.org/sub/user/900?project=one"}
+    assert client.get(links.pop()).status_code == 200
 
 
 def test_signatures_are_pictures(client: Client):

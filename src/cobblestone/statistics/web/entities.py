@@ -181,19 +181,34 @@ class EntityPages:
             return histories, published.until, published.step
 
         seen, until, step = await visit.read(read)
+        if visit.format != "html":
+            columns = ("day", "key", "name", "total_credit")
+            rows = [
+                (_moment(day.day), entity.key, entity.name, day.total)
+                for entity, days in seen
+                for day in days
+            ]
+            return visit.data(f"{visit.kind}-compared", columns, rows)
         plot = curves(
             {f"{entity.name} (#{entity.rank_total})": days for entity, days in seen},
             until=until,
             step=step,
             stacked=False,
         )
-        return visit.show("compare.html", rows=[entity for entity, _days in seen], plot=plot, kind=visit.kind)
+        return visit.show(
+            "compare.html",
+            rows=[entity for entity, _days in seen],
+            plot=plot,
+            kind=visit.kind,
+            query=visit.request.url.query,
+        )
 
     async def feed(self, visit: Visit) -> Response:
         """Milestones as RSS."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
-        link = visit.ctx.url(f"{visit.kind}/{key}")
+        project = visit.fields.get("project", "")
+        link = visit.ctx.url(f"{visit.kind}/{key}" + (f"?project={project}" if project else ""))
         channel = RssChannel(
             title=_("Milestones of %(name)s") % {"name": seen.entity.name},
             link=link,
