@@ -32,6 +32,7 @@ from cobblestone.policy.lifecycle.effects import Effect, Transition, WorkunitVie
 from cobblestone.policy.lifecycle.states import Cause
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.work import dispatch, lifecycle, view_changes
+from cobblestone.store.work.rows import result_text
 from cobblestone.store.work.steps import is_in, matching, step
 
 NOW = 1_800_000_000.0
@@ -186,8 +187,10 @@ def test_reports_are_taken_in_the_states_of_the_table_only(store: Store, outcome
                 outcome is Outcome.SUCCESS or (result.validate_state, cause) in states.VALIDATE_TRANSITIONS
             )
 
-            def record(tx: Transaction, of: Any = result) -> None:
-                dispatch.record_report(tx, of, accepted, stderr="", report={}, host_id=HostId(1), now=NOW)
+            written = "žluťoučký\n" * (result.id % 3 * 300)  # nothing, little, and more than a small window
+
+            def record(tx: Transaction, of: Any = result, stderr: str = written) -> None:
+                dispatch.record_report(tx, of, accepted, stderr=stderr, report={}, host_id=HostId(1), now=NOW)
 
             if not possible:
                 refused += 1
@@ -198,6 +201,7 @@ def test_reports_are_taken_in_the_states_of_the_table_only(store: Store, outcome
             store.write(record)
             after = store.read(lambda db, of=result: lifecycle.views(db, [of.workunit_id]))[0]
             (row,) = [each for each in after.results if each.id == result.id]
+            assert store.read(lambda db, of=result: result_text(db, of.id)).stderr == written
             assert states.result_state(row) == states.RESULT_TRANSITIONS[states.result_state(result), cause]
             assert row.file_delete_state is FileDeleteState.INIT
             if outcome is Outcome.CLIENT_ERROR:

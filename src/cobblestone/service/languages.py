@@ -131,6 +131,7 @@ def chosen(*wishes: str, accepted: str = "") -> str:
     return best_of(accepted) or ENGLISH
 
 
+@lru_cache(maxsize=256)  # clients of one language all send the same
 def best_of(accepted: str) -> str:
     """Return the best language of an ``Accept-Language`` header; empty if it names none that there is."""
     ranked: list[tuple[float, str]] = []

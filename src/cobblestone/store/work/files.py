@@ -21,7 +21,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -69,6 +69,7 @@ class StagedFile:
 # -- names and places ----------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)  # the files of an app's versions stand in every reply
 def fan_out(name: str) -> str:
     """Return sub-folder of a file in the download and upload hierarchies."""
     return fanout_directory(name, FAN_OUT)
