@@ -335,3 +335,21 @@ def test_whoever_deletes_an_account_leaves_nothing_but_what_projects_got(world: 
     assert world.read(lambda db: ledger.replayed(db, "project", project)).credit > 0
     assert world.read(lambda db: hosts.host_by_id(db, 1)) is None
     assert world.read(lambda db: accounts.account_by_id(db, 1)) is None
+
+
+def test_computers_at_a_place_with_a_preset_of_its_own_are_told_of_it(world: ManagerWorld):
+    caller = Caller(world, authenticator=world.join())
+    caller.call()
+    world.post("computer.php?id=1", venue="work")
+    done = world.post(
+        "choices.php", mode="science", preset="standard", preset_work="maximum", preset_home="no such"
+    )
+    assert "Saved" in done.text
+    reply = caller.call()
+    assert reply.host_venue == "work"
+    everywhere, _, at_work = reply.global_preferences.partition('<venue name="work">')
+    assert "<max_ncpus_pct>50" in everywhere
+    assert "<max_ncpus_pct>100" in at_work
+    assert "<venue" not in at_work
+    page = world.get("choices.php").text
+    assert page.count("selected") == 1

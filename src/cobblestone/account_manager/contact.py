@@ -463,7 +463,9 @@ def _reply(
         dynamic=True,
         send_tasks="all" if ctx.settings.accounting.policy == "jobs" else "",
         user_name=account.name,
-        global_preferences=_preferences(choices.preset, changed, ctx.master_url),
+        global_preferences=_preferences(
+            choices.preset, tuple(sorted(choices.venue_presets.items())), changed, ctx.master_url
+        ),
         host_venue=host.venue,
         keywords_yes=choices.yes,
         keywords_no=choices.no,
@@ -473,6 +475,9 @@ def _reply(
 
 
 @lru_cache(maxsize=4096)
-def _preferences(preset: str, changed: int, source: str) -> str:
-    """Return the preferences of a preset, as clients have them."""
-    return write_global_preferences({"source_project": source, "mod_time": float(changed), **PRESETS[preset]})
+def _preferences(preset: str, venues: tuple[tuple[str, str], ...], changed: int, source: str) -> str:
+    """Return the preferences of a preset, and of others for single venues, as clients have them."""
+    return write_global_preferences(
+        {"source_project": source, "mod_time": float(changed), **PRESETS[preset]},
+        venues={venue: PRESETS[own] for venue, own in venues},
+    )

@@ -18,6 +18,7 @@ class Choices:
 
     mode: Mode = "science"  #: by what shall be supported; or classic: each project by hand
     preset: Preset = "standard"
+    venue_presets: dict[str, Preset] = field(default_factory=dict[str, Preset])  #: where they differ
     yes: tuple[int, ...] = ()  #: keywords
     no: tuple[int, ...] = ()
     kept_out: tuple[int, ...] = ()  #: projects

@@ -151,9 +151,21 @@ def parse_global_preferences(text: str) -> GlobalPreferences:
     return read_global_preferences(text.encode().decode("latin-1"), [])
 
 
-def write_global_preferences(values: Mapping[str, float | bool | str]) -> str:
-    """Write a ``<global_preferences>`` element from names and values, in their order."""
-    return _write("global_preferences", values)
+def write_global_preferences(
+    values: Mapping[str, float | bool | str],
+    *,
+    venues: Mapping[str, Mapping[str, float | bool | str]] | None = None,
+) -> str:
+    """Write a ``<global_preferences>`` element from names and values, in their order, and a section for each venue of ``venues``.
+
+    Raises:
+        LocalProtocolError: a venue is not one of the client's, or a name cannot be an element.
+    """
+    inner = _elements(values)
+    for venue, own in (venues or {}).items():
+        _check_venue(venue)
+        inner += f'<venue name="{venue}">\n{_elements(own)}</venue>\n'
+    return f"<global_preferences>\n{inner}</global_preferences>"
 
 
 def write_project_preferences(
@@ -173,8 +185,7 @@ def write_project_preferences(
     _check_names(specific)
     sections = ""
     for venue, preferences in (venues or {}).items():
-        if venue not in VENUES:
-            raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
+        _check_venue(venue)
         sections += f'<venue name="{venue}">\n{_project_elements(preferences, specific)}</venue>\n'
     own = _project_elements(general or ProjectPreferences(), specific)
     return f"<project_preferences>\n{own}{sections}</project_preferences>"
@@ -202,10 +213,14 @@ def _project_elements(preferences: ProjectPreferences, specific: Mapping[str, fl
     )
 
 
-def _write(root: str, values: Mapping[str, float | bool | str]) -> str:
+def _elements(values: Mapping[str, float | bool | str]) -> str:
     _check_names(values)
-    inner = "".join(scalar(name, value) for name, value in values.items())
-    return f"<{root}>\n{inner}</{root}>"
+    return "".join(scalar(name, value) for name, value in values.items())
+
+
+def _check_venue(venue: str) -> None:
+    if venue not in VENUES:
+        raise LocalProtocolError(f"{venue!r} is no venue: use one of {', '.join(VENUES)}")
 
 
 def _check_names(values: Mapping[str, float | bool | str]) -> None:

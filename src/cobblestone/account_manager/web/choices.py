@@ -21,6 +21,7 @@ from cobblestone.service.pages.fields import parse_number, password_problem, wro
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.account import WebRpcFailure
+from cobblestone.wire.volunteer_preferences import VENUES
 from cobblestone.wire.web_rpc_client import WEAK_KEY
 
 DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
@@ -93,6 +94,7 @@ class ChoicePages:
             projects=known,
             devices=DEVICES,
             presets=_preset_names(),
+            venues=venue_names(),
             problems=problems,
             done=visit.fields.get("done", ""),
         )
@@ -158,6 +160,11 @@ def _chosen(
     return Choices(
         mode="classic" if mode == "classic" else "science",
         preset=cast("Preset", preset if preset in PRESETS else "standard"),
+        venue_presets={
+            venue: cast("Preset", own)
+            for venue in VENUES
+            if (own := form.get(f"preset_{venue}", "")) in PRESETS
+        },
         yes=tuple(id_ for id_ in keywords if form.get(f"keyword_{id_}") == "yes"),
         no=tuple(id_ for id_ in keywords if form.get(f"keyword_{id_}") == "no"),
         kept_out=tuple(id_ for id_ in known if f"out_{id_}" in form),
@@ -168,6 +175,11 @@ def _chosen(
         shares=shares,
         changed=now,
     )
+
+
+def venue_names() -> dict[str, str]:
+    """Return what people call the places where computers stand."""
+    return {"home": _("At home"), "work": _("At work"), "school": _("At school")}
 
 
 def _preset_names() -> dict[str, str]:

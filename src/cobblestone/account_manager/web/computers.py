@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.model import ManagedHost, ManagerAccount
 from cobblestone.account_manager.store import hosts, ledger
+from cobblestone.account_manager.web.choices import venue_names
 from cobblestone.account_manager.web.site import ManagerSite, Visit
 from cobblestone.policy.account_manager.amounts import total
 from cobblestone.service.languages import gettext as _
@@ -47,7 +48,7 @@ class ComputerPages:
 
         found = await visit.ctx.store.aread(read)
         names = {project.id: project for project in visit.ctx.projects.projects}
-        return visit.show_form("computer.html", host=host, projects=names, venues=VENUES, **found)
+        return visit.show_form("computer.html", host=host, projects=names, venues=venue_names(), **found)
 
     async def _change(self, visit: Visit, host: ManagedHost) -> Response:
         form = await visit.form()
