@@ -30,9 +30,15 @@ def test_a_status_is_read_as_the_family_s_library_writes_it() -> None:
     text = (
         "<current_cpu_time>1.211529e+01</current_cpu_time>\n<checkpoint_cpu_time>1.1e+01</checkpoint_cpu_time>\n"
         "<fraction_done>5.950000e-01</fraction_done>\n<other_pid>77</other_pid>\n<want_network>1</want_network>\n"
+        "<intops_cumulative>99416592155</intops_cumulative>\n"
     )
     assert read_status(text) == JobStatus(
-        cpu_time=12.11529, checkpoint_cpu_time=11.0, fraction_done=0.595, other_pid=77, wants_network=True
+        cpu_time=12.11529,
+        checkpoint_cpu_time=11.0,
+        fraction_done=0.595,
+        other_pid=77,
+        wants_network=True,
+        intops_cumulative=99416592155,
     )
 
 
@@ -47,6 +53,7 @@ def test_figures_out_of_bounds_count_as_not_said() -> None:
     assert read_status("<fraction_done>1.5</fraction_done>").fraction_done is None
     assert read_status("<fraction_done>0</fraction_done>").fraction_done is None
     assert read_status("<current_cpu_time>inf</current_cpu_time>").cpu_time == 0.0
+    assert read_status("<intops_cumulative>1e300</intops_cumulative>").intops_cumulative == 0.0
 
 
 def test_a_heartbeat_fits_a_channel() -> None:

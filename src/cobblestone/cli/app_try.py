@@ -24,7 +24,7 @@ EXIT_JOB_FAILED = 3
 STDERR_LINES = 20
 SHOWN_OUTPUT = 2000  # bytes of a text
 USUAL_FLOPS = 3e9
-_COUNTED = re.compile(r"^cobblestone: (\d+) instructions counted, ([\d.]+) MB of memory$", re.MULTILINE)
+_MEMORY = re.compile(r"^cobblestone: \d+ instructions counted, ([\d.]+) MB of memory$", re.MULTILINE)
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 
 
@@ -150,8 +150,8 @@ def _keep(trial: Trial, to: Path | None) -> list[Path]:
 
 def _report(job: LaidJob, trial: Trial) -> Report:
     stderr = trial.end.stderr.decode(errors="replace")
-    counted = _COUNTED.search(stderr)
-    instructions = int(counted[1]) if counted else None
+    memory = _MEMORY.search(stderr)
+    instructions = int(trial.end.intops_cumulative) or None
     return Report(
         succeeded=trial.succeeded,
         exit_status=trial.end.exit_status,
@@ -161,7 +161,7 @@ def _report(job: LaidJob, trial: Trial) -> Report:
         peak_memory_bytes=trial.peak_memory,
         peak_disk_bytes=trial.peak_disk,
         instructions=instructions,
-        module_memory_bytes=float(counted[2]) * 1e6 if counted else None,
+        module_memory_bytes=float(memory[1]) * 1e6 if memory else None,
         outputs={name: path.stat().st_size for name, path in trial.outputs.items()},
         stderr=stderr,
         notes=_notes(job, trial, stderr, instructions),

@@ -311,6 +311,7 @@ class Jobs:
         task.elapsed_time, task.current_cpu_time = event.elapsed, event.cpu_time
         job.final_elapsed_time, job.final_cpu_time = event.elapsed, event.cpu_time
         job.final_peak_working_set_size = max(job.final_peak_working_set_size, event.peak_working_set)
+        job.intops_cumulative = event.intops_cumulative
         now = self._clock()
         match event.ending:
             case Ending.STOPPED | Ending.RESTART:

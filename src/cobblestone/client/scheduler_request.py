@@ -193,6 +193,7 @@ def _report(content: ProjectContent, job: JobRecord) -> ReportedResult:
         final_peak_working_set_size=job.final_peak_working_set_size,
         final_peak_swap_size=job.final_peak_swap_size,
         final_peak_disk_usage=job.final_peak_disk_usage,
+        intops_cumulative=job.intops_cumulative,
         stderr=job.stderr,
         error_message=job.error_message,
         files=tuple(_reported_files(content, job)) if job.state is not JobState.ABORTED else (),

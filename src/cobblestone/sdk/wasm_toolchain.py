@@ -60,11 +60,12 @@ class Target:
 TARGETS = {
     "windows_x86_64": Target("x86_64-windows-gnu", "win_amd64", "wasmtime/win32-x86_64/_wasmtime.dll"),
     "windows_arm64": Target("aarch64-windows-gnu", "win_arm64", "wasmtime/win32-aarch64/_wasmtime.dll"),
+    # From macOS 11 on; without a number the compiler's own, which is newer than what volunteers have.
     "x86_64-apple-darwin": Target(
-        "x86_64-macos", "macosx_10_13_x86_64", "wasmtime/darwin-x86_64/_libwasmtime.dylib"
+        "x86_64-macos.11.0", "macosx_10_13_x86_64", "wasmtime/darwin-x86_64/_libwasmtime.dylib"
     ),
     "arm64-apple-darwin": Target(
-        "aarch64-macos", "macosx_11_0_arm64", "wasmtime/darwin-aarch64/_libwasmtime.dylib"
+        "aarch64-macos.11.0", "macosx_11_0_arm64", "wasmtime/darwin-aarch64/_libwasmtime.dylib"
     ),
     # The wheel says glibc 2.5, the library in it needs 2.28; the launcher is content with 2.17.
     "x86_64-pc-linux-gnu": Target(

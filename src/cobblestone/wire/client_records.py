@@ -204,6 +204,7 @@ class JobRecord:
     final_peak_working_set_size: float = 0.0
     final_peak_swap_size: float = 0.0
     final_peak_disk_usage: float = 0.0
+    intops_cumulative: float = 0.0
     completed_time: float = 0.0
     stderr: str = ""
     error_message: str = ""

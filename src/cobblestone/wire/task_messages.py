@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from cobblestone.wire.scheduler_request import MAX_OPERATIONS
 from cobblestone.wire.xml_reader import FieldReader, unescape
 from cobblestone.wire.xml_writer import escape, scalar
 
@@ -58,6 +59,7 @@ class JobStatus:
     cpu_time: float = 0.0
     checkpoint_cpu_time: float = 0.0
     fraction_done: float | None = None  #: None: it does not say
+    intops_cumulative: float = 0.0  #: operations that it has counted since its first start
     other_pid: int = 0
     wants_network: bool = False
 
@@ -75,6 +77,7 @@ def read_status(text: str) -> JobStatus:
         cpu_time=reader.number("current_cpu_time", high=MAX_CPU_SECONDS),
         checkpoint_cpu_time=reader.number("checkpoint_cpu_time", high=MAX_CPU_SECONDS),
         fraction_done=fraction if fraction > 0 else None,  # the family ignores 0
+        intops_cumulative=reader.number("intops_cumulative", high=MAX_OPERATIONS),
         other_pid=reader.integer("other_pid", high=2**22),
         wants_network=reader.flag("want_network"),
     )

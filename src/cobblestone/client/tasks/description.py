@@ -169,6 +169,7 @@ class Ended:
     elapsed: float = 0.0
     fraction_done: float = 0.0
     peak_working_set: float = 0.0
+    intops_cumulative: float = 0.0  #: operations that the job has counted; 0: it does not
     outputs: tuple[ProducedFile, ...] = ()
     delay_seconds: float = 0.0  #: POSTPONED: how long; RESTART: a short pause
     as_notice: bool = False

@@ -283,6 +283,7 @@ class Runner:
                 elapsed=task.elapsed,
                 fraction_done=1.0 if verdict.ending is Ending.FINISHED else task.fraction_done,
                 peak_working_set=task.peak_working_set,
+                intops_cumulative=task.intops_cumulative,
                 outputs=outputs,
                 delay_seconds=verdict.delay_seconds
                 or (RESTART_SECONDS if verdict.ending is Ending.RESTART else 0.0),

@@ -111,6 +111,7 @@ class RunningTask:
         state = slot.read_state(self.folder, spec.name)
         self.cpu_time = self.checkpoint_cpu_time = self.start_cpu_time = state.cpu_time if state else 0.0
         self.elapsed = self.checkpoint_elapsed = state.elapsed if state else 0.0
+        self.intops_cumulative = 0.0  # the job itself counts on after an interruption
         self.fraction_done = self.checkpoint_fraction = state.fraction_done if state else 0.0
         self.peak_working_set = state.peak_working_set if state else 0.0
         self.reported_checkpoint: float | None = None
@@ -225,6 +226,7 @@ class RunningTask:
     def _take_status(self, text: str) -> None:
         status = read_status(text)
         self.cpu_time = max(status.cpu_time, 0.0)
+        self.intops_cumulative = status.intops_cumulative or self.intops_cumulative
         if status.fraction_done is not None:
             self.fraction_done = status.fraction_done
         before, self.reported_checkpoint = self.reported_checkpoint, status.checkpoint_cpu_time
