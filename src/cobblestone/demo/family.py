@@ -65,6 +65,8 @@ class Curve:
 def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Console | None = None) -> None:
     """Run the whole family in ``folder``, which is made anew; ``jobs``: of the first project.
 
+    On a terminal it keeps running at the end, elsewhere with ``keep``.
+
     Raises:
         ConfigError: something that it needs is missing; the text says how to get it.
         CobblestoneError: a part did not do its part.
@@ -101,8 +103,8 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         curve = _follow(stack, console, batches, clients, (sunspots, primes), statistics)
         _report(console, places, curve)
         console.print(f"\nDone in {time.monotonic() - begin:.0f} s.")
-        if keep:
-            console.print("Everything keeps running. Stop it with Ctrl-C.")
+        if keep or console.is_terminal:
+            console.print("Everything keeps running, so that you can look at it. Stop it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
                 signal.pause()
 
