@@ -16,7 +16,7 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import URL as PROJECT_URL
 from tests.helpers.project_world import World, succeeded
 
-from cobblestone.account_manager import operation
+from cobblestone.account_manager import collector, operation
 from cobblestone.account_manager.settings import AccountingSection
 from cobblestone.account_manager.store import accounts, granted
 from cobblestone.account_manager.store.granted import Standing
@@ -317,7 +317,9 @@ def test_an_answer_that_is_not_signed_is_not_believed(deceived: Deceived):
     assert "not signed" in deceived.day()
 
 
-def test_names_that_are_none_and_pages_without_end_are_refused(tmp_path: Path):
+def test_names_that_are_none_and_pages_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     deceived = Deceived(tmp_path / "manager", "sums")
     deceived.liar.answers["accounts"] = lambda asked: {"accounts": ["none 1"]}
     assert "cannot be read" in deceived.day()
@@ -331,6 +333,19 @@ def test_names_that_are_none_and_pages_without_end_are_refused(tmp_path: Path):
     assert "another question" in deceived.day()
     shown, _ = deceived.figure()
     assert shown <= STARTER_POOL
+    pages = iter(range(1, 10**9))
+    deceived.liar.answers["sums"] = lambda asked: {
+        "day": int(asked["day"]),
+        "complete": True,
+        "accounts": [],
+        "next": f"{next(pages):032x}",
+    }
+    monkeypatch.setattr(collector, "MAX_PAGES", 5)
+    deceived.manager.now += DAY
+    assert "more than 5 pages" in deceived.day()
+    monkeypatch.setattr(collector, "MAX_SECONDS", 0.0)
+    deceived.manager.now += DAY
+    assert "not done after 0 s" in deceived.day()
     deceived.manager.close()
 
 

@@ -1,7 +1,8 @@
-"""Asks projects what they granted, politely: one question at a time, in turn, with back-off; and books what they answer."""
+"""Asks projects what they granted, politely: each one question at a time, with back-off; and books what they answer."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -12,6 +13,7 @@ import structlog
 from cobblestone.account_manager.context import COLLECTOR, ManagerContext
 from cobblestone.account_manager.granted_web import ProjectCredit, check_address
 from cobblestone.account_manager.model import ManagedProject
+from cobblestone.account_manager.projects_web import ProjectUnreachable
 from cobblestone.account_manager.store import granted, projects
 from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.domain.accounting import MAX_BATCH, JobState
@@ -32,6 +34,10 @@ from cobblestone.store.engine.database import Transaction
 
 log = structlog.get_logger(__name__)
 
+MAX_SECONDS = 900.0
+"""For one project, each time."""
+MAX_PAGES = 2000
+"""For one day: a million accounts."""
 FIRST_DAYS = 7
 """How far back a project is asked at first, and after a long silence."""
 
@@ -59,8 +65,7 @@ class CreditCollector:
         due = [
             each for each in known if each.id in asked and asked[each.id].next_ask <= now and not each.stopped
         ]
-        for project in due:
-            await self._ask(project, asked[project.id])
+        await asyncio.gather(*(self._ask(project, asked[project.id]) for project in due))
         return len(due)
 
     async def _ask(self, project: ManagedProject, state: ProjectAccounting) -> None:
@@ -68,8 +73,7 @@ class CreditCollector:
         there = ProjectCredit(client=self._client, url=project.url, token=state.token, clock=ctx.clock)
         try:
             check_address(project.url)
-            await self._enrol(there, project.id)
-            next_day = await self._collect(there, state)
+            next_day = await self._all_of(there, state)
         except CobblestoneError as error:
             failures = state.failures + 1
             log.warning("credit_not_told", project=project.url, error=str(error))
@@ -90,6 +94,17 @@ class CreditCollector:
                 next_ask=now + ctx.settings.accounting.ask_seconds,
             )
         await ctx.store.awrite(lambda tx: _keep(tx, state))
+
+    async def _all_of(self, there: ProjectCredit, state: ProjectAccounting) -> int:
+        """Ask everything that there is to ask.  Raises ProjectUnreachable, also where that takes too long."""
+        try:
+            async with asyncio.timeout(MAX_SECONDS):
+                await self._enrol(there, state.project_id)
+                return await self._collect(there, state)
+        except TimeoutError:
+            raise ProjectUnreachable(
+                f"Asked about credit, it was not done after {MAX_SECONDS:g} s; what it said was booked."
+            ) from None
 
     async def _enrol(self, there: ProjectCredit, project_id: int) -> None:
         store, now = self._ctx.store, self._ctx.clock()
@@ -139,7 +154,9 @@ class CreditCollector:
         for day in range(first, today + 1):
             complete, silent = False, set(accounts.values())
             after: str | None = ""
-            while after is not None:
+            for _ in range(MAX_PAGES):
+                if after is None:
+                    break
                 page = await there.sums(day, after)
                 answers = {
                     accounts[each.account]: [
@@ -156,6 +173,8 @@ class CreditCollector:
                 silent -= answers.keys()
                 await self._book_sums(state.project_id, answers)
                 after, complete = page.next or None, page.complete
+            if after is not None:
+                raise ProjectUnreachable(f"It has more than {MAX_PAGES} pages of credit for one day.")
             if day == today:
                 nothing = [DaySums(day=day, final=0.0, revoked=0.0, provisional=0.0)]
                 await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))

@@ -171,8 +171,9 @@ def _manager(stack: contextlib.ExitStack, manager: Place, projects: Sequence[Pla
         )
         write_private(token, made.encode())
         run_command("manager", "accounting", folder, place.url, "--token-file", str(token), "--vouch")
-    # Grants are asked for each minute rather than once a day: a demonstration is short.
-    often = {"COBBLESTONE_MANAGER_ACCOUNTING__ASK_SECONDS": "60"}
+    # Computers call, and projects are asked, each minute rather than once or twice a day: a demonstration is short.
+    names = ("CONTACTS__REPEAT_SECONDS", "ACCOUNTING__ASK_SECONDS")
+    often = {f"COBBLESTONE_MANAGER_{name}": "60" for name in names}
     stack.enter_context(service("manager", "run", folder=manager.folder, url=manager.url, environment=often))
 
 

@@ -174,6 +174,8 @@ def book(
 ) -> None:
     """Book what a project answered, by account; figures follow."""
     tx.lock("account", answers)  # what contacts of these people change meanwhile goes into the figures
+    vouched = _vouched(tx)
+    writer = _GRANTED.writer(without=("account_id", "project_id", "told_name", "weak_key"))
     for account_id, answer in answers.items():
         before = _claimed(tx, account_id, now)
         known, figure = before.get(project_id), _figure(tx, account_id, now)
@@ -181,14 +183,11 @@ def book(
             continue
         marked, statement = policy.read(known, answer)
         after = {**before, project_id: confirm(marked, statement)}
-        vouched = _vouched(tx)
         figure = follow(figure, _target(before, vouched, figure), _target(after, vouched, figure), now)
         for id_, record in after.items():
             changed = GrantedAccount(account_id=account_id, project_id=id_, told_name="", record=record)
-            writer = _GRANTED.writer(without=("account_id", "project_id", "told_name", "weak_key"))
             tx.execute(
-                f"UPDATE granted_account SET {', '.join(f'{name} = ?' for name in writer.names)}"
-                " WHERE account_id = ? AND project_id = ?",
+                "UPDATE granted_account SET record = ? WHERE account_id = ? AND project_id = ?",
                 (*writer.values(changed), account_id, id_),
             )
         tx.execute(
