@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -72,6 +75,39 @@ def test_results_before_a_failure_are_kept(tmp_path: Path) -> None:
     finally:
         backend.close()
     assert set(read_results(keep)) <= {"1", "2"}
+
+
+class Here:
+    """Runs everything in this process, and counts the futures that somebody still holds."""
+
+    def __init__(self) -> None:
+        self.held: WeakSet[Future[int]] = WeakSet()
+
+    def submit(self, function: Callable[[int], int], argument: int) -> Future[int]:
+        future: Future[int] = Future()
+        future.set_result(function(argument))
+        self.held.add(future)
+        return future
+
+    def as_completed(self, futures: Iterable[Future[int]]) -> Iterator[Future[int]]:
+        waiting = list(futures)
+        while waiting:
+            yield waiting.pop()
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_result_that_was_fetched_is_let_go() -> None:
+    backend = Here()
+    held: list[int] = []
+    run_grid(
+        double,
+        {str(i): i for i in range(4)},
+        backend=backend,
+        progress=lambda done, _: held.append(len(backend.held)) if done else None,
+    )
+    assert held == [4, 3, 2, 1]
 
 
 def test_an_unknown_scheduler_is_refused() -> None:

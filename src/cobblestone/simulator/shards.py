@@ -6,6 +6,7 @@ workunit has replicas: its hosts are a random sample of all.  The parts' tallies
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -87,9 +88,9 @@ def run_shard(shard: Shard) -> PopulationRun:
     """Run one part, with compiled twins where they are installed."""
     from cobblestone.simulator.compiled import load_compiled  # Numba: only where it computes
 
-    return run_population(
-        shard.scenario, shard.hosts, shard.policy, seed=shard.seed, backends=load_compiled()
-    )
+    run = run_population(shard.scenario, shard.hosts, shard.policy, seed=shard.seed, backends=load_compiled())
+    gc.collect()  # hosts and clients know each other; a worker goes through hundreds of parts
+    return run
 
 
 def run_shards(
