@@ -30,7 +30,6 @@ from cobblestone.policy.client.device_work_fetch import (
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
 from cobblestone.policy.client.memory_watch import MemoryWatch, version_key
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
-from cobblestone.policy.client.run_list_life import stands_today
 from cobblestone.policy.client.version_estimates import VersionHistory
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 
@@ -357,10 +356,8 @@ class Recent:
         return why("run.rec", job=job.id, rec=self.memory.recs[job.project])
 
     def list_stands(self) -> float:
-        """Return until when no job can be late; 0 where memory or limits decide, too."""
-        if self.watch.limited or any(limits.limited for limits in self.limits):
-            return 0.0
-        return stands_today(self.state, correction_of=self._correction_of, speed=self.available())
+        """Return 0: recent credit and marks of endangered jobs are looked at in each time slice."""
+        return 0.0
 
     def enforce_due(self) -> bool:
         """Only after a new run list."""

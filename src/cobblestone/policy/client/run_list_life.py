@@ -10,7 +10,7 @@ Journal 45, 1966).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cobblestone.policy.client.core.state import ClientState, Job
@@ -23,7 +23,6 @@ class Need(NamedTuple):
 
     seconds: float  #: of computing, now
     growth: float = 0.0  #: more per second that passes
-    valid_for: float = math.inf  #: seconds for which that is true
 
 
 def need_2007(job: Job, estimate: float) -> Need:
@@ -39,34 +38,19 @@ def need_2007(job: Job, estimate: float) -> Need:
     return Need(job.remaining, max(0.0, 1.0 - fraction))
 
 
-def need_elapsed(job: Job, estimate: float) -> Need:
-    """Return the bound for ``remaining_elapsed``: (1 - f) estimate as long as the estimate is not used up, then u (1 / f - 1)."""
-    if not job.running:
-        return Need(job.remaining)
-    fraction = min(1.0, job.fraction_done or 0.0)
-    if job.done < estimate and not job.exact_fraction:
-        return Need((1.0 - fraction) * estimate, 0.0, estimate - job.done)
-    if fraction <= 0.0:
-        return Need(job.remaining, 0.0, 0.0)
-    more = 1.0 / fraction - 1.0
-    return Need(job.done * more, more)
-
-
 def calm_seconds(needs: Iterable[Need], *, ncpus: int, speed: float, until_cutoff: float) -> float:
     """Return for how long no job can be found to end after the cutoff; negative if one may be found so now.
 
     Each processor yields at least ``speed`` seconds of computing per second, of which ``until_cutoff`` are left.
     """
     total = growth = largest = steepest = 0.0
-    valid_for = math.inf
-    for seconds, more, time in needs:
+    for seconds, more in needs:
         total += seconds
         growth += more
         largest = seconds if seconds > largest else largest
         steepest = more if more > steepest else steepest
-        valid_for = time if time < valid_for else valid_for
     spare = until_cutoff - (total / ncpus + largest) / speed
-    return min(valid_for, spare / (1.0 + (growth / ncpus + steepest) / speed))
+    return spare / (1.0 + (growth / ncpus + steepest) / speed)
 
 
 def stands_2007(
@@ -89,21 +73,6 @@ def stands_2007(
         ncpus=state.ncpus,
         speed=min(1.0, max(0.01, speed)),
         until_cutoff=PESSIMISM * (min([job.cutoff for job in queue], default=math.inf) - state.now),
-    )
-
-
-def stands_today(state: ClientState, *, correction_of: Callable[[Job], float], speed: float) -> float:
-    """Return for how long the run list of today's family stands (seconds); 0 if that is not known."""
-    if state.preferences.may_give_up or not _nothing_but_deadlines(state):
-        return 0.0
-    queue = [job for job in state.jobs if job.queued]
-    if any(job.late_since is not None for job in queue):
-        return 0.0
-    return calm_seconds(
-        [need_elapsed(job, job.raw * correction_of(job)) for job in queue],
-        ncpus=state.ncpus,
-        speed=min(1.0, max(0.01, speed)),
-        until_cutoff=min([job.cutoff for job in queue], default=math.inf) - state.now,
     )
 
 
