@@ -35,7 +35,7 @@ def release(
             )
         )
     version = AppVersion(
-        id=AppVersionId(0), app_id=app.id, platform=BROWSER_PLATFORM, version_num=100, files=tuple(files)
+        id=AppVersionId(0), app_id=app.id, platform=BROWSER_PLATFORM, version_num=0, files=tuple(files)
     )
     world.write(lambda tx: apps.add_version(tx, version, now=world.now))
 

@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 from itertools import chain
 
-from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.ids import AppVersionId, WorkunitId
+from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.reasons import Reason
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.policy.dispatch.choose import choose_work
@@ -83,7 +82,7 @@ class WorkSender:
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             found = dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
             if request.in_browser:  # what one browser computes, no other one confirms
-                found |= dispatch.workunits_at_versions(tx, self._for_browsers(), workunit_ids)
+                found |= dispatch.workunits_in_browsers(tx, workunit_ids)
             return found
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
@@ -103,10 +102,6 @@ class WorkSender:
             rng=self._rng,
         )
 
-    def _for_browsers(self) -> list[AppVersionId]:
-        versions = chain.from_iterable(self._offer.catalogue.versions.values())
-        return [version.id for version in versions if version.platform == BROWSER_PLATFORM]
-
     def _claim(self, decision: DispatchDecision) -> list[Assignment]:
         """Claim what was chosen; those that succeeded."""
         host = self._request.host
@@ -117,6 +112,7 @@ class WorkSender:
             user_id=host.user_id,
             grace_period=self._ctx.settings.scheduler.grace_period,
             one_result_per_user=self._limits.one_result_per_user_per_wu,
+            in_browser=self._request.in_browser,
             now=self._now,
         )
         got = {assignment.candidate.result_id for assignment in claimed}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.ids import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.states import AssimilateState, Outcome, WorkunitError
 from cobblestone.domain.values import value
@@ -53,15 +54,15 @@ def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[Work
     return {WorkunitId(row[0]) for row in rows}
 
 
-def workunits_at_versions(
-    db: Database, version_ids: Sequence[AppVersionId], workunit_ids: Sequence[WorkunitId]
-) -> set[WorkunitId]:
-    """Return those of the workunits of which a result was sent for one of these app versions."""
+def workunits_in_browsers(db: Database, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
+    """Return those of the workunits of which a result was sent to a browser, also for a version that is not used any more."""
     rows = db.query_in(
-        "SELECT workunit_id, app_version_id FROM result WHERE workunit_id IN (??)", workunit_ids
+        "SELECT r.workunit_id FROM result r JOIN app_version v ON v.id = r.app_version_id"
+        " WHERE v.platform = ? AND r.workunit_id IN (??)",
+        workunit_ids,
+        (BROWSER_PLATFORM,),
     )
-    wanted = set(version_ids)
-    return {WorkunitId(row[0]) for row in rows if row[1] in wanted}
+    return {WorkunitId(row[0]) for row in rows}
 
 
 _SENT = step(Cause.SENT, RESULT_TRANSITIONS)
@@ -90,6 +91,10 @@ _NO_RIVAL = (
 )
 _NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
 _NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
+_NO_OTHER_BROWSER = (
+    " AND NOT EXISTS (SELECT 1 FROM result other JOIN app_version v ON v.id = other.app_version_id"
+    f" WHERE other.workunit_id = result.workunit_id AND v.platform = '{BROWSER_PLATFORM}')"
+)
 
 
 def claim(
@@ -100,6 +105,7 @@ def claim(
     user_id: UserId,
     grace_period: float,
     one_result_per_user: bool,
+    in_browser: bool = False,
     now: float,
 ) -> list[Assignment]:
     """Hand results to a host, each only if nobody else got it meanwhile; the ones that succeeded.
@@ -113,6 +119,7 @@ def claim(
     if tx.shared:  # another scheduler may have sent this user another result of it since we looked
         statement += _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
         owner = (user_id,) if one_result_per_user else (host_id,)
+        statement += _NO_OTHER_BROWSER if in_browser else ""
     wanted = [
         assignment
         for assignment in assignments
