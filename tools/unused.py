@@ -15,6 +15,11 @@ KINDS = {"function", "class", "method", "property", "import", "unreachable_code"
 
 #: Called by a library or an interface, not by name; with the reason.
 CALLED_FROM_OUTSIDE = {
+    "pause_writing": "the event loop, when an answer is not fetched",
+    "resume_writing": "the event loop, when it is fetched again",
+    "on_url": "httptools, while it reads a request",
+    "on_header": "httptools, the same",
+    "on_body": "httptools, the same",
     "__getattr__": "Python, on attribute access of a module",
     "__dir__": "Python, by dir()",
     "__call__": "a protocol's member",
