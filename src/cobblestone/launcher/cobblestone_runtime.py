@@ -1198,7 +1198,7 @@ def _run_alone(words: Sequence[str]) -> int:
 def main(words: Sequence[str]) -> int:
     """Run the launcher with the words of its command line; return the exit status."""
     if list(words) in (["-h"], ["--help"]):
-        sys.stdout.write((__doc__ or "").partition("exit 195\n")[2])
+        sys.stdout.write((__doc__ or "").partition("\nexit 195\n")[2])
         return 0
     try:
         info = read_init_data("init_data.xml")
