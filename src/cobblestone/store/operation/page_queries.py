@@ -365,8 +365,9 @@ def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[
         newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)
         rows = db.query(
             "SELECT +r.app_id, avg(r.elapsed_time), min(r.elapsed_time), max(r.elapsed_time), count(DISTINCT c.user_id)"
-            " FROM credit_entry c JOIN result r ON r.id = c.result_id WHERE c.id >= ? GROUP BY 1",
-            (newest,),
+            " FROM (SELECT result_id, user_id FROM credit_entry WHERE id >= ? ORDER BY id DESC LIMIT ?) c"
+            " JOIN result r ON r.id = c.result_id GROUP BY 1",
+            (newest, _RUN_TIME_SAMPLES),
         )
         times = {row[0]: row[1:] for row in rows}
     return [

@@ -58,7 +58,7 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
         condition, key = ("batch_id IS NULL", ()) if batch_id is None else ("batch_id = ?", (batch_id,))
         candidates = db.query(
             f"SELECT id FROM workunit WHERE {condition} AND {matching(FileDeleteState.DONE)} AND completed_time < ?"
-            " ORDER BY completed_time LIMIT ?",
+            " ORDER BY batch_id, completed_time LIMIT ?",  # as the index has them: PostgreSQL takes "IS NULL" for no order
             (*key, now - min_age, limit - len(ready)),
         )
         state = None if batch_id is None else BatchState.RETIRED

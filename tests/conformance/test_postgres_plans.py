@@ -1,0 +1,41 @@
+"""PostgreSQL finds what it is asked for by an index, in the order of the index."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers.postgres_server import PostgresServer
+
+from cobblestone.store.engine.database import Database, Store
+from cobblestone.store.work import archive
+
+
+def test_what_can_be_purged_is_found_without_sorting_all_of_it(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+):
+    store = Store(postgres.project_database(), readers=1)
+    store.write(
+        lambda tx: tx.execute(
+            "INSERT INTO workunit (name, app_id, file_delete_state, completed_time)"
+            " SELECT 'w' || i, 1, 2, i FROM generate_series(1, 20000) AS i"
+        )
+    )
+    store.write(lambda tx: tx.execute("ANALYZE workunit"))
+    asked: list[tuple[str, tuple[object, ...]]] = []
+
+    def note(db: Database) -> None:
+        query = db.query
+
+        def noting(sql: str, parameters: tuple[object, ...] = ()) -> object:
+            asked.append((sql, parameters))
+            return query(sql, parameters)
+
+        monkeypatch.setattr(db, "query", noting)
+        archive._ready(db, now=1e9, min_age=0, limit=50)
+        monkeypatch.undo()
+
+    store.read(note)
+    (search,) = (each for each in asked if "completed_time <" in each[0])
+    plan = store.read(lambda db: db.query(f"EXPLAIN {search[0]}", search[1]))
+    assert "wu_archive" in str(plan)
+    assert "Sort" not in str(plan)
+    store.close()
