@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 from tests.helpers.bucket_server import BucketServer
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.core.storage import SharedFolder
+from cobblestone.server.operation.archive_export import export_archive
 from cobblestone.store.work import archive
 from cobblestone.store.work.archive_parts import Archive, ArchiveParts, packed, unpacked
 
@@ -79,6 +81,29 @@ def test_every_machine_reads_what_one_has_purged(world: World, tmp_path: Path):
     world.ctx.archive.path.unlink()
     archive.follow(world.ctx.archive)
     assert texts(world.ctx.archive) == texts(other), "a machine's own database can be made again"
+
+
+def test_the_archive_is_written_as_parquet_with_the_types_of_the_project(world: World, tmp_path: Path):
+    folder = tmp_path / "columns"
+    path = world.ctx.archive.path
+    export_archive(path, folder, report=lambda what: None)
+    made = export_archive(path, folder, report=lambda what: None)  # it takes the place of the older one
+    assert made == {"workunit.parquet": 2, "result.parquet": 2, "result_text.parquet": 2}
+    assert sorted(each.name for each in folder.iterdir()) == sorted(made)
+    for table in archive.TABLES:
+        columns, rows = archive.query(path, f"SELECT * FROM {table} ORDER BY 1")
+        found = parquet.read_table(folder / f"{table}.parquet")
+        assert found.column_names == columns
+        assert [tuple(row.values()) for row in found.to_pylist()] == rows
+    types = parquet.read_schema(folder / "result.parquet")
+    assert [str(types.field(name).type) for name in ("id", "granted_credit", "name", "host_id")] == [
+        "int64",
+        "double",
+        "string",
+        "int64",
+    ]
+    with pytest.raises(FileNotFoundError):
+        export_archive(tmp_path / "nothing.sqlite", folder, report=lambda what: None)
 
 
 def test_words_of_who_is_erased_leave_all_parts_and_all_machines(world: World, tmp_path: Path):

@@ -170,7 +170,7 @@ class _ParquetFile(Generic[T]):
     """A table of columns."""
 
     def __init__(self, path: Path, form: TableForm[T]) -> None:
-        self._arrow, parquet = _arrow()
+        self._arrow, parquet = load_arrow()
         kinds = {int: "int64", float: "double", str: "string", bool: "bool"}
         self._columns = form.columns
         self._schema = self._arrow.schema([(name, kinds[kind]) for name, kind, _ in form.columns])
@@ -198,20 +198,25 @@ class _ParquetFile(Generic[T]):
         self._writer.close()
 
 
-def _arrow() -> tuple[Any, Any]:  # Any: modules of an extra, without exact types
+def load_arrow() -> tuple[Any, Any]:  # Any: modules of an extra, without exact types
+    """Return PyArrow and its part for Parquet.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"Parquet files need PyArrow, which is not installed. Install it with: {how_to_install('lab')}"
-            " or set export.parquet = false."
+            " or, for the daily export, set export.parquet = false."
         ) from error
 
 
 def check_formats(formats: Iterable[ExportFormat]) -> None:
     """Raise ConfigError if a format needs what is not installed."""
     if ExportFormat.PARQUET in formats:
-        _arrow()
+        load_arrow()
 
 
 def write_records(folder: Path, one: Enumeration, records: Iterable[T], form: TableForm[T]) -> int:

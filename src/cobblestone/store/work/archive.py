@@ -9,8 +9,9 @@ leaves it in both, and the next purge removes it from the project.  The ledger a
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ _NOTHING_LEFT = (
 )
 MOVED_TOGETHER = 1000
 BUSY_SECONDS = 60.0  #: that somebody waits for another write to the archive
-_TABLES = ("workunit", "result", "result_text")
+TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
@@ -76,7 +77,7 @@ def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[t
     """Return rows of the archived tables with the names of their columns."""
     found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
     keys: Sequence[int] = ids
-    for table in _TABLES:
+    for table in TABLES:
         columns = db.columns(table)
         key = _KEYS[table]
         rows = db.query_in(f"SELECT {', '.join(columns)} FROM {table} WHERE {key} IN (??)", keys)
@@ -276,6 +277,35 @@ def _without_words(tables: Tables, user_id: int) -> Tables:
     return {**tables, "result_text": (text_columns, silent)}
 
 
+@contextlib.contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
+    """Open the archive for reading, as it is at one moment while the block runs.
+
+    Raises:
+        FileNotFoundError: nothing was archived yet.
+    """
+    if not path.exists():
+        raise FileNotFoundError(path)
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("BEGIN")
+        yield connection
+    finally:
+        connection.close()
+
+
+def portions(
+    connection: sqlite3.Connection, table: str, *, size: int
+) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
+    """Return the columns of one of `TABLES` and its rows, ``size`` at a time; no columns if it has not been archived."""
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    if not columns:
+        return [], iter(())
+    cursor = connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}")
+    return columns, iter(lambda: cursor.fetchmany(size), [])
+
+
 def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Run a read-only query on the archive: names of columns, and rows.
 
@@ -283,12 +313,6 @@ def query(path: Path, sql: str, parameters: Sequence[object] = ()) -> tuple[list
         FileNotFoundError: nothing was archived yet.
         sqlite3.Error: the query is wrong, or tries to write.
     """
-    if not path.exists():
-        raise FileNotFoundError(path)
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        connection.execute("PRAGMA query_only=ON")
+    with reading(path) as connection:
         cursor = connection.execute(sql, parameters)
         return [column[0] for column in cursor.description or ()], cursor.fetchall()
-    finally:
-        connection.close()
