@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sa
 
 from cobblestone.ops.durable_files import sync_file, sync_folder
 from cobblestone.server.operation.export_files import ROW_GROUP, load_arrow
 from cobblestone.store.schema.tables import metadata
 from cobblestone.store.work import archive
 
-ARROW_TYPES = {sa.Integer: "int64", sa.Float: "double", sa.LargeBinary: "binary"}
-"""Other columns are texts, also those that the schema does not have any more."""
+ARROW_TYPES: Mapping[type, str] = {int: "int64", float: "double", str: "string", bytes: "binary"}
 
 
 def export_archive(path: Path, folder: Path, *, report: Callable[[str], object]) -> dict[str, int]:
@@ -55,11 +52,9 @@ def export_archive(path: Path, folder: Path, *, report: Callable[[str], object])
 
 def _arrow_type(table: str, name: str) -> str:
     known = metadata.tables[table].columns.get(name)
-    if known is not None:
-        for kind, arrow_type in ARROW_TYPES.items():
-            if isinstance(known.type, kind):
-                return arrow_type
-    return "string"
+    return (
+        "string" if known is None else ARROW_TYPES[known.type.python_type]
+    )  # None: the schema has it no more
 
 
 def _batch(arrow: Any, schema: Any, rows: list[tuple[Any, ...]]) -> Any:  # Any: modules without exact types
