@@ -212,6 +212,21 @@ async def test_a_sender_waits_while_nobody_takes_its_body() -> None:
         writer.close()
 
 
+async def test_a_request_after_a_large_one_is_heard() -> None:
+    async with served() as (_, port, busy):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        whole = post("/busy", bytes(100_000), "X-Slowly: 1")
+        writer.write(whole[:60_000])
+        await busy.begun.wait()
+        writer.write(whole[60_000:])  # the end of the body is what stops the reading
+        await turns(2000)
+        busy.go_on.set()
+        assert (await one_answer(reader))[1] == b"100000"
+        writer.write(post("/busy", b"next"))
+        assert (await one_answer(reader))[1] == b"busy:next"
+        writer.close()
+
+
 async def test_no_http_and_a_head_without_end_are_refused_and_a_failure_is_answered() -> None:
     async with served() as (_, port, _):
         bad = await talk(port, b"POST /busy HTTP/1.1\r\nHost here\r\n\r\n")

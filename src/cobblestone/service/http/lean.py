@@ -324,11 +324,11 @@ class _Request:
         head.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
         self._transport.write(b"".join((*head, body)))
         self._answered = True
+        self._read_on()  # the last part of a large body may have stopped the reading: the next request must be heard
         if self.complete:
             self._connection.answered(keep_alive=self.keep_alive)
         else:
             self._body.clear()
-            self._read_on()
 
 
 def lean_connection_class(
