@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import http.server
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -123,7 +124,13 @@ def small(total: float, time: float = NOON) -> Export:
     return Export(time, [owner], [host(1, 1, total, time)], [team(1, "T", total, time)])
 
 
-def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(tmp_path: Path, projects: Projects):
+def test_what_is_new_is_fetched_and_read_and_what_is_not_is_not(
+    tmp_path: Path, projects: Projects, monkeypatch: pytest.MonkeyPatch
+):
+    # A test process may have no file behind its main module. The processes of the collector would then have no main module
+    # at all, and DuckDB needs one.
+    (tmp_path / "main.py").touch()
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "main.py"), raising=False)
     projects.put("one", small(100))
     site = Site(tmp_path, projects, "one")
     site.collector = Collector(
