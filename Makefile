@@ -24,8 +24,8 @@ AGAIN := --last-failed --last-failed-no-failures none
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## a whole project in minutes: server, two BOINC clients, a real computation (ARGS=--keep leaves it running; --whole-family)
-	@tools/setup.sh $(if $(findstring --whole-family,$(ARGS)),family,demo)
+demo: ## a whole project in minutes: server, two BOINC clients, a real computation (ARGS=--keep leaves it running; --whole-family; --browser)
+	@tools/setup.sh $(if $(findstring --whole-family,$(ARGS)),family,$(if $(findstring --browser,$(ARGS)),browser,demo))
 	@$(BIN)/cobblestone demo $(ARGS)
 
 check: ## what to run before each commit: style, types, architecture, quick tests; under 3 minutes

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh demo    the BOINC client, and cobblestone with its core libraries in .venv
 #   tools/setup.sh family  the same, and what a statistics site needs
+#   tools/setup.sh browser as demo, and Chromium
 #   tools/setup.sh check   cobblestone with everything for development in .venv
 #   tools/setup.sh test    as check, and the Debian packages that the tests use for real
 #
@@ -34,6 +35,7 @@ find_python() {
 
 # -------------------------------------------------------------------------------------- Debian packages
 
+chromium_packages="chromium chromium-sandbox fonts-liberation"
 packages=""
 # want PACKAGES COMMAND...: install PACKAGES unless COMMAND succeeds.
 want() {
@@ -49,6 +51,7 @@ any_program() {
     return 1
 }
 client_of_boinc() { any_program boinc boinc_client && present boinccmd; }
+chromium_browser() { any_program chromium chromium-browser google-chrome; }
 boinc_headers() { [ -e /usr/include/boinc/boinc_api.h ] || [ -e /usr/local/include/boinc/boinc_api.h ]; }
 postgresql() {
     for program in /usr/lib/postgresql/*/bin/initdb; do
@@ -75,6 +78,10 @@ collect_packages() {
     fi
     case $goal in
     demo | family) want boinc-client client_of_boinc ;;
+    browser)
+        want boinc-client client_of_boinc
+        want "$chromium_packages" chromium_browser
+        ;;
     test)
         want boinc-client client_of_boinc
         want boinctui present boinctui
@@ -85,7 +92,7 @@ collect_packages() {
         want libxss1 x_screen_saver
         want gcc present gcc
         want g++ present g++
-        want "chromium chromium-sandbox fonts-liberation" any_program chromium chromium-browser google-chrome
+        want "$chromium_packages" chromium_browser
         want postgresql postgresql
         want pgbouncer pgbouncer_pool
         want nginx nginx_server
@@ -208,10 +215,10 @@ install_cobblestone() {
 
 goal=${1:-}
 case $goal in
-demo) set_of_packages=core ;;
+demo | browser) set_of_packages=core ;;
 family) set_of_packages=lab ;;
 check | test) set_of_packages=dev ;;
-*) fail "tell me what for" "usage: tools/setup.sh demo|family|check|test" ;;
+*) fail "tell me what for" "usage: tools/setup.sh demo|family|browser|check|test" ;;
 esac
 
 python=$(find_python)

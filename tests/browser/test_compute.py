@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import uvicorn
 from playwright.sync_api import Browser as Chromium
@@ -25,6 +26,7 @@ from tests.helpers.project_world import PLATFORM, SimHost, World
 from tests.helpers.served_world import LoopThread
 from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
 
+from cobblestone.demo.chromium import Tab
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.launcher.wasm import wasm_description
@@ -161,6 +163,22 @@ def test_a_closed_tab_goes_on_from_its_checkpoint_and_gives_the_bytes_of_a_strai
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
     name, claims = computing.world.query("SELECT name, intops_counted FROM result ORDER BY id")[0]
     assert 600_000_000 * 10 < claims < 600_000_000 * 20, name
+
+
+def test_the_tab_of_the_demonstration_computes_by_itself_and_leaves_nothing_behind(
+    computing: Computing, tmp_path: Path
+):
+    computing.app("forever", FOREVER)
+    tab = Tab(tmp_path / "tab")
+    try:
+        tab.start()
+        tab.compute(computing.url)
+        eventually(lambda: any(task.fraction_done > 0 for task in tab.tasks()), seconds=PATIENCE_MS / 1000)
+        tab.update(computing.url)
+    finally:
+        tab.stop()
+    left = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+    assert [words for words in left if str(tmp_path / "tab") in words] == []
 
 
 def test_it_stands_still_when_asked_and_goes_on_where_it_was(computing: Computing):

@@ -25,7 +25,7 @@ def demo(
         typer.Option(
             min=1,
             max=100,
-            help="Bands into which the spectrum is split. Else 12, or 40 for the whole family.",
+            help="Jobs. Else 12, with a browser 4, or 40 for the whole family.",
         ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
@@ -37,6 +37,13 @@ def demo(
             help="Two projects, an account manager, a statistics site, and three clients (two of them BOINC's).",
         ),
     ] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser",
+            help="Another computation: a tab of headless Chromium and BOINC's client confirm each other, bit by bit.",
+        ),
+    ] = False,
     own_client: Annotated[
         bool,
         typer.Option(
@@ -45,6 +52,15 @@ def demo(
     ] = False,
 ) -> None:
     """Run a project, two volunteers' clients and a real example on this machine, to the end."""
+    if sum((whole_family, browser, own_client)) > 1:
+        raise typer.BadParameter(
+            "--whole-family, --browser and --own-client are demonstrations of their own."
+        )
+    if browser:
+        from cobblestone.demo.in_browser import run_browser_demo
+
+        run_browser_demo(folder, jobs=jobs or 4, keep=keep)
+        return
     if whole_family:
         from cobblestone.demo.family import run_family
 

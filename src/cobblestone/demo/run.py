@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 from rich.console import Console
@@ -36,9 +37,23 @@ VOLUNTEERS = ("Alice", "Bob")
 
 
 @dataclass(slots=True)
-class _Member:
+class Member:
+    """A volunteer with what computes for it."""
+
     name: str
     client: StockClient | OwnClient
+
+
+class Followed(Protocol):
+    """What computes, as far as `follow` needs it."""
+
+    def tasks(self) -> list[ClientTask]:
+        """All tasks.  Raises ClientError: it is too busy to answer."""
+        ...
+
+    def update(self, url: str) -> None:
+        """Ask the project soon."""
+        ...
 
 
 def run_demo(
@@ -82,12 +97,12 @@ def run_demo(
         kinds = _kinds(own_client=own_client, stock_client=not missing)
         console.print("[bold]3[/]  Attaching the clients of two volunteers …")
         members = [
-            stack.enter_context(_member(name, url, kind(folder / name.lower(), ncpus=1)))
+            stack.enter_context(member(name, url, kind(folder / name.lower(), ncpus=1)))
             for name, kind in zip(VOLUNTEERS, kinds, strict=True)
         ]
         for each in members:
             console.print(f"   {each.name}: {each.client.kind}")
-        _follow(console, batch, members, url, jobs)
+        follow(console, batch, {f"{each.name}'s computer": each.client for each in members}, url, jobs)
         _report(console, project_folder, members, url)
         console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
         if keep:
@@ -168,18 +183,18 @@ def account_key(url: str, name: str, email: str) -> str:
 
 
 @contextlib.contextmanager
-def _member(name: str, url: str, client: StockClient | OwnClient) -> Generator[_Member, None, None]:
+def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[Member, None, None]:
     """Yield a volunteer with an account and a running client."""
     authenticator = account_key(url, name, f"{name.lower()}@example.org")
     try:
         client.start()
         client.attach(url, authenticator)
-        yield _Member(name, client)
+        yield Member(name, client)
     finally:
         client.stop()
 
 
-def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jobs: int) -> None:
+def follow(console: Console, batch: Batch, clients: Mapping[str, Followed], url: str, jobs: int) -> None:
     """Show progress until the batch is complete."""
     end = time.monotonic() + TIMEOUT_SECONDS
     next_update = 0.0
@@ -187,7 +202,7 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
         while True:
             status = batch.status()
             done = status.n_success + status.n_error
-            volunteers = [Volunteer(f"{each.name}'s computer", tasks_of(each.client)) for each in members]
+            volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
             display.update(done, volunteers)
             if done >= jobs:
                 break
@@ -195,23 +210,23 @@ def _follow(console: Console, batch: Batch, members: list[_Member], url: str, jo
                 raise ClientError("The jobs did not finish in ten minutes.")
             if time.monotonic() > next_update:
                 # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
-                for each, volunteer in zip(members, volunteers, strict=True):
+                for client, volunteer in zip(clients.values(), volunteers, strict=True):
                     if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < 2:
-                        each.client.update(url)
+                        client.update(url)
                 next_update = time.monotonic() + UPDATE_SECONDS
             time.sleep(0.5)
     if status.n_error:
         raise CobblestoneError(f"{status.n_error} of {jobs} jobs failed; see the project's pages.")
 
 
-def tasks_of(client: StockClient | OwnClient) -> list[ClientTask]:
+def tasks_of(client: Followed) -> list[ClientTask]:
     """Return the client's tasks; none when it is too busy to answer."""
     with contextlib.suppress(ClientError):
         return client.tasks()
     return []
 
 
-def _report(console: Console, project_folder: Path, members: list[_Member], url: str) -> None:
+def _report(console: Console, project_folder: Path, members: list[Member], url: str) -> None:
     """Print the scientific answer, and everybody's credit."""
     (batch,) = (project_folder / "results" / APP).glob("batch-*")
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))

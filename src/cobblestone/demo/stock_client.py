@@ -196,13 +196,7 @@ class StockClient(LoggedClient):
         process, self.process = self.process, None
         if process is None:
             return
-        tree = _tree(process.pid)
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
-        _kill([*tree, *_tree(process.pid)])
-        process.wait()
+        end_tree(process)
 
     def kill(self) -> None:
         """Kill the client alone, as a crash would."""
@@ -263,6 +257,17 @@ class StockClient(LoggedClient):
     def unparsed_xml(self) -> list[str]:
         """Lines in which the client says that it did not understand something of a reply."""
         return [line for line in self.log().splitlines() if "[unparsed_xml]" in line]
+
+
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, then end whatever is left of it and of what it started."""
+    tree = _tree(process.pid)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    _kill([*tree, *_tree(process.pid)])
+    process.wait()
 
 
 def _tree(pid: int) -> list[psutil.Process]:

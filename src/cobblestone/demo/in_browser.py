@@ -1,0 +1,224 @@
+"""``cobblestone demo --browser``: a visitor's tab and a volunteer's client confirm each other, bit by bit."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import cobblestone
+from cobblestone.demo.chromium import Tab, chromium
+from cobblestone.demo.examples import examples_folder
+from cobblestone.demo.run import SHOWN, follow, member, needs_the_client
+from cobblestone.demo.services import interruptible, prepare, run_command, service
+from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
+from cobblestone.domain.apps import BROWSER_PLATFORM
+from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.ids import ResultId
+from cobblestone.sdk import Batch, Project
+from cobblestone.server.core.project import ProjectFolder
+from cobblestone.store.engine.database import Store
+from cobblestone.store.work.uploads import outputs_of_results
+
+APP = "orbits"
+YEARS = 10_000
+FLOPS_PER_YEAR = 3.3e6
+"""Instructions, as `cobblestone app try` counts them."""
+KEEP_OUTPUTS = {"COBBLESTONE_FILES__DELETE_DELAY": "86400"}
+"""Else only one answer of each job stays, and nothing could be compared at the end."""
+_PLATFORMS = {"x86_64": "x86_64-pc-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computer:
+    """A computer of the project."""
+
+    title: str
+    is_browser: bool
+    credit: float  #: granted in all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one computer sent for one job."""
+
+    computer: int
+    seconds: float  #: that it took
+    credit: float  #: granted for it
+    valid: bool
+    nbytes: int
+    md5: str
+
+
+def run_browser_demo(
+    folder: Path, *, jobs: int = 4, keep: bool = False, console: Console | None = None
+) -> None:
+    """Run the demonstration with a browser in ``folder``, which is made anew.
+
+    Raises:
+        ConfigError: something that it needs is missing; the text says how to get it.
+        CobblestoneError: a part did not do its part, or two answers differ.
+    """
+    console = console or Console()
+    if missing := missing_programs():
+        raise ConfigError(needs_the_client(missing))
+    chromium()
+    if importlib.util.find_spec("websockets") is None:
+        raise ConfigError("To lead Chromium a further library is needed: pip install 'cobblestone[client]'")
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interruptible())
+        prepare(folder)
+        console.print("[bold]1[/]  Creating a project, and compiling a C program to WebAssembly …")
+        project_folder = folder / "project"
+        url = _create(project_folder, folder / "program")
+        stack.enter_context(
+            service("run", folder=project_folder, url=url, environment={**SHOWN, **KEEP_OUTPUTS})
+        )
+        project = stack.enter_context(cobblestone.connect(project_folder))
+        console.print(f"[bold]2[/]  It runs at {url}. Adding {jobs} inputs, each for two computers …")
+        batch = _submit(project, folder / "inputs", jobs)
+        console.print(f"[bold]3[/]  Alice attaches her client; a visitor opens {url}compute …")
+        alice = stack.enter_context(member("Alice", url, StockClient(folder / "alice", ncpus=1)))
+        tab = Tab(folder / "chromium")
+        stack.callback(tab.stop)
+        tab.start()
+        tab.compute(url)
+        for name, kind in (("Alice", alice.client.kind), ("The visitor", tab.kind)):
+            console.print(f"   {name}: {kind}")
+        follow(console, batch, {"Alice's computer": alice.client, "The visitor's tab": tab}, url, jobs)
+        answers = read_answers(project, project_folder, batch)
+        _report(console, answers, read_computers(project, answers))
+        console.print(f"\nDone in {time.monotonic() - begin:.0f} s. The project's page: [link={url}]{url}[/]")
+        if keep:
+            console.print("It keeps running. Stop it with Ctrl-C.")
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.pause()
+
+
+def _create(project_folder: Path, program: Path) -> str:
+    """Make the project with its app, for this kind of computer and for browsers; return its address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    run_command(
+        "project", "create", str(project_folder), "--name", "Orbits", "--url", url, "--port", str(port)
+    )
+    program.mkdir()
+    source = Path(shutil.copy(examples_folder() / "wasm" / "orbits.c", program))
+    run_command(
+        *("app", "create", APP, "--project", str(project_folder), "--title", "The Earth's orbit"),
+        *("--source", str(source), "--command", "orbits {input} {output}", "--browser"),
+        *("--platform", native_platform(platform.machine())),
+        *("--quorum", "2", "--compare", "bitwise", "--flops-est", str(YEARS * FLOPS_PER_YEAR)),
+    )
+    return url
+
+
+def native_platform(machine: str) -> str:
+    """Return what clients on a processor call themselves.  Raises ConfigError: the launcher is not made for it."""
+    if machine not in _PLATFORMS:
+        raise ConfigError(
+            f"WebAssembly apps run on Linux on {' and '.join(_PLATFORMS)}, and this is {machine}."
+        )
+    return _PLATFORMS[machine]
+
+
+def _submit(project: Project, inputs: Path, jobs: int) -> Batch:
+    """Add one job for each solar system."""
+    make_inputs = examples_folder() / "wasm" / "make_inputs.py"
+    words = ("--folder", str(inputs), "--systems", str(jobs), "--years", str(YEARS))
+    subprocess.run([sys.executable, str(make_inputs), *words], check=True, capture_output=True)
+    return project.submit(APP, sorted(inputs.glob("*.txt")), name=f"{YEARS} years")
+
+
+def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[Answer]]:
+    """Return what was sent for each job, by its name; the bytes are told by the server's own count and MD5 of them."""
+    tasks = {
+        job.name: [
+            task
+            for task in project.operation.workunit(job.workunit).tasks
+            if task.computer is not None and task.reported is not None
+        ]
+        for job in batch.jobs()
+    }
+    ids = [ResultId(task.id) for each in tasks.values() for task in each]
+    with contextlib.closing(Store(ProjectFolder(project_folder).database, readers=1)) as store:
+        outputs = store.read(lambda db: outputs_of_results(db, ids, with_data=False))
+    return {
+        name: [
+            Answer(
+                computer=task.computer,
+                seconds=task.run_time,
+                credit=task.credit,
+                valid=task.state == "valid",
+                nbytes=output.nbytes,
+                md5=output.md5,
+            )
+            for task in each
+            if task.computer is not None
+            for output in outputs[ResultId(task.id)]
+        ]
+        for name, each in tasks.items()
+    }
+
+
+def read_computers(project: Project, answers: dict[str, list[Answer]]) -> dict[int, Computer]:
+    """Return the computers that sent something, by number."""
+    found: dict[int, Computer] = {}
+    for number in sorted({answer.computer for each in answers.values() for answer in each}):
+        host = project.operation.host(number)
+        is_browser = BROWSER_PLATFORM in host.platforms
+        title = f"{host.name}, {'in a browser' if is_browser else host.platforms[0]}"
+        found[number] = Computer(title=title, is_browser=is_browser, credit=host.total_credit)
+    return found
+
+
+def disagreements(answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> list[str]:
+    """Say of which jobs the promise does not hold: valid answers of a browser and of a client, with the same bytes."""
+    found: list[str] = []
+    for name, each in answers.items():
+        valid = [answer for answer in each if answer.valid]
+        kinds = {computers[answer.computer].is_browser for answer in valid}
+        if kinds != {True, False}:
+            found.append(f"{name}: not confirmed by a browser and a client")
+        elif len({(answer.nbytes, answer.md5) for answer in valid}) != 1:
+            found.append(f"{name}: the bytes differ")
+    return found
+
+
+def _report(console: Console, answers: dict[str, list[Answer]], computers: dict[int, Computer]) -> None:
+    """Print who computed what, whether the bytes agree, and the credit.
+
+    Raises:
+        CobblestoneError: they do not agree.
+    """
+    table = Table(title="Answers", title_justify="left")
+    for column in ("job", "computer", "took", "bytes", "MD5 begins with", "credit"):
+        table.add_column(column, justify="right" if column in ("took", "bytes", "credit") else "left")
+    for name, each in answers.items():
+        for answer in sorted(each, key=lambda answer: answer.computer):
+            facts = (f"{answer.seconds:.1f} s", str(answer.nbytes), answer.md5[:16], f"{answer.credit:.2f}")
+            table.add_row(Path(name).stem, f"#{answer.computer}", *facts)
+        table.add_section()
+    console.print(table)
+    tasks = Counter(answer.computer for each in answers.values() for answer in each)
+    totals = Table(title="Computers", title_justify="left")
+    for column in ("", "computer", "tasks", "credit"):
+        totals.add_column(column, justify="left" if column in ("", "computer") else "right")
+    for number, computer in computers.items():
+        totals.add_row(f"#{number}", computer.title, str(tasks[number]), f"{computer.credit:.2f}")
+    console.print(totals)
+    if wrong := disagreements(answers, computers):
+        raise CobblestoneError("The answers do not agree: " + "; ".join(wrong) + ".")
+    console.print(f"The browser and the client sent the same bytes for all {len(answers)} jobs.")
