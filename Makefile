@@ -19,7 +19,7 @@ E2E := -n 4 tests/e2e
 AGAIN := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere clean
+.PHONY: help demo check test bench docs coverage static format setup lock launchers everywhere machines clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ setup: ## install everything, run nothing
 everywhere: ## WebAssembly apps for Windows under wine and for Linux on ARM under qemu; needs wine64, qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and a cross compiler (101 MB)
 	@tools/setup.sh check
 	$(BIN)/pytest $(PYTEST_ARGS) tests/everywhere
+
+machines: ## servers on machines of their own, as network namespaces: cut off, packets lost; needs root, iproute2, iptables
+	@tools/setup.sh test
+	$(BIN)/pytest $(PYTEST_ARGS) tests/machines
 
 launchers: ## compile the native launcher for all platforms, and note its hashes; fetches a cross compiler (101 MB)
 	@tools/setup.sh check
