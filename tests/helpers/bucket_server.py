@@ -31,6 +31,10 @@ class BucketServer:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
+        self._start()
+        eventually(self._takes_files, seconds=90)
+
+    def _start(self) -> None:
         self._process, port = _started(Path(self._folder.name))
         self.endpoint = f"http://127.0.0.1:{port}"
         self.client = boto3.client(
@@ -40,10 +44,11 @@ class BucketServer:
             aws_access_key_id=KEYS["access_key"],
             aws_secret_access_key=KEYS["secret_key"],
         )
-        eventually(self._takes_files, seconds=90)
 
     def _takes_files(self) -> bool:
-        assert self._process.poll() is None, "the storage has ended"
+        if self._process.poll() is not None:  # somebody else has taken one of its ports before it could
+            self.client.close()
+            self._start()
         with suppress(BotoCoreError, ClientError):
             self.client.create_bucket(Bucket=BUCKET)
         try:
@@ -102,6 +107,8 @@ def _ports(n: int) -> list[int]:
     found: list[int] = []
     while len(found) < n:
         port = free_port()
+        if {port, port + 10_000} & {other for each in found for other in (each, each + 10_000)}:
+            continue
         with socket.socket() as second, suppress(OSError, OverflowError):
             second.bind(("127.0.0.1", port + 10_000))
             found.append(port)
