@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.project_world import START, SimHost, World
 
 from cobblestone.domain.contributions import Contribution
+from cobblestone.domain.ids import HostId, UserId
 from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
 from cobblestone.domain.work import InputFile
 from cobblestone.policy.contribution.storage import answer_of
@@ -16,6 +17,7 @@ from cobblestone.server.daemons.storage_proofs import StorageKeeper
 from cobblestone.server.daemons.transfer_counter import TransferCounter
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
+from cobblestone.store.operation.merged_computers import merge_computers
 from cobblestone.wire.scheduler_request import StickyFile
 
 CONTENT = random.Random(7).randbytes(200_000)
@@ -147,6 +149,21 @@ def test_a_copy_counts_when_the_one_that_counted_is_gone(storing: World):
     assert storing.query("SELECT host_id, counted FROM kept_file") == [(two.id, 1)]
     _keep(storing, two, name, days=10)
     assert _given(storing, Owner.HOST, two.id)[Contribution.STORAGE] > 6 * len(CONTENT)
+
+
+def test_a_merged_computer_leaves_its_files_and_what_it_gave_to_the_survivor(storing: World):
+    alice = storing.user("alice")
+    old, new = storing.host(alice), storing.host(alice, domain_name="other")
+    name = _asked_to_keep(storing, old)
+    _asked_to_keep(storing, new)
+    _keep(storing, old, name, days=5)
+    given = _given(storing, Owner.HOST, old.id)[Contribution.STORAGE]
+    storing.write(lambda tx: tx.execute("UPDATE result SET server_state = 5, outcome = 6"))
+    storing.write(lambda tx: merge_computers(tx, UserId(1), HostId(old.id), HostId(new.id), now=storing.now))
+    assert _given(storing, Owner.HOST, old.id) == {}
+    assert _given(storing, Owner.HOST, new.id)[Contribution.STORAGE] == given
+    _keep(storing, new, name, days=0.5)
+    assert storing.query("SELECT host_id, counted FROM kept_file") == [(new.id, 1)]
 
 
 def test_a_replayed_or_repeated_answer_pays_nothing_more(storing: World):

@@ -8,6 +8,7 @@ from cobblestone.store.credit import app_credit, contributions, ledger
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.people.computers import has_work
+from cobblestone.store.work import kept_files
 
 
 def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, *, now: float) -> None:
@@ -31,6 +32,9 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     ledger.merge_hosts(tx, user_id, source.id, target.id, created=target.create_time, now=now)
     app_credit.merge_hosts(tx, source.id, target.id, now=now)
     contributions.merge_hosts(tx, source.id, target.id, now=now)
+    kept_files.forget_hosts(
+        tx, [source.id]
+    )  # its files count for the survivor as soon as that one lists them
     tx.execute(
         "UPDATE host SET create_time = ? WHERE id = ?",
         (min(source.create_time, target.create_time), target.id),

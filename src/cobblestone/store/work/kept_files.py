@@ -101,17 +101,15 @@ def forget_absent(tx: Transaction, *, before: float, limit: int) -> int:
             "SELECT host_id FROM host_storage WHERE seen < ? ORDER BY host_id LIMIT ?", (before, limit)
         )
     ]
-    forget(
-        tx,
-        [
-            (host_id, name)
-            for host_id, name in tx.query_in(
-                "SELECT host_id, file_name FROM kept_file WHERE host_id IN (??)", hosts
-            )
-        ],
-    )
-    tx.execute_many("DELETE FROM host_storage WHERE host_id = ?", [(host_id,) for host_id in hosts])
+    forget_hosts(tx, hosts)
     return len(hosts)
+
+
+def forget_hosts(tx: Transaction, hosts: Sequence[int]) -> None:
+    """Forget computers that keep nothing any more, or that are part of another by now."""
+    rows = tx.query_in("SELECT host_id, file_name FROM kept_file WHERE host_id IN (??)", hosts)
+    forget(tx, [(host_id, name) for host_id, name in rows])
+    tx.execute_many("DELETE FROM host_storage WHERE host_id = ?", [(host_id,) for host_id in hosts])
 
 
 def record_of(db: Database, host_id: int) -> StorageRecord | None:
