@@ -20,7 +20,7 @@ from cobblestone.service.languages import NAMES
 
 HOUR = 3600.0
 STRANGERS = ("", "join.php", "login.php")
-OWN = ("home.php", "choices.php", "account.php", "computer.php?id=1", "ops.php")
+OWN = ("home.php", "choices.php", "sharing.php", "account.php", "computer.php?id=1", "ops.php")
 
 
 def populated(root: Path) -> ManagerWorld:

@@ -81,7 +81,7 @@ def test_everything_that_is_stored_is_read_again(
     assert world.read(lambda db: accounts.account_by_key(db, weak)).choices.kept_out == (first,)
     (wanted,) = world.read(lambda db: accounts.wanted_accounts(db, now=world.now, limit=9))
     assert wanted.project_id == second
-    world.write(lambda tx: accounts.set_not_made(tx, account.id, second, "no", next_try=world.now + 1))
+    world.write(lambda tx: accounts.set_not_made(tx, wanted, "no", next_try=world.now + 1))
     world.run(world.balances.step())
     assert world.read(lambda db: figures.figures(db, now=world.now)).credit == pytest.approx(earned)
     assert wrong(world) == {}

@@ -226,6 +226,9 @@ def project_site(request: httpx.Request) -> httpx.Response:
     if request.url.path == "/create_account.php":
         assert request.url.params["passwd_hash"] != ""
         return httpx.Response(200, content=write_account_out("c" * 32))
+    if request.url.path == "/am_set_info.php":  # as the family's server answers
+        refusal = b"<error><error_num>-1</error_num><error_msg>not supported</error_msg></error>"
+        return httpx.Response(200, content=refusal)
     info = AccountInfo(id=3, name="Ann", weak_auth=WEAK)
     return httpx.Response(200, content=write_am_get_info_reply(info))
 
@@ -267,6 +270,29 @@ def test_accounts_at_projects_are_made_through_their_own_rpcs_and_only_weak_keys
         ("NVIDIA", False),
         ("CPU", True),
     }
+
+
+def test_the_page_says_which_projects_cannot_be_told_what_statistics_sites_may_show(served: ManagerWorld):
+    add(served, "http://p.example.org/")
+    served.join()
+    settle(served)
+    assert "Cannot be told from here" in served.get("sharing.php").text
+    served.post("sharing.php", statistics="1", team_name="x" * 255)
+    assert served.run(served.maker.step()) == 0
+    served.post("sharing.php", statistics="1", team_name="Stones")
+    assert served.run(served.maker.step()) == 1
+    assert Caller(served, name="ann@example.org", password=PASSWORD).call().team_name == "Stones"
+
+
+def test_what_is_said_while_a_project_is_told_is_told_too(served: ManagerWorld):
+    add(served, "http://p.example.org/")
+    account = int(served.join().partition("_")[0])
+    (wanted,) = served.read(lambda db: accounts.wanted_accounts(db, now=served.now, limit=9))
+    served.write(lambda tx: accounts.set_made(tx, wanted, WEAK))
+    served.now += 1
+    served.write(lambda tx: accounts.want_told(tx, account, now=served.now))
+    served.write(lambda tx: accounts.set_told(tx, wanted, "", now=served.now))
+    assert served.read(lambda db: accounts.wanted_accounts(db, now=served.now, limit=9))
 
 
 def test_a_project_that_refuses_or_is_down_is_not_chosen_says_why_and_is_left_alone_longer_and_longer(

@@ -188,7 +188,7 @@ def test_an_account_of_a_project_counts_for_one_person(family: Family):
     weak = family.manager.read(lambda db: accounts.project_accounts(db, family.account))[family.id].weak_key
     family.manager.http = family.manager.browser()
     other = int(family.manager.join("Bob", "bob@example.org").partition("_")[0])
-    family.manager.write(lambda tx: accounts.set_made(tx, other, family.id, weak))
+    family.manager.write(lambda tx: accounts.set_own(tx, other, family.id, weak))
     family.manager.run(family.manager.collector.step())
     names = family.manager.read(lambda db: granted.told_names(db, family.id))
     assert list(names.values()) == [family.account]
@@ -240,7 +240,7 @@ class Deceived:
         self.weak = self.manager.join()
         self.account = int(self.weak.partition("_")[0])
         key = f"5_{'c' * 32}"
-        self.manager.write(lambda tx: accounts.set_made(tx, self.account, self.id, key))
+        self.manager.write(lambda tx: accounts.set_own(tx, self.account, self.id, key))
         self.manager.write(
             lambda tx: operation.change_accounting(
                 tx, str(self.id), token=TOKEN, vouched=True, now=self.manager.now

@@ -384,6 +384,26 @@ def test_the_weak_authenticator_works_for_the_scheduler_only(world: World):
     assert weak in world.get("/am_get_info.php", params={"account_key": strong}).text
 
 
+def test_who_has_the_key_of_an_account_may_say_who_is_behind_it_and_nobody_else(world: World):
+    strong, other = world.user("alice"), world.user("bob")
+    weak = world.value("SELECT weak_authenticator FROM user_account WHERE id = 1")
+    before = world.value("SELECT cross_project_id FROM user_account WHERE id = 2")
+    said = {"cross_project_id": "e" * 32, "statistics": "1"}
+    for key in (weak, "f" * 32):
+        answer = world.get("/am_set_info.php", params={"account_key": key, **said})
+        assert "<error_num>-136" in answer.text
+    assert "<success/>" in world.get("/am_set_info.php", params={"account_key": strong, **said}).text
+    assert world.value("SELECT cross_project_id FROM user_account WHERE id = 1") == "e" * 32
+    assert world.value("SELECT cross_project_id FROM user_account WHERE id = 2") == before
+    assert (
+        world.value("SELECT source FROM consent WHERE kind = 'statistics' AND agreed = 1")
+        == "am_set_info.php"
+    )
+    refused = world.get("/am_set_info.php", params={"account_key": other, "team_name": "Nowhere", **said})
+    assert "no team of that name" in refused.text
+    assert world.value("SELECT cross_project_id FROM user_account WHERE id = 2") == before
+
+
 def test_preferences_changed_on_the_site_reach_the_client_once(world: World):
     from cobblestone.domain.ids import UserId
 

@@ -12,12 +12,14 @@ from cobblestone.wire.account import (
     AccountInfo,
     AccountInfoQuery,
     AccountLookup,
+    AccountSetting,
     PublicHost,
     PublicUser,
     WebRpcError,
     WebRpcFailure,
     legal_email_addr,
     parse_am_get_info,
+    parse_am_set_info,
     parse_create_account,
     parse_lookup_account,
     parse_web_query,
@@ -148,6 +150,23 @@ def test_what_can_be_no_account_key_is_not_found(query: str):
     with pytest.raises(WebRpcFailure) as caught:
         parse_am_get_info(query)
     assert caught.value.error is WebRpcError.NOT_FOUND
+
+
+def test_what_is_said_of_an_account_is_read_and_all_else_refused():
+    key = "a" * 32
+    assert parse_am_set_info(f"account_key={key}&cross_project_id={'0' * 32}&statistics=0") == AccountSetting(
+        account_key=key, cross_project_id="0" * 32, statistics=False
+    )
+    for wrong in (
+        "cross_project_id=",
+        "cross_project_id=" + "0" * 31,
+        "cross_project_id=" + "G" * 32,
+        "statistics=yes",
+        "team_name=" + "x" * 255,
+        "email_addr=thief@example.org",
+    ):
+        with pytest.raises(WebRpcFailure):
+            parse_am_set_info(f"account_key={key}&{wrong}")
 
 
 @pytest.mark.parametrize("error", WebRpcError)

@@ -463,6 +463,7 @@ def _reply(
         dynamic=True,
         send_tasks="all" if ctx.settings.accounting.policy == "jobs" else "",
         user_name=account.name,
+        team_name=choices.team_name,
         global_preferences=_preferences(
             choices.preset, tuple(sorted(choices.venue_presets.items())), changed, ctx.master_url
         ),

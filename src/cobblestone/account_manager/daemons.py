@@ -8,14 +8,21 @@ import httpx
 import structlog
 
 from cobblestone.account_manager.context import CHECKER, DAYS, MAKER, ManagerContext
-from cobblestone.account_manager.model import ManagedProject
-from cobblestone.account_manager.projects_web import fetch_config, make_account, versions_of
+from cobblestone.account_manager.model import ManagedProject, ManagerAccount
+from cobblestone.account_manager.projects_web import (
+    NoSuchPage,
+    fetch_config,
+    open_account,
+    tell_of_account,
+    versions_of,
+)
 from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.accounts import WantedAccount
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.languages import N_
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people.sessions import forget_ended
 from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
@@ -36,6 +43,12 @@ FOR_THE_PERSON = frozenset(
     )
 )
 """Refusals that no second attempt changes."""
+PASSWORD_CHANGED = N_(
+    "The account there has a password of your own: say there what statistics sites may show."
+)
+TAKES_NOTHING = N_(
+    "Cannot be told from here what statistics sites may show: log in there, by a link in a mail."
+)
 
 
 class ProjectChecker:
@@ -108,23 +121,35 @@ class AccountMaker:
         return len(wanted)
 
     async def _make(self, wanted: WantedAccount) -> None:
-        ctx, account_id = self._ctx, wanted.account.id
+        ctx, known = self._ctx, wanted
         project = await ctx.store.aread(lambda db: projects.project_by_id(db, wanted.project_id))
         try:
-            key = await make_account(self._client, project.url, wanted.account)
+            keys = await open_account(self._client, project.url, wanted.account, make=not wanted.weak_key)
+            await ctx.store.awrite(lambda tx: accounts.set_made(tx, wanted, keys.weak))
+            known = replace(wanted, weak_key=keys.weak)
+            problem, told = await self._tell(project, wanted.account, keys.strong)
         except CobblestoneError as error:
-            text, next_try = _refusal(error), ctx.clock() + retry_seconds(wanted.failures + 1)
-            final = isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON
+            text, next_try = _refusal(error, known), ctx.clock() + retry_seconds(wanted.failures + 1)
+            final = isinstance(error, WebRpcRefused) and (known.weak_key or error.number in FOR_THE_PERSON)
             await ctx.store.awrite(
-                lambda tx: accounts.set_not_made(
-                    tx, account_id, project.id, text, next_try=None if final else next_try
-                )
+                lambda tx: accounts.set_not_made(tx, known, text, next_try=None if final else next_try)
             )
         else:
-            await ctx.store.awrite(lambda tx: accounts.set_made(tx, account_id, project.id, key))
+            await ctx.store.awrite(
+                lambda tx: accounts.set_told(tx, wanted, problem, now=ctx.clock() if told else None)
+            )
+
+    async def _tell(self, project: ManagedProject, account: ManagerAccount, key: str) -> tuple[str, bool]:
+        """Return what a project did not take of what it was told, and whether it took the rest."""
+        try:
+            return await tell_of_account(self._client, project.url, key, account), True
+        except (NoSuchPage, WebRpcRefused):
+            return TAKES_NOTHING, False
 
 
-def _refusal(error: CobblestoneError) -> str:
+def _refusal(error: CobblestoneError, wanted: WantedAccount) -> str:
+    if wanted.weak_key and isinstance(error, WebRpcRefused):
+        return PASSWORD_CHANGED
     if isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON:
         said = ERROR_MESSAGES[WebRpcError(error.number)]
         return f"{said}. Make an account there yourself, and give its weak key here."

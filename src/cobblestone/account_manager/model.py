@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,6 +26,10 @@ class Choices:
     kept_out_devices: tuple[tuple[int, str], ...] = ()
     shares: dict[int, float] = field(default_factory=dict[int, float])  #: classic: by project
     suspended: tuple[int, ...] = ()  #: projects
+    statistics: bool | None = (
+        None  #: whether statistics sites may get name and credit from projects; None: never said
+    )
+    team_name: str = ""  #: at projects that have a team of this name
     changed: float = 0.0  #: Unix seconds
 
 
@@ -43,6 +48,13 @@ class ManagerAccount:
     is_operator: bool = False
     choices: Choices = Choices()
     create_time: float = 0.0
+
+    @property
+    def cross_project_id(self) -> str:
+        """What makes the accounts at projects one person to statistics sites; each project mixes it with the address."""
+        return hashlib.blake2b(
+            b"cross-project id", key=self.project_secret.encode(), digest_size=16
+        ).hexdigest()
 
     @property
     def erased(self) -> bool:
@@ -91,6 +103,8 @@ class ProjectAccount:
     project_id: int
     weak_key: str = ""
     problem: str = ""
+    told_time: float | None = None  #: when the project was told last who is behind the account
+    told_problem: str = ""  #: why it could not be told everything
     total: float = 0.0  #: estimated credit
     recent: float = 0.0  #: average a day, at ``recent_time``
     recent_time: float = 0.0

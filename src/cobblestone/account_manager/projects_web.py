@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import httpx
 
@@ -14,12 +15,16 @@ from cobblestone.wire.identity import passwd_hash
 from cobblestone.wire.project_pages import ProjectConfig
 from cobblestone.wire.web_rpc_client import (
     MAX_PAGE,
+    WebRpcRefused,
     account_info_url,
     create_account_url,
+    lookup_account_hash_url,
     parse_account_out,
+    parse_account_set,
     parse_project_config,
     parse_weak_key,
     project_config_url,
+    set_account_url,
 )
 
 TIMEOUT_SECONDS = 30.0
@@ -28,6 +33,10 @@ MAX_VERSIONS = 500
 
 class ProjectUnreachable(CobblestoneError):
     """A project does not answer, or not as a project does."""
+
+
+class NoSuchPage(ProjectUnreachable):
+    """A project answers that it does not have this."""
 
 
 def new_client() -> httpx.AsyncClient:
@@ -45,6 +54,8 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
     """Return the body at an address.  Raises ProjectUnreachable: no answer in time, too large, or none with status 200."""
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS), client.stream("GET", url) as answer:
+            if answer.status_code in (404, 410):
+                raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
             if answer.status_code != 200:
                 raise ProjectUnreachable(f"It answers with HTTP status {answer.status_code}.")
             body = bytearray()
@@ -64,19 +75,54 @@ async def fetch_config(client: httpx.AsyncClient, url: str) -> ProjectConfig:
     return parse_project_config(await fetch(client, project_config_url(url)))
 
 
-async def make_account(client: httpx.AsyncClient, url: str, account: ManagerAccount) -> str:
-    """Make an account at a project, or find the one that was made; returns its weak key.
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What opens an account at a project."""
+
+    strong: str  #: used at once and not kept
+    weak: str
+
+
+async def open_account(
+    client: httpx.AsyncClient, url: str, account: ManagerAccount, *, make: bool = True
+) -> Keys:
+    """Make an account at a project, or find the one that was made; returns its keys.
 
     The password is derived from a secret of the account, so that the person's own is known to nobody else.
+    ``make`` False: only one that is there.
 
     Raises:
         WebRpcRefused: the project says no.
         ProjectUnreachable, RemoteProtocolError: it does not answer as a project.
     """
-    hashed = passwd_hash(account.project_secret, account.email_addr)
-    wish = create_account_url(url, account.email_addr, hashed, account.name, consent=False)
+    email, hashed = account.email_addr, passwd_hash(account.project_secret, account.email_addr)
+    if make:
+        team = account.choices.team_name
+        wish = create_account_url(url, email, hashed, account.name, team, consent=False)
+    else:
+        wish = lookup_account_hash_url(url, email, hashed)
     key = parse_account_out(await fetch(client, wish))
-    return parse_weak_key(await fetch(client, account_info_url(url, key)))
+    return Keys(strong=key, weak=parse_weak_key(await fetch(client, account_info_url(url, key))))
+
+
+async def tell_of_account(client: httpx.AsyncClient, url: str, key: str, account: ManagerAccount) -> str:
+    """Tell a project who is behind an account, and what the person says to statistics; returns what it did not take.
+
+    Raises:
+        WebRpcRefused, NoSuchPage: it takes nothing: nothing in the family's protocol says this.
+        ProjectUnreachable, RemoteProtocolError: it does not answer as a project.
+    """
+    said = {"cross_project_id": account.cross_project_id}
+    if account.choices.statistics is not None:
+        said["statistics"] = str(int(account.choices.statistics))
+    parse_account_set(await fetch(client, set_account_url(url, key, said)))
+    if account.choices.team_name:
+        team = {"team_name": account.choices.team_name}
+        try:
+            parse_account_set(await fetch(client, set_account_url(url, key, team)))
+        except WebRpcRefused as error:
+            return f"Your team: {error}."
+    return ""
 
 
 def versions_of(config: ProjectConfig) -> frozenset[Version]:

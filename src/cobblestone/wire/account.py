@@ -147,6 +147,40 @@ def parse_am_get_info(query: str) -> AccountInfoQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSetting:
+    """What an account manager sets of an account; None: stays as it is.
+
+    The family has the endpoint, and answers that it is not supported; what can be set here is this server's own.
+    """
+
+    account_key: str
+    team_name: str | None = None
+    cross_project_id: str | None = None  #: internal, 32 hexadecimal digits
+    statistics: bool | None = None  #: whether statistics sites may get the account's name and credit
+
+
+def parse_am_set_info(query: str) -> AccountSetting:
+    """Read the query part of ``am_set_info.php``.  Raises WebRpcFailure, also for what cannot be set this way."""
+    fields = parse_web_query(query)
+    known = {"account_key", "team_name", "cross_project_id", "statistics"}
+    if not fields.keys() <= known:
+        raise WebRpcFailure(WebRpcError.GENERIC, "Only team_name, cross_project_id and statistics can be set")
+    team, cpid, agreed = (fields.get(name) for name in ("team_name", "cross_project_id", "statistics"))
+    if team is not None and len(team) > MAX_USER_NAME:
+        raise WebRpcFailure(WebRpcError.GENERIC, "team_name is too long")
+    if cpid is not None and not _HASH.fullmatch(cpid):
+        raise WebRpcFailure(WebRpcError.GENERIC, "cross_project_id must have 32 hexadecimal digits")
+    if agreed not in (None, "0", "1"):
+        raise WebRpcFailure(WebRpcError.GENERIC, "statistics must be 0 or 1")
+    return AccountSetting(
+        account_key=parse_am_get_info(query).account_key,
+        team_name=None if team is None else team.strip(),
+        cross_project_id=cpid,
+        statistics=None if agreed is None else agreed == "1",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoginTokenQuery:
     """A question of a client that attaches by itself."""
 
@@ -311,6 +345,11 @@ def write_am_get_info_reply(account: AccountInfo) -> bytes:
         f"{scalar('venue', account.venue)}"
         f"{founder}</am_get_info_reply>\n"
     ).encode()
+
+
+def write_am_set_info_reply() -> bytes:
+    """Return the answer to ``am_set_info.php`` when everything was set."""
+    return f"{_DECLARATION}<am_set_info_reply>\n    <success/>\n</am_set_info_reply>\n".encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

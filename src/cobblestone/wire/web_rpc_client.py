@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import html
 import re
-from urllib.parse import quote_plus, urlsplit
+from collections.abc import Mapping
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
@@ -86,6 +87,23 @@ def create_account_url(
 def account_info_url(base: str, authenticator: str) -> str:
     """Ask for what a project keeps of an account."""
     return f"{base}am_get_info.php?account_key={quote_plus(authenticator)}"
+
+
+def set_account_url(base: str, authenticator: str, said: Mapping[str, str]) -> str:
+    """Say something of an account."""
+    return f"{base}am_set_info.php?{urlencode({'account_key': authenticator, **said})}"
+
+
+def parse_account_set(body: bytes) -> None:
+    """Read the answer to what was said of an account.
+
+    Raises:
+        WebRpcRefused: the project says no.
+        RemoteProtocolError: the answer is of another kind, such as a page.
+    """
+    _raise_for_error(body)
+    if not read_tree(body, "am_set_info_reply", max_bytes=MAX_PAGE).has("success"):
+        raise RemoteProtocolError("the project's answer does not say that it was done")
 
 
 def parse_weak_key(body: bytes) -> str:

@@ -9,11 +9,13 @@ from cobblestone.account_manager.model import Choices, ManagerAccount, ProjectAc
 from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit.rac import update_average
+from cobblestone.service.languages import N_
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 ACCOUNT = RowMapper(ManagerAccount)
 PROJECT_ACCOUNT = RowMapper(ProjectAccount)
+OWN_ACCOUNT = N_("You made this account yourself: say there what statistics sites may show.")
 _NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
 _CHOICES = ACCOUNT.writer(
     without=tuple(
@@ -145,35 +147,66 @@ class WantedAccount:
     account: ManagerAccount
     project_id: int
     failures: int
+    weak_key: str  #: if there is one already: the project is only to be told anew
+    since: float  #: what it is wanted by, so that a wish of meanwhile is not lost
 
 
 def wanted_accounts(db: Database, *, now: float, limit: int) -> list[WantedAccount]:
     """Return accounts that are to be made now."""
     rows = db.query(
-        f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures FROM project_account p JOIN account a ON a.id = p.account_id"
-        " WHERE p.next_try <= ? ORDER BY p.next_try LIMIT ?",
+        f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures, p.weak_key, p.next_try FROM project_account p"
+        " JOIN account a ON a.id = p.account_id WHERE p.next_try <= ? ORDER BY p.next_try LIMIT ?",
         (now, limit),
     )
-    return [WantedAccount(account=ACCOUNT.load(row), project_id=row[-2], failures=row[-1]) for row in rows]
+    return [
+        WantedAccount(
+            account=ACCOUNT.load(row), project_id=row[-4], failures=row[-3], weak_key=row[-2], since=row[-1]
+        )
+        for row in rows
+    ]
 
 
-def set_made(tx: Transaction, account_id: int, project_id: int, weak_key: str) -> None:
-    """Keep the key of an account that was made at a project."""
+def want_told(tx: Transaction, account_id: int, *, now: float) -> None:
+    """Have the projects told anew what somebody says of the accounts there."""
     tx.execute(
-        "UPDATE project_account SET weak_key = ?, failures = 0, next_try = NULL, problem = ''"
-        " WHERE account_id = ? AND project_id = ?",
-        (weak_key, account_id, project_id),
+        "UPDATE project_account SET next_try = ? WHERE account_id = ? AND weak_key <> ''", (now, account_id)
+    )
+    tx.wake("project_accounts")
+
+
+def set_own(tx: Transaction, account_id: int, project_id: int, weak_key: str) -> None:
+    """Keep the key of an account that somebody made alone; nobody else can say anything of it there."""
+    tx.execute(
+        "UPDATE project_account SET weak_key = ?, failures = 0, next_try = NULL, problem = '', told_time = NULL,"
+        " told_problem = ? WHERE account_id = ? AND project_id = ?",
+        (weak_key, OWN_ACCOUNT, account_id, project_id),
     )
 
 
-def set_not_made(
-    tx: Transaction, account_id: int, project_id: int, problem: str, *, next_try: float | None
-) -> None:
-    """Note why an account could not be made; ``next_try`` None: it is for the person to do something."""
+def set_made(tx: Transaction, wanted: WantedAccount, weak_key: str) -> None:
+    """Keep the key of an account that was made at a project."""
     tx.execute(
-        "UPDATE project_account SET failures = failures + 1, next_try = ?, problem = ?"
+        "UPDATE project_account SET weak_key = ?, problem = '' WHERE account_id = ? AND project_id = ?",
+        (weak_key, wanted.account.id, wanted.project_id),
+    )
+
+
+def set_told(tx: Transaction, wanted: WantedAccount, problem: str, *, now: float | None) -> None:
+    """Note that a project was told, and what it did not take; ``now`` None: it took nothing at all."""
+    tx.execute(
+        "UPDATE project_account SET failures = 0, told_time = ?, told_problem = ?,"
+        " next_try = CASE WHEN next_try = ? THEN NULL ELSE next_try END WHERE account_id = ? AND project_id = ?",
+        (now, problem[:500], wanted.since, wanted.account.id, wanted.project_id),
+    )
+
+
+def set_not_made(tx: Transaction, wanted: WantedAccount, problem: str, *, next_try: float | None) -> None:
+    """Note why an account could not be made, or nothing told; ``next_try`` None: it is for the person to do something."""
+    column = "told_problem" if wanted.weak_key else "problem"
+    tx.execute(
+        f"UPDATE project_account SET failures = failures + 1, next_try = ?, {column} = ?"
         " WHERE account_id = ? AND project_id = ?",
-        (next_try, problem[:500], account_id, project_id),
+        (next_try, problem[:500], wanted.account.id, wanted.project_id),
     )
 
 

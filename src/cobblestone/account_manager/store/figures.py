@@ -36,6 +36,6 @@ def figures(db: Database, *, now: float) -> ManagerFigures:
         projects=count("project"),
         unusable=count("project WHERE problem <> '' AND stopped = 0"),
         stopped=count("project WHERE stopped = 1"),
-        waiting=count("project_account WHERE next_try IS NOT NULL"),
+        waiting=count("project_account WHERE next_try IS NOT NULL AND weak_key = ''"),
         credit=ledger.sum_of(db, "all").credit,
     )

@@ -26,6 +26,7 @@ from cobblestone.wire.web_rpc_client import WEAK_KEY
 
 DEVICES = ("CPU", "NVIDIA", "ATI", "intel_gpu", "apple_gpu")
 MAX_SHARE = 1e6
+MAX_TEAM_NAME = 254
 MAX_FIELDS = 2000
 MAX_BYTES = 100_000
 
@@ -43,6 +44,7 @@ class ChoicePages:
         return [
             Route("/home.php", own(self.home)),
             Route("/choices.php", own(self.choices), methods=both),
+            Route("/sharing.php", own(self.sharing), methods=both),
             Route("/project_key.php", own(self.project_key), methods=["POST"]),
             Route("/account.php", own(self.account), methods=both),
         ]
@@ -75,6 +77,7 @@ class ChoicePages:
         if visit.request.method == "POST":
             form = await visit.form(max_fields=MAX_FIELDS, max_bytes=MAX_BYTES)
             chosen = _chosen(
+                account.choices,
                 form,
                 [each.id for each in keywords],
                 [each.id for each in known],
@@ -99,6 +102,34 @@ class ChoicePages:
             done=visit.fields.get("done", ""),
         )
 
+    async def sharing(self, visit: Visit, account: ManagerAccount) -> Response:
+        """Choose what projects are told: what they may give to statistics sites, and the team."""
+        problem, now = "", visit.ctx.clock()
+        if visit.request.method == "POST":
+            form = await visit.form()
+            team = form.get("team_name", "").strip()
+            if len(team) > MAX_TEAM_NAME or not team.isprintable():
+                problem = _("This is too long, or holds characters that cannot be shown.")
+            else:
+                agreed = "statistics" in form
+                said = replace(account.choices, statistics=agreed, team_name=team)
+
+                def keep(tx: Transaction) -> None:
+                    accounts.set_choices(tx, account, said)
+                    accounts.want_told(tx, account.id, now=now)
+
+                await visit.ctx.store.awrite(keep)
+                return visit.go("sharing.php?done=1")
+        return visit.show_form(
+            "sharing.html",
+            http_status=422 if problem else 200,
+            choices=account.choices,
+            problem=problem,
+            projects=visit.ctx.projects.projects,
+            at_projects=await visit.ctx.store.aread(lambda db: accounts.project_accounts(db, account.id)),
+            done=visit.fields.get("done", ""),
+        )
+
     async def project_key(self, visit: Visit, account: ManagerAccount) -> Response:
         """Take the weak key of an account that somebody made at a project."""
         form = await visit.form()
@@ -116,7 +147,7 @@ class ChoicePages:
 
         def keep(tx: Transaction) -> None:
             accounts.want_project_accounts(tx, account_id=account.id, now=now)
-            accounts.set_made(tx, account.id, project.id, key)
+            accounts.set_own(tx, account.id, project.id, key)
 
         await visit.ctx.store.awrite(keep)
         return visit.go("home.php")
@@ -145,7 +176,13 @@ class ChoicePages:
 
 
 def _chosen(
-    form: Mapping[str, str], keywords: list[int], known: list[int], problems: dict[str, str], *, now: float
+    before: Choices,
+    form: Mapping[str, str],
+    keywords: list[int],
+    known: list[int],
+    problems: dict[str, str],
+    *,
+    now: float,
 ) -> Choices:
     """Return the choices in a form; ``problems`` gets what is wrong."""
     preset, mode = form.get("preset", ""), form.get("mode", "")
@@ -157,7 +194,8 @@ def _chosen(
             problems[f"share_{id_}"] = _("This is not a number.")
         elif value:
             shares[id_] = value
-    return Choices(
+    return replace(
+        before,
         mode="classic" if mode == "classic" else "science",
         preset=cast("Preset", preset if preset in PRESETS else "standard"),
         venue_presets={

@@ -10,15 +10,16 @@ from starlette.responses import Response
 
 from cobblestone import __version__
 from cobblestone.domain.apps import ANY_PLATFORM
+from cobblestone.domain.errors import Conflict
 from cobblestone.domain.ids import TeamId
-from cobblestone.domain.people import Team, User
+from cobblestone.domain.people import ConsentKind, Team, User
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.languages import ENGLISH
 from cobblestone.store.catalog import apps
-from cobblestone.store.engine.database import Database
-from cobblestone.store.people import one_time_codes, teams, users
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import consents, one_time_codes, teams, users
 from cobblestone.store.people.one_time_codes import Purpose
 from cobblestone.store.people.profiles import profile_of
 from cobblestone.wire.account import (
@@ -28,6 +29,7 @@ from cobblestone.wire.account import (
     WebRpcError,
     WebRpcFailure,
     parse_am_get_info,
+    parse_am_set_info,
     parse_create_account,
     parse_login_token_lookup,
     parse_lookup_account,
@@ -35,6 +37,7 @@ from cobblestone.wire.account import (
     write_account_exists,
     write_account_out,
     write_am_get_info_reply,
+    write_am_set_info_reply,
     write_login_token_reply,
     write_teams_xml,
     write_web_rpc_error,
@@ -94,9 +97,7 @@ class AccountRpc:
         """``lookup_account.php``; without a password only whether the account exists."""
         try:
             wanted = parse_lookup_account(request.url.query)
-            key, now = limit_key(self._address(request)), self._ctx.clock()
-            refuse_after(self._ctx.limits.lookups.wait(key, now=now))
-            self._ctx.limits.lookups.take(key, now=now)
+            self._count_lookup(request)
             if wanted.passwd_hash is None:
                 found = await self._ctx.store.aread(lambda db: users.user_by_email(db, wanted.email_addr))
                 if found is None:
@@ -112,9 +113,8 @@ class AccountRpc:
     async def login_token_lookup(self, request: Request) -> Response:
         """``login_token_lookup.php``: the key for a client that found a token in its data folder."""
         try:
-            address, now = limit_key(self._address(request)), self._ctx.clock()
-            refuse_after(self._ctx.limits.lookups.wait(address, now=now))
-            self._ctx.limits.lookups.take(address, now=now)
+            self._count_lookup(request)
+            now = self._ctx.clock()
             wanted = parse_login_token_lookup(request.url.query)
             found = await self._ctx.store.aread(partial(_token_owner, wanted=wanted, now=now))
             if found is None:
@@ -131,16 +131,11 @@ class AccountRpc:
     async def am_get_info(self, request: Request) -> Response:
         """``am_get_info.php``: what an account manager asks about an account, by its key."""
         try:
-            address, now = limit_key(self._address(request)), self._ctx.clock()
-            refuse_after(self._ctx.limits.lookups.wait(address, now=now))
-            self._ctx.limits.lookups.take(address, now=now)
+            self._count_lookup(request)
             key = parse_am_get_info(request.url.query).account_key
-            found = await self._ctx.store.aread(lambda db: users.user_by_authenticator(db, key))
-            if found is None or found[1]:
-                raise WebRpcFailure(WebRpcError.NOT_FOUND)
+            user = await self._ctx.store.aread(lambda db: _owner(db, key))
         except WebRpcFailure as failure:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
-        user = found[0]
         is_founder, has_profile = await self._ctx.store.aread(
             lambda db: (_is_founder(db, user), profile_of(db, user.id) is not None)
         )
@@ -166,6 +161,41 @@ class AccountRpc:
             )
         )
 
+    async def am_set_info(self, request: Request) -> Response:
+        """``am_set_info.php``: what an account manager that made an account says for its owner.
+
+        The key that may say it may say a cross-project id to the scheduler as well: nobody gains a claim by this.
+        """
+        accounts, now = self._ctx.settings.accounts, self._ctx.clock()
+        try:
+            self._count_lookup(request)
+            wish = parse_am_set_info(request.url.query)
+
+            def change(tx: Transaction) -> None:
+                user = _owner(tx, wish.account_key)
+                if wish.cross_project_id is not None:
+                    users.adopt_cross_project_id(tx, user.id, wish.cross_project_id)
+                if wish.statistics is not None:
+                    agreed = wish.statistics
+                    consents.record(
+                        tx, user.id, ConsentKind.STATISTICS, agreed, source="am_set_info.php", now=now
+                    )
+                if wish.team_name is not None:
+                    if accounts.confirmed_email == "required" and not user.email_verified:
+                        raise WebRpcFailure(WebRpcError.GENERIC, "The email address is not confirmed")
+                    _change_team(tx, user, wish.team_name)
+
+            await self._ctx.store.awrite(change)
+        except WebRpcFailure as failure:
+            return _xml(write_web_rpc_error(failure.error, str(failure)))
+        return _xml(write_am_set_info_reply())
+
+    def _count_lookup(self, request: Request) -> None:
+        """Count a question from this address.  Raises TooManyAttempts."""
+        address, now = limit_key(self._address(request)), self._ctx.clock()
+        refuse_after(self._ctx.limits.lookups.wait(address, now=now))
+        self._ctx.limits.lookups.take(address, now=now)
+
     async def team_lookup(self, request: Request) -> Response:
         """Answer ``team_lookup.php``: teams by number, or by a part of the name, the most active first."""
         try:
@@ -176,6 +206,25 @@ class AccountRpc:
         except WebRpcFailure as failure:
             return _xml(write_web_rpc_error(failure.error, str(failure)))
         return _xml(write_teams_xml(found, single=wanted.single))
+
+
+def _owner(db: Database, key: str) -> User:
+    """Return the account of a key that is not a weak one.  Raises WebRpcFailure."""
+    found = users.user_by_authenticator(db, key)
+    if found is None or found[1] or found[0].erased:
+        raise WebRpcFailure(WebRpcError.NOT_FOUND)
+    return found[0]
+
+
+def _change_team(tx: Transaction, user: User, name: str) -> None:
+    """Put an account into the team of this name.  Raises WebRpcFailure."""
+    team = users.team_by_name(tx, name)
+    if team is None:
+        raise WebRpcFailure(WebRpcError.NOT_FOUND, "There is no team of that name")
+    try:
+        teams.join(tx, user.id, team.id)
+    except Conflict as error:
+        raise WebRpcFailure(WebRpcError.GENERIC, str(error)) from None
 
 
 def _teams(db: Database, wanted: TeamLookup) -> list[Team]:
