@@ -16,6 +16,7 @@ from cobblestone.account_manager import operation
 from cobblestone.account_manager.backup import make_backup, restore_backup
 from cobblestone.account_manager.doctor import CHECKS, Opened
 from cobblestone.account_manager.model import Choices
+from cobblestone.account_manager.move_to_postgres import move_manager
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, figures, hosts, ledger, projects
 from cobblestone.account_manager.store.schema import MANAGER
@@ -169,3 +170,39 @@ def test_on_sqlite_a_second_process_is_refused(tmp_path: Path):
     with pytest.raises(Busy, match="already open"):
         ManagerWorld(tmp_path / "manager")
     world.close()
+
+
+def test_a_manager_is_moved_from_sqlite_to_postgresql_also_when_the_move_was_cut_off(
+    tmp_path: Path, postgres: PostgresServer
+):
+    world = ManagerWorld(tmp_path / "manager")
+    world.project(1)
+    caller = Caller(world, authenticator=world.join())
+    caller.call()
+    address = postgres.empty_database()
+
+    def stumble(name: str, done: int, total: int) -> None:
+        if name == "ledger":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Busy):
+        move_manager(tmp_path / "manager", address, progress=stumble)
+    world.close()
+    with pytest.raises(KeyboardInterrupt):
+        move_manager(tmp_path / "manager", address, progress=stumble)
+    rows = {
+        table.name: table.rows
+        for table in move_manager(tmp_path / "manager", address, progress=lambda *_: None).tables
+    }
+    assert (rows["account"], rows["host"]) == (1, 1)
+    moved = ManagerWorld(tmp_path / "manager")
+    caller.world = moved
+    moved.now += HOUR
+    caller.works(URL, HOUR)
+    caller.call()
+    counted = moved.read(lambda db: ledger.replayed(db, "all")).credit
+    assert counted == pytest.approx(4 * HOUR * CREDIT_SECOND)
+    assert moved.read(lambda db: db.value("SELECT COUNT(*) FROM host")) == 1
+    moved.run(moved.days.step())
+    assert wrong(moved) == {}
+    moved.close()

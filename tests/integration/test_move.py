@@ -18,9 +18,9 @@ from tests.helpers.project_world import World
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.ops.settings import load_settings
 from cobblestone.server.credit.ledger_audit import recompute
-from cobblestone.server.operation import move_to_postgres
-from cobblestone.server.operation.move_to_postgres import move_project, with_database
+from cobblestone.server.operation.move_to_postgres import move_project
 from cobblestone.server.run import open_project
+from cobblestone.service.database_settings import settings_mode, with_database
 from cobblestone.store.maintenance import copy_to_postgres
 from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import users
@@ -164,8 +164,8 @@ def test_only_the_address_changes_in_the_settings(before: str, after: str):
 
 
 def test_settings_with_a_password_are_private(tmp_path: Path):
-    assert move_to_postgres.settings_mode(tmp_path / "x", "postgresql://u:p@h/d") == 0o600
-    assert move_to_postgres.settings_mode(tmp_path / "x", "postgresql://u@h/d") == 0o644
+    assert settings_mode(tmp_path / "x", "postgresql://u:p@h/d") == 0o600
+    assert settings_mode(tmp_path / "x", "postgresql://u@h/d") == 0o644
 
 
 def command(*words: str | Path) -> subprocess.CompletedProcess[str]:

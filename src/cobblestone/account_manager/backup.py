@@ -72,7 +72,7 @@ def restore_backup(
             database,
             manifest,
             lambda: ManagerFolder(working).settings().database.url,
-            advice="keep it there: an account manager's rows cannot be moved",
+            advice="move it (cobblestone manager move)",
         )
 
     return backup.restore_backup(source, target, KIND, prepare, report=report)

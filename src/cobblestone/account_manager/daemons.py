@@ -63,7 +63,8 @@ class ProjectChecker:
     async def step(self) -> int:
         """Look at the projects that are due; returns how many."""
         ctx = self._ctx
-        due = [each for each in ctx.projects.projects if each.next_check <= ctx.clock() and not each.stopped]
+        known = await ctx.store.aread(projects.all_projects)
+        due = [each for each in known if each.next_check <= ctx.clock() and not each.stopped]
         for project in due:
             checked = await self._check(project)
             await ctx.store.awrite(lambda tx, checked=checked: projects.put_project(tx, checked))

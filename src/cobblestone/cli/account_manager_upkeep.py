@@ -1,4 +1,4 @@
-"""``cobblestone manager``: what an operator does for the health of an account manager: backup, restore, upgrade, doctor."""
+"""``cobblestone manager``: what an operator does for the health of an account manager: backup, restore, move, upgrade, doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cobblestone.cli.backup import (
     show_restored,
 )
 from cobblestone.cli.doctor import OnlyOption, examine
+from cobblestone.cli.move import ToOption, move_and_show
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 from cobblestone.cli.upgrade import DryRunOption, WaitOption, upgrade_and_show
 from cobblestone.domain.backups import KeysInBackup
@@ -27,7 +28,7 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account
 
 def register(commands: Commands) -> None:
     """Add the commands to those of an account manager."""
-    for command in (backup, restore, upgrade, doctor):
+    for command in (backup, restore, move, upgrade, doctor):
         commands.command(command.__name__)(command)
 
 
@@ -74,6 +75,22 @@ def restore(
         else:
             found = restore_backup(source.absolute(), target, database=database, report=report)
     show_restored(output(json, quiet), found, source, target)
+
+
+def move(folder: FolderArgument, to: ToOption, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Move a stopped account manager's rows from SQLite to PostgreSQL.
+
+    Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
+    interrupted move goes on when it is called again.
+    """
+    from cobblestone.account_manager.move_to_postgres import move_manager
+
+    move_and_show(
+        lambda progress: move_manager(folder, to, progress=progress),
+        start=f"cobblestone manager run {folder}",
+        json=json,
+        quiet=quiet,
+    )
 
 
 def upgrade(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cobblestone.cli.move import ToOption, move_and_show
 from cobblestone.cli.options import Commands, JsonOption, QuietOption, output
 
 if TYPE_CHECKING:
@@ -114,15 +115,7 @@ def move(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
     ],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty PostgreSQL database.",
-            show_default=False,
-        ),
-    ],
+    to: ToOption,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -131,38 +124,13 @@ def move(
     Everything is copied and compared, then the settings name the new database. The SQLite file stays as it was. An
     interrupted move goes on when it is called again.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from cobblestone.cli.output import error_console
     from cobblestone.server.operation.move_to_postgres import move_project
 
-    columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = error_console()
-    with Progress(*columns, console=console, disable=json or quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        moved = move_project(
-            folder,
-            to,
-            progress=lambda name, done, total: bar.update(
-                task, description=name, completed=done, total=total
-            ),
-        )
-    out = output(json, quiet)
-    n_rows = sum(table.rows for table in moved.tables)
-    stripped = sum(table.stripped for table in moved.tables)
-    if stripped:
-        out.warn(f"NUL characters were left out of {stripped} rows: PostgreSQL cannot hold them.")
-    out.show(
-        {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
-        lines=[
-            f"Moved {n_rows} rows of {len(moved.tables)} tables, and compared them: they are the same.",
-            f"{moved.settings} names the new database.",
-            f"{moved.kept} is as it was; delete it when you do not need it any more.",
-            "",
-            "Next:",
-            f"  cobblestone run {folder}",
-        ],
-        essential=[n_rows],
+    move_and_show(
+        lambda progress: move_project(folder, to, progress=progress),
+        start=f"cobblestone run {folder}",
+        json=json,
+        quiet=quiet,
     )
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import sqlalchemy as sa
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.store.engine.engine import Row
@@ -43,9 +42,13 @@ class MovedTable:
     stripped: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
 
 
-def move(
-    source: Path, address: str, schema: Schema, tables: sa.MetaData, *, progress: Progress
-) -> list[MovedTable]:
+@dataclass(frozen=True, slots=True)
+class _Table:
+    name: str
+    columns: tuple[str, ...]
+
+
+def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> list[MovedTable]:
     """Copy all rows of a schema's tables; those that were copied, in order.  Nobody may write to the source meanwhile.
 
     Raises:
@@ -58,7 +61,7 @@ def move(
     _prepare(source, address, schema)
     reader = open_reader(source)
     try:
-        moved = [_move_table(reader, address, table, progress) for table in tables.sorted_tables]
+        moved = [_move_table(reader, address, table, progress) for table in _tables(reader)]
     finally:
         reader.close()
     _finish(address)
@@ -103,10 +106,32 @@ def _set_mark(connection: Connection[Row], mark: str | None) -> None:
     connection.execute(sql.SQL("COMMENT ON TABLE alembic_version IS {}").format(mark))
 
 
-def _move_table(reader: Any, address: str, table: sa.Table, progress: Progress) -> MovedTable:
+def _tables(reader: Any) -> list[_Table]:
+    """Return the tables of the source, each behind those that it refers to."""
+    names = [
+        row[0]
+        for row in reader.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite|_%' ESCAPE '|'"
+            " AND name <> 'alembic_version' ORDER BY name"
+        )
+    ]
+    needs = {
+        name: {row[0] for row in reader.execute('SELECT "table" FROM pragma_foreign_key_list(?)', (name,))}
+        - {name}
+        for name in names
+    }
+    return [
+        _Table(
+            name, tuple(row[0] for row in reader.execute("SELECT name FROM pragma_table_info(?)", (name,)))
+        )
+        for name in TopologicalSorter(needs).static_order()
+    ]
+
+
+def _move_table(reader: Any, address: str, table: _Table, progress: Progress) -> MovedTable:
     from cobblestone.store.engine.postgres import connect
 
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    names = ", ".join(f'"{name}"' for name in table.columns)
     total = int(reader.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone()[0])
     progress(table.name, 0, total)
     source = _Rows(reader.execute(f"SELECT {names} FROM {table.name}"))
