@@ -12,8 +12,8 @@ from cobblestone.ops.durable_files import write_durably, write_private
 from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
 from cobblestone.server.core import plan_classes
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.server.operation.move_to_postgres import settings_mode
 from cobblestone.service.addresses import address_to_show, free_port, port_of
+from cobblestone.service.database_settings import settings_mode
 from cobblestone.store.catalog import keys
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
