@@ -36,7 +36,15 @@ MAX_DEVICES = 10
 MAX_OPAQUE = 1000  #: ours is much shorter
 MAX_CREDIT = 1e15
 """More estimated credit than all computers of the family have earned together."""
-_VERBATIM = ("global_preferences", "working_global_preferences", "opaque", "results")
+_VERBATIM = (
+    "global_preferences",
+    "working_global_preferences",
+    "time_stats",
+    "net_stats",
+    "opaque",
+    "results",
+)
+"""What is not looked into, or otherwise than as a tree."""
 MAX_JOBS = 2000
 """Of one contact; a client with more lists the others the next time."""
 MAX_JOB_TEXT = 20_000

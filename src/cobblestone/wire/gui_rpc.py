@@ -120,11 +120,11 @@ _VERBATIM = ("cc_config", "global_preferences", "app_config")
 
 def _operation_node(request: bytes, operation: str, *, bare: bool) -> Node:
     if bare:
-        return Node("", operation, 0)
+        return Node("", operation, 0, 0)
     try:
         return read_tree(request, operation, _VERBATIM, max_bytes=MAX_REQUEST)
     except RemoteProtocolError:
-        return Node("", operation, 0)
+        return Node("", operation, 0, 0)
 
 
 def write_reply(content: str) -> bytes:

@@ -36,11 +36,11 @@ class Node:
 
     __slots__ = ("attributes", "begin", "cdata", "children", "end", "source", "tag")
 
-    def __init__(self, source: str, tag: str, begin: int, attributes: str = "") -> None:
+    def __init__(self, source: str, tag: str, begin: int, end: int, attributes: str = "") -> None:
         self.source = source
         self.tag = tag
         self.begin = begin
-        self.end = begin
+        self.end = end
         self.attributes = attributes
         self.children: list[Node] = []
         self.cdata = False
@@ -72,11 +72,17 @@ class Node:
 
     def fields(self) -> Fields:
         """Return the children that hold no elements themselves; an empty element counts as a flag that is set."""
-        return {
-            child.tag: child.text if child.end > child.begin else "1" if child.attributes == "/" else ""
-            for child in self.children
-            if not child.children
-        }
+        found: Fields = {}
+        for child in self.children:
+            if child.children:
+                continue
+            if child.begin == child.end:
+                found[child.tag] = "1" if child.attributes == "/" else ""
+            elif child.cdata:
+                found[child.tag] = child.text
+            else:  # nearly all, hence without the properties
+                found[child.tag] = child.source[child.begin : child.end].strip(WHITE_SPACE)
+        return found
 
     def reader(self, notes: list[Lenience]) -> FieldReader:
         """Return a reader of bounded values from `fields`."""
@@ -102,7 +108,7 @@ def read_tree(body: bytes, root: str, verbatim: Collection[str] = (), *, max_byt
     start = re.search(rf"<{root}(?:\s[^<>]*)?(/?)>", source)
     if start is None:
         raise RemoteProtocolError(f"there is no <{root}> in the {len(body)} bytes: {source[:80]!r}")
-    top = Node(source, root, start.end())
+    top = Node(source, root, start.end(), start.end())
     if start[1]:
         return top
     return _Reader(source, frozenset(verbatim)).read(top)
@@ -113,41 +119,35 @@ class _Reader:
         self.source = source
         self.verbatim = verbatim
         self.stack: list[Node] = []
-        self.tags = 0
 
     def read(self, top: Node) -> Node:
-        self.stack = [top]
-        position = top.begin
-        while match := _TAG.search(self.source, position):
+        self.stack = stack = [top]
+        source, search, verbatim = self.source, _TAG.search, self.verbatim
+        position, tags = top.begin, 0
+        while match := search(source, position):
             position = match.end()
             kind = match.lastgroup  # of the groups that took part the last one
-            self.tags += 2 if kind == "value" else 1
-            if self.tags > MAX_TAGS:
+            tags += 2 if kind == "value" else 1
+            if tags > MAX_TAGS:
                 raise RemoteProtocolError(f"<{top.tag}> holds more than {MAX_TAGS} tags")
-            if kind == "value":
-                self._leaf(match)
+            if kind == "value":  # nearly all, hence here
+                tag = match[1]
+                if len(stack) >= MAX_DEPTH and tag not in verbatim:
+                    raise RemoteProtocolError(f"<{tag}> lies more than {MAX_DEPTH} elements deep")
+                stack[-1].children.append(Node(source, tag, *match.span(2)))
             elif kind == "empty":
                 position = self._opened(match)
             elif kind == "close":
                 self._closed(match)
-                if not self.stack:
+                if not stack:
                     return top
             elif kind == "cdata":
-                self.stack[-1].cdata = True
+                stack[-1].cdata = True
         raise RemoteProtocolError(f"<{top.tag}> does not end: the text was cut short")
-
-    def _leaf(self, match: re.Match[str]) -> None:
-        tag = match["leaf"]
-        if len(self.stack) >= MAX_DEPTH and tag not in self.verbatim:
-            raise RemoteProtocolError(f"<{tag}> lies more than {MAX_DEPTH} elements deep")
-        begin, end = match.span("value")
-        node = Node(self.source, tag, begin)
-        node.end = end
-        self.stack[-1].children.append(node)
 
     def _opened(self, match: re.Match[str]) -> int:
         tag, position = match["open"], match.end()
-        node = Node(self.source, tag, position, match["attributes"] or "")
+        node = Node(self.source, tag, position, position, match["attributes"] or "")
         self.stack[-1].children.append(node)
         if match["empty"]:
             node.attributes = "/"
