@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 
 from cobblestone.domain.ids import HostId
 from cobblestone.domain.states import ServerState, WorkunitError
+from cobblestone.domain.values import value
+from cobblestone.domain.work import JobLimits, Result
 from cobblestone.store.engine.mapping import Column, RowMapper
 
 
@@ -106,3 +108,21 @@ def test_a_number_that_is_no_state_is_not_read() -> None:
 def test_a_field_that_does_not_exist_is_named() -> None:
     with pytest.raises(TypeError, match="Point has no field z"):
         RowMapper(Point, {"z": "place_z"})
+
+
+@value(kw_only=True)
+class Spot:
+    name: str
+    place: Point
+    limits: JobLimits
+
+
+def test_values_are_made_with_all_that_they_hold_however_many_fields_they_have() -> None:
+    spots = RowMapper(Spot, {"place": RowMapper(Point), "limits": RowMapper(JobLimits, shared=8)})
+    limits = JobLimits(rsc_fpops_est=1.0, rsc_fpops_bound=2.0, delay_bound=6.0)
+    row = ("here", 3.0, 4.0, *(getattr(limits, each.name) for each in fields(limits)))
+    spot = spots.load(row)
+    assert spot == Spot(name="here", place=Point(x=3.0, y=4.0), limits=limits)
+    assert spots.load(row).limits is spot.limits
+    with pytest.raises(KeyError):
+        RowMapper(Result).load((1, "r", 2, 3, 77, *range(21)))  # no state has this number

@@ -28,10 +28,15 @@ def changed(original: T, /, **changes: object) -> T:
     return copy
 
 
+def made_of_fields(cls: type) -> bool:
+    """Whether an instance of a dataclass may be made by setting its fields, without a call of the class."""
+    return not cls.__dataclass_params__.frozen and not hasattr(cls, "__post_init__")  # type: ignore[attr-defined]
+
+
 @cache
 def _copier(cls: type[T]) -> Callable[[T], T]:
     """Return a copier, field by field: written out, as dataclasses write their ``__init__``, since no loop is as fast."""
-    if cls.__dataclass_params__.frozen or hasattr(cls, "__post_init__"):  # type: ignore[attr-defined]
+    if not made_of_fields(cls):
         raise TypeError(f"{cls.__name__} is not a plain value: copy it with dataclasses.replace.")
     lines = [f"copy.{each.name} = original.{each.name}" for each in fields(cls)]  # type: ignore[arg-type]
     source = "\n    ".join(["def copied(original):", "copy = new(cls)", *lines, "return copy"])

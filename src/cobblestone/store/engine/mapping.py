@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get
 
 import msgspec
 
+from cobblestone.domain.values import made_of_fields
 from cobblestone.store.engine.engine import Row
 
 T = TypeVar("T")
@@ -61,23 +62,56 @@ class RowMapper(Generic[T]):
             raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
         self.names: tuple[str, ...] = ()  #: column or expression of each place in a row
         self._stored: list[_Stored] = []  # by place
-        scope: dict[str, Any] = {"cls": cls}
-        arguments: list[str] = []
+        self._cls = cls
+        self._parts: list[tuple[str, int, Callable[[Any], Any] | RowMapper[Any] | None]] = []
+        self._shared = shared > 0
         for name, kind in get_type_hints(cls).items():
             if name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
                 how = special.get(name, name)
                 first = len(self.names)
                 if isinstance(how, RowMapper):
                     self._add_nested(name, how)
-                    scope[name], argument = how.load, f"row[{first}:{len(self.names)}]"
+                    self._parts.append((name, first, how))
                 else:
-                    scope[name], argument = self._add(name, kind, how), f"row[{first}]"
-                arguments.append(
-                    f"{name}={argument}" if scope[name] is None else f"{name}={name}({argument})"
-                )
-        load = eval(f"lambda row: cls({', '.join(arguments)})", scope)  # noqa: S307  # names of our own classes' fields
+                    self._parts.append((name, first, self._add(name, kind, how)))
+        load = self._loader()
         self.load: Callable[[Row], T] = lru_cache(shared)(load) if shared else load
         """Make a value of a row that begins with these columns."""
+
+    def _loader(self) -> Callable[[Row], T]:
+        """Write the function that makes a value: field by field, since a call with many keywords takes five times as long."""
+        scope: dict[str, Any] = {"new": object.__new__}
+        lines = ["def load(row):", *self._making("made", 0, scope), "return made"]
+        exec("\n    ".join(lines), scope)  # noqa: S102  # names of our own classes' fields, nothing else
+        return scope["load"]
+
+    def _making(self, target: str, first: int, scope: dict[str, Any]) -> list[str]:
+        """Return lines that make ``target`` of a row's places from ``first`` on."""
+        scope[f"cls_{target}"] = self._cls
+        fill = made_of_fields(self._cls)
+        before: list[str] = []
+        parts: dict[str, str] = {}
+        for name, place, how in self._parts:
+            own = f"{target}_{name}"
+            source = f"row[{first + place}]"
+            if isinstance(how, RowMapper) and not how._shared:
+                before += how._making(own, first + place, scope)
+                source = own
+            elif isinstance(how, RowMapper):
+                scope[f"get_{own}"] = how.load
+                source = f"get_{own}(row[{first + place}:{first + place + len(how.names)}])"
+            elif how is not None:
+                scope[f"get_{own}"] = how
+                source = f"get_{own}({source})"
+            parts[name] = source
+        if fill:
+            return [
+                *before,
+                f"{target} = new(cls_{target})",
+                *(f"{target}.{name} = {source}" for name, source in parts.items()),
+            ]
+        arguments = ", ".join(f"{name}={source}" for name, source in parts.items())
+        return [*before, f"{target} = cls_{target}({arguments})"]
 
     def _add(self, name: str, kind: Any, how: str | Column) -> Callable[[Any], Any] | None:
         """Add the column of a field; return the way from what is stored."""
