@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from cobblestone.domain.errors import RemoteProtocolError
 
@@ -14,11 +15,42 @@ LARGEST_RATIO = 400
 GZIP = b"\x1f\x8b"
 
 
-def pieces(path: Path) -> Iterator[bytes]:
+class Unpacker(Protocol):
+    """What unpacks a stream."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end was reached."""
+        ...
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        """What of the data was not looked at yet."""
+        ...
+
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes:
+        """Return what some data holds, at most so much of it."""
+        ...
+
+
+class Codec(Protocol):
+    """A module with the functions of `zlib`."""
+
+    @property
+    def error(self) -> type[Exception]:
+        """Raised for what cannot be unpacked."""
+        ...
+
+    def decompressobj(self, wbits: int = ...) -> Unpacker:
+        """Return what unpacks one stream."""
+        ...
+
+
+def pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
     """Yield the content of a file, unpacked if it is packed.  Raises RemoteProtocolError, OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
-    return unpacked_pieces(path) if packed else plain_pieces(path)
+    return unpacked_pieces(path, codec) if packed else plain_pieces(path)
 
 
 def plain_pieces(path: Path) -> Iterator[bytes]:
@@ -28,13 +60,13 @@ def plain_pieces(path: Path) -> Iterator[bytes]:
             yield data
 
 
-def unpacked_pieces(path: Path) -> Iterator[bytes]:
+def unpacked_pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
     """Yield the content of a packed file.
 
     Raises:
         RemoteProtocolError: it is cut, damaged, or unpacks to more than any honest file does.
     """
-    packed = zlib.decompressobj(wbits=31)
+    packed = codec.decompressobj(wbits=31)
     most = LARGEST_RATIO * path.stat().st_size + CHUNK
     try:
         for piece in plain_pieces(path):
@@ -50,7 +82,7 @@ def unpacked_pieces(path: Path) -> Iterator[bytes]:
                 yield data
         while not packed.eof and (data := packed.decompress(packed.unconsumed_tail, CHUNK)):
             yield data
-    except zlib.error as error:
+    except codec.error as error:
         raise RemoteProtocolError(f"the packed file is damaged: {error}") from error
     if not packed.eof:
         raise RemoteProtocolError("the packed file is cut")

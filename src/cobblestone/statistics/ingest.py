@@ -19,7 +19,7 @@ from cobblestone.ops.durable_files import sync_folder
 from cobblestone.statistics.scan import ColumnReader, gathered, schema
 from cobblestone.statistics.state import Counts, ProjectFolder
 from cobblestone.statistics.store.history import DAY_SECONDS
-from cobblestone.statistics.store.rows import take_rows
+from cobblestone.statistics.store.rows import raw_file, take_rows
 from cobblestone.wire.statistics_import import ExportReader, TotalsRead, parse_tables
 from cobblestone.wire.statistics_rows import ELEMENTS
 
@@ -29,7 +29,8 @@ LARGEST_SHARE_REFUSED = 0.1
 TOLERANCE = 0.01
 """Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports."""
 
-pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+pa: Any = import_module("pyarrow")  # Any: PyArrow has no types, and isal says that its error is an instance
+isal_zlib: Any = import_module("isal.isal_zlib")
 NEEDED = (ExportedTable.USER,)
 
 
@@ -63,9 +64,7 @@ def ingest(
         totals = _totals(folder.incoming / "tables.xml")
         n_refused, in_order = 0, set[str]()
         for table in ELEMENTS:
-            n_rows, refused, sorted_ = _columns(
-                folder.incoming, table, rows / f"{table}.raw.parquet", max_rows
-            )
+            n_rows, refused, sorted_ = _columns(folder.incoming, table, raw_file(rows, table), max_rows)
             n_refused += refused
             if sorted_:
                 in_order.add(table.value)
@@ -120,13 +119,11 @@ def _columns(incoming: Path, table: ExportedTable, target: Path, max_rows: int) 
     sources = [whole] if whole.exists() else sorted(incoming.glob(f"{table}_[0-9]*.gz"))
     if table in NEEDED and not sources:
         raise RemoteProtocolError(f"{whole.name}: the project exports none")
-    with pq.ParquetWriter(
-        target, schema(table), compression="none", use_dictionary=False, write_statistics=False
-    ) as writer:
+    with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, schema(table)) as writer:
         for source in sources:
             reader, place, before = ColumnReader(table, last_id=last), 0, n_rows
             try:
-                for data in gathered(pieces(source)):
+                for data in gathered(pieces(source, isal_zlib)):
                     for batch in reader.receive(data):
                         n_rows += batch.num_rows
                         if n_rows > max_rows:

@@ -7,7 +7,7 @@ odd number) the strict reader of `wire.statistics_import` takes the records of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.wire.statistics_import import MAX_RECORD_BYTES, ExportReader, cpid_in, resolved
+from cobblestone.wire.statistics_import import MAX_RECORD_BYTES, MAX_TEXT, ExportReader, cpid_in, resolved
 from cobblestone.wire.statistics_rows import ELEMENTS, Element, Form, Row, row_maker
 
 numba: Any = import_module("numba")  # Any: neither Numba nor PyArrow has types
@@ -24,15 +24,24 @@ pa: Any = import_module("pyarrow")
 pc: Any = import_module("pyarrow.compute")
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Names = tuple[Bytes, Places, Places, Places]
+"""Of the record and of its elements: their letters one behind the other, where each ends, the last element of each slot, and the
+one before in its slot."""
+_SLOTS = 128
 
-AT_ONCE = 1 << 20
+AT_ONCE = 1 << 21
 """Bytes of a file that are scanned together: fewer cost more calls, more cost more memory that is not in the cache."""
 LEAST_RECORD = 40
 """Bytes of a usual record, at least."""
-MAX_TEXT = 255
-_ODD_TEXT = r"[^ -%'-~]"
+_USUAL_TEXT = np.isin(np.arange(256), [*range(32, 38), *range(39, 127)])
 """ASCII that can be printed, without references, is what it says."""
-_USUAL_CPID = "^[0-9a-f]{32}$"
+_USUAL_CPID = np.isin(np.arange(256), list(b"0123456789abcdef"))
+_CPID_LENGTH = 32
+_MOST_DECIMALS = 22
+"""Powers of ten up to this one, and whole numbers below 2^53, are exact: so is their quotient, but for one rounding."""
+_TENS = 10.0 ** np.arange(_MOST_DECIMALS + 1)
 _TYPES = {Form.ID: pa.int64(), Form.WHOLE: pa.int64(), Form.NUMBER: pa.float64()}
 _often = lru_cache(10_000)(resolved)
 """Processors, systems and countries: many records have the same."""
@@ -67,19 +76,15 @@ class ColumnReader(ExportReader):
         super().__init__(table, row_maker(table))
         self._elements = ELEMENTS[table]
         self._schema = schema(table)
-        names = [self._begin[1:-1], *(each.name for each in self._elements)]
-        self._names = (
-            np.frombuffer("".join(names).encode(), np.uint8),
-            np.cumsum([len(name) for name in names], dtype=np.int32),
-        )
+        self._names = _listed([self._begin[1:-1].encode(), *(each.name.encode() for each in self._elements)])
         self.last_id = last_id  #: of the record before
         self.in_order = True  #: each record had a larger number than the one before
 
-    def records(self, data: bytes) -> list[Any]:
+    def records(self, data: memoryview) -> list[Any]:
         """Return one batch of the records in some bytes, or none."""
         try:
             columns = self._columns(data)
-        except (_Unusual, pa.ArrowInvalid):
+        except (_Unusual, UnicodeDecodeError):
             rows: list[Row] = super().records(data)
             if not rows:
                 return []
@@ -94,146 +99,238 @@ class ColumnReader(ExportReader):
         self.in_order = self.in_order and ids[0] > self.last_id and bool((ids[1:] > ids[:-1]).all())
         self.last_id = int(ids[-1])
 
-    def _columns(self, data: bytes) -> list[Any]:
-        """Return the columns of usual records.  Raises _Unusual, ArrowInvalid."""
+    def _columns(self, data: memoryview) -> list[Any]:
+        """Return the columns of usual records.  Raises _Unusual, UnicodeDecodeError."""
         shape = (len(self._elements), len(data) // LEAST_RECORD + 1)
         begins, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
-        n = _places(np.frombuffer(data, np.uint8), *self._names, MAX_RECORD_BYTES, begins, ends)
+        scanned = np.frombuffer(data, np.uint8)
+        n = _places(scanned, *self._names, MAX_RECORD_BYTES, begins, ends)
         if n < 1:
             raise _Unusual
-        buffer = pa.py_buffer(data)
         return [
-            _converted(_values(buffer, begins[place, :n], ends[place, :n], element.form), element)
+            _column(scanned, begins[place, :n], ends[place, :n], element)
             for place, element in enumerate(self._elements)
         ]
 
 
 @numba.njit(cache=True)
-def _same(data: Bytes, at: int, names: Bytes, first: int, last: int) -> bool:
-    """Whether a name stands somewhere."""
-    if at + last - first > data.size:
-        return False
-    for k in range(last - first):  # noqa: SIM110  # compiled
-        if data[at + k] != names[first + k]:
+def _same(data: Bytes, at: int, names: Bytes, first: int, length: int) -> bool:
+    """Whether so many bytes are the same at two places, both of which are within what there is."""
+    # Unsigned: a place that may be negative is looked at twice by what Numba makes of it.
+    here, there = np.uint64(at), np.uint64(first)
+    for k in range(np.uint64(length)):  # noqa: SIM110  # compiled
+        if data[here + k] != names[there + k]:
             return False
     return True
 
 
 @numba.njit(cache=True)
-def _element_at(data: Bytes, at: int, length: int, names: Bytes, cuts: Places) -> int:
+def _slot(first: int, last: int, length: int) -> int:
+    """Return where names of such a length, with such letters at both ends, are listed."""
+    return int((3 * np.int64(first) + 5 * np.int64(last) + length) & (_SLOTS - 1))
+
+
+@numba.njit(cache=True)
+def _element_at(
+    data: Bytes, at: int, length: int, letters: Bytes, cuts: Places, slots: Places, others: Places
+) -> int:
     """Return the number of the element whose tag begins at a place, or -1."""
-    for element in range(len(cuts) - 1):
-        if cuts[element + 1] - cuts[element] == length and _same(
-            data, at, names, cuts[element], cuts[element + 1]
-        ):
-            return element
-    return -1
+    element = int(slots[_slot(data[np.uint64(at)], data[np.uint64(at + length - 1)], length)])
+    while element >= 0 and not (
+        cuts[element + 1] - cuts[element] == length and _same(data, at, letters, cuts[element], length)
+    ):
+        element = int(others[element])
+    return element
+
+
+@numba.njit(cache=True)
+def _next(data: Bytes, at: int, wanted: int) -> int:
+    """Return the first place from ``at`` on where a byte stands, or the end."""
+    place, size, byte = np.uint64(at), np.uint64(data.size), np.uint8(wanted)
+    while place < size and data[place] != byte:
+        place += np.uint64(1)
+    return int(np.int64(place))
 
 
 @numba.njit(cache=True)
 def _tag_end(data: Bytes, at: int) -> int:
     """Return where the tag ends that began before a place, or -1 if it does not, or holds what is no tag."""
-    end = at
-    while end < data.size and data[end] != 62:  # >
-        if data[end] == 60:  # <
+    end, size = np.uint64(at), np.uint64(data.size)
+    while end < size and data[end] != np.uint8(62):  # >
+        if data[end] == np.uint8(60):  # <
             return -1
-        end += 1
-    if end == data.size or (data[at] == 33 and not (data[end - 1] == 93 and data[end - 2] == 93)):
+        end += np.uint64(1)
+    if end == size or (data[at] == 33 and not (data[end - 1] == 93 and data[end - 2] == 93)):
         return -1  # free text, <![CDATA[...]]>, with a bracket in it
-    return end
+    return int(np.int64(end))
 
 
 @numba.njit(cache=True)
-def _places(data: Bytes, names: Bytes, cuts: Places, most: int, begins: Places, ends: Places) -> int:
+def _places(
+    data: Bytes,
+    letters: Bytes,
+    cuts: Places,
+    slots: Places,
+    others: Places,
+    most: int,
+    begins: Places,
+    ends: Places,
+) -> int:
     """Note where the values of elements begin and end in each record (0, 0: missing); return how many records there are.
 
-    ``names``: of the record and of its elements, one behind the other; ``cuts``: where each of them ends; ``most``: bytes of
-    a record.  -1: unusual.
+    ``most``: bytes of a record.  -1: unusual.
     """
-    n, at, record = 0, 0, -1
+    own = np.int64(cuts[0])
+    n, record = 0, -1
+    at = _next(data, 0, 60)  # <
     while at < data.size:
-        if data[at] != 60:  # <
-            at += 1
-            continue
         at += 1
         close = _tag_end(data, at)
         if close < 0:
             return -1
+        length = close - at
         if record < 0:
-            if close - at == cuts[0] and _same(data, at, names, 0, cuts[0]):
+            if length == own and _same(data, at, letters, 0, own):
                 if n == begins.shape[1]:
                     return -1
                 record = at
                 begins[:, n] = 0
                 ends[:, n] = 0
         elif data[at] == 47:  # /
-            if close - at - 1 == cuts[0] and _same(data, at + 1, names, 0, cuts[0]):
+            if length - 1 == own and _same(data, at + 1, letters, 0, own):
                 if at - record > most:
                     return -1
                 record = -1
                 n += 1
         else:
-            length = close - at
-            element = _element_at(data, at, length, names, cuts)
+            element = _element_at(data, at, length, letters, cuts, slots, others)
+            at = _next(data, close + 1, 60)
+            after = at + 2 + length
+            closed = after < data.size and data[at + 1] == 47 and data[after] == 62  # /, >
+            closed = closed and _same(data, at + 2, data, close - length, length)
             if element >= 0:
-                end = close + 1
-                while end < data.size and data[end] != 60:
-                    end += 1
-                after = end + 2 + length
-                if ends[element, n] or after >= data.size or data[end + 1] != 47 or data[after] != 62:
-                    return -1
-                if not _same(data, end + 2, names, cuts[element], cuts[element + 1]):
+                if ends[element, n] or not closed:
                     return -1
                 begins[element, n] = close + 1
-                ends[element, n] = end
-                close = after
-        at = close + 1
+                ends[element, n] = at
+            if closed and not (length == own and _same(data, at + 2, letters, 0, own)):
+                at = _next(data, after + 1, 60)
+            continue
+        at = _next(data, close + 1, 60)
     return n if record < 0 else -1
 
 
-def _values(buffer: Any, begins: Places, ends: Places, form: Form) -> Any:
-    """Return what is at some places; where there is nothing, what that means.  Raises _Unusual."""
+@numba.njit(cache=True)
+def _numbers(data: Bytes, begins: Places, ends: Places, tens: Floats, numbers: Floats, odd: Flags) -> None:
+    """Read decimal numbers exactly, or note which are written in another way."""
+    for row in range(len(begins)):
+        whole, decimals, dots, n_digits = np.int64(0), 0, 0, 0
+        odd[row] = False
+        for place in range(np.uint64(begins[row]), np.uint64(ends[row])):
+            digit = np.int64(data[place]) - 48
+            if 0 <= digit <= 9:
+                whole = whole * 10 + digit
+                decimals += dots
+                n_digits += 1
+            elif digit == -2 and not dots:  # .
+                dots = 1
+            else:
+                odd[row] = True
+                break
+        if n_digits == 0 or n_digits > 18 or whole >= 1 << 53 or decimals >= len(tens):
+            odd[row] = True
+        else:
+            numbers[row] = whole / tens[decimals]
+
+
+@numba.njit(cache=True)
+def _trim(data: Bytes, begins: Places, ends: Places, usual: Flags, odd: Flags) -> None:
+    """Leave out spaces around texts, and note which hold bytes that are not usual."""
+    for row in range(len(begins)):
+        begin, end = np.uint64(begins[row]), np.uint64(ends[row])
+        while begin < end and data[begin] == np.uint8(32):
+            begin += np.uint64(1)
+        while begin < end and data[end - np.uint64(1)] == np.uint8(32):
+            end -= np.uint64(1)
+        odd[row] = False
+        for place in range(begin, end):
+            if not usual[data[place]]:
+                odd[row] = True
+                break
+        if not odd[row]:
+            begins[row], ends[row] = begin, end
+
+
+def _listed(names: Sequence[bytes]) -> Names:
+    """Return the names of a record and of its elements so that they are found fast."""
+    slots, others = np.full(_SLOTS, -1, np.int32), np.full(len(names), -1, np.int32)
+    for element, name in enumerate(names[1:]):
+        slot = _slot(name[0], name[-1], len(name))
+        others[element], slots[slot] = slots[slot], element
+    return (
+        np.frombuffer(b"".join(names), np.uint8),
+        np.cumsum([len(name) for name in names], dtype=np.int32),
+        slots,
+        others,
+    )
+
+
+def _column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+    """Return the values of an element that are at some places.  Raises _Unusual, UnicodeDecodeError."""
+    match element.form:
+        case Form.ID | Form.WHOLE | Form.NUMBER:
+            return _number_column(data, begins, ends, element)
+        case Form.FEW:
+            known = _values(data, begins, ends).dictionary_encode()
+            return pa.array(
+                [_often(each.decode()) for each in known.dictionary.to_pylist()], pa.string()
+            ).take(known.indices)
+        case Form.TEXT | Form.CPID:
+            return _text_column(data, begins, ends, element)
+
+
+def _number_column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+    numbers, odd = np.empty(len(begins)), np.empty(len(begins), np.bool_)
+    _numbers(data, begins, ends, _TENS, numbers, odd)
+    missing = ends == 0
+    if missing.any():
+        if element.form is Form.ID:
+            raise _Unusual
+        numbers[missing] = 0
+    for row in np.flatnonzero(odd & ~missing):
+        try:
+            numbers[row] = float(data[begins[row] : ends[row]].tobytes().decode())
+        except ValueError:
+            raise _Unusual from None
+    least = 1 if element.form is Form.ID else 0
+    if not ((numbers >= least) & (numbers <= element.most)).all():
+        raise _Unusual
+    return pa.array(numbers if element.form is Form.NUMBER else numbers.astype(np.int64))
+
+
+def _text_column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
+    odd = np.empty(len(begins), np.bool_)
+    is_cpid = element.form is Form.CPID
+    _trim(data, begins, ends, _USUAL_CPID if is_cpid else _USUAL_TEXT, odd)
+    lengths = ends - begins
+    odd |= (lengths != 0) & (lengths != _CPID_LENGTH) if is_cpid else lengths > MAX_TEXT
+    values = _values(data, begins, ends)
+    if not odd.any():
+        return values.view(pa.string())
+    read = cpid_in if is_cpid else resolved
+    few = [read(each.decode()) for each in values.filter(pa.array(odd)).to_pylist()]
+    return pc.replace_with_mask(
+        values, pa.array(odd), pa.array([each.encode() for each in few], pa.binary())
+    ).view(pa.string())
+
+
+def _values(data: Bytes, begins: Places, ends: Places) -> Any:
+    """Return the bytes between some places; none where both are 0."""
     cuts = np.empty(2 * len(begins), np.int32)
     cuts[0::2], cuts[1::2] = begins, ends
-    missing = ends == 0
-    some = bool(missing.any())
-    if some:
-        if form is Form.ID:
-            raise _Unusual
+    if not ends.all():
         np.maximum.accumulate(cuts, out=cuts)
-    places = pa.array(np.arange(0, len(cuts), 2), mask=missing if some else None)
-    values = pa.BinaryArray.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), buffer]).take(
-        places
+    between = pa.BinaryArray.from_buffers(
+        pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(data)]
     )
-    return values.fill_null(b"0" if form in (Form.WHOLE, Form.NUMBER) else b"") if some else values
-
-
-def _converted(values: Any, element: Element) -> Any:
-    """Return a column of raw values.  Raises _Unusual, ArrowInvalid."""
-    texts = values.cast(pa.string())  # not of bytes that are no UTF-8
-    match element.form:
-        case Form.TEXT:
-            trimmed = pc.ascii_trim(texts, " ")
-            return _mended(trimmed, pc.match_substring_regex(texts, _ODD_TEXT), texts, resolved)
-        case Form.CPID:
-            small = pc.ascii_lower(texts)
-            return _mended(small, pc.invert(pc.match_substring_regex(small, _USUAL_CPID)), texts, cpid_in)
-        case Form.FEW:
-            known = texts.dictionary_encode()
-            return pa.array(map(_often, known.dictionary.to_pylist()), pa.string()).take(known.indices)
-        case Form.ID | Form.WHOLE | Form.NUMBER:
-            numbers = texts.cast(pa.float64()).to_numpy()
-            least = 1 if element.form is Form.ID else 0
-            if not ((numbers >= least) & (numbers <= element.most)).all():
-                raise _Unusual
-            return pa.array(numbers if element.form is Form.NUMBER else numbers.astype(np.int64))
-
-
-def _mended(quick: Any, odd: Any, texts: Any, read: Callable[[str], str]) -> Any:
-    """Return texts, the odd ones of which are read one by one."""
-    if pc.max(pc.binary_length(quick)).as_py() > MAX_TEXT:
-        odd = pc.or_(odd, pc.greater(pc.binary_length(quick), MAX_TEXT))
-    if not pc.any(odd).as_py():
-        return quick
-    few: Sequence[str] = texts.filter(odd).to_pylist()
-    return pc.replace_with_mask(quick, odd, pa.array(map(read, few), pa.string()))
+    return between.take(pa.array(np.arange(0, len(cuts), 2)))

@@ -231,7 +231,7 @@ class ExportReader:
         buffer, end = self._buffer + data, self._end.encode()
         cut = buffer.rfind(end) + 1
         cut += len(end) - 1 if cut else 0
-        found = self.records(buffer[:cut]) if cut else []
+        found = self.records(memoryview(buffer)[:cut]) if cut else []
         rest = buffer[cut:]
         self._over = self._over or self._last.encode() in rest
         begin = rest.find(self._begin.encode())
@@ -241,11 +241,11 @@ class ExportReader:
         self._buffer = rest[begin if begin >= 0 else -64 :]
         return found
 
-    def records(self, data: bytes) -> list[Any]:
+    def records(self, data: memoryview) -> list[Any]:
         """Return what is made of the records in some bytes, which end with one."""
         found: list[Any] = []
         skip = len(self._begin)
-        pieces = data.decode("utf-8", "replace").split(self._end)
+        pieces = str(data, "utf-8", "replace").split(self._end)
         del pieces[-1]  # nothing follows the last end
         for piece in pieces:
             begin = piece.find(self._begin)

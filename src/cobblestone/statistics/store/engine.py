@@ -12,10 +12,12 @@ from cobblestone.ops.durable_files import sync_file, sync_folder
 
 ROW_GROUP = 2_048
 """Rows that are read at least to find one."""
+WHOLE = 122_880
+"""Rows of a group where all are read: DuckDB's own number, and a tenth less work than small groups."""
 HALF_LIFE_SECONDS = 7 * 86400
 
 
-def workbench(scratch: Path, *, threads: int = 2, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
+def workbench(scratch: Path, *, threads: int = 1, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
     """Return a connection for work on files; what does not fit into memory goes to ``scratch``."""
     return duckdb.connect(
         config={"threads": threads, "memory_limit": memory, "temp_directory": str(scratch / "duckdb")}
@@ -33,13 +35,13 @@ def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
     return f"read_parquet([{', '.join(map(text, files))}]{options})"
 
 
-def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
+def write_parquet(db: duckdb.DuckDBPyConnection, query: str, target: Path, *, group: int = ROW_GROUP) -> None:
     """Write the rows of a query, all or nothing."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         db.execute(
-            f"COPY ({query}) TO {text(temporary)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+            f"COPY ({query}) TO {text(temporary)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
         )
         sync_file(temporary)
         temporary.replace(target)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from cobblestone.statistics.state import ProjectFolder
 from cobblestone.statistics.store import history
-from cobblestone.statistics.store.engine import count, decayed, parquet, workbench, write_parquet
+from cobblestone.statistics.store.engine import WHOLE, count, decayed, parquet, workbench, write_parquet
+
+pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 
 KINDS = ("user", "host", "team")
 MOST_CREDIT = 1e16
@@ -31,6 +35,11 @@ class Taken:
     n_doubled: int
 
 
+def raw_file(rows: Path, table: str) -> Path:
+    """Return where the columns of a table lie as they were read, before they are looked through: an Arrow file."""
+    return rows / f"{table}.arrow"
+
+
 def take_rows(
     folder: ProjectFolder,
     rows: Path,
@@ -45,6 +54,8 @@ def take_rows(
     ``in_order``: kinds whose rows are sorted by number, each of which is there once.
     """
     db = workbench(rows)
+    for raw in rows.glob("*.arrow"):
+        db.register(f"raw_{raw.stem}", pa.ipc.open_file(pa.memory_map(str(raw))).read_all())
     day, n_doubled = history.day_of(now, step), 0
     for kind in KINDS:
         n_doubled += _clean(db, rows, kind, in_order=kind in in_order)
@@ -67,30 +78,31 @@ def take_rows(
         n_doubled=n_doubled,
     )
     db.close()
-    for raw in rows.glob("*.raw.parquet"):
+    for raw in rows.glob("*.arrow"):
         raw.unlink()
     return taken
 
 
 def _clean(db: duckdb.DuckDBPyConnection, rows: Path, kind: str, *, in_order: bool) -> int:
     """Write the rows of a table that count; return how many had the number of another one."""
-    raw = rows / f"{kind}.raw.parquet"
+    raw = f"raw_{kind}"
     condition = f"total <= {MOST_CREDIT} AND recent <= {MOST_CREDIT}"
     if kind != "team":
-        condition += f" AND id NOT IN (SELECT id FROM {parquet(rows / f'{kind}_deleted.raw.parquet')})"
+        condition += f" AND id NOT IN (SELECT id FROM {raw}_deleted)"
     columns = "*"
     if kind == "host":  # of somebody who does not want to be shown nothing is known but the computer
         users = f"SELECT id FROM {parquet(rows / 'user.parquet')}"
         columns = f"* REPLACE (CASE WHEN user_id IN ({users}) THEN user_id ELSE 0 END AS user_id)"
-    n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {parquet(raw)}")
-    source = parquet(raw)
+    n_doubled = 0 if in_order else count(db, f"SELECT count(*) - count(DISTINCT id) FROM {raw}")
+    source = raw
     if n_doubled:
-        source = f"""(SELECT * EXCLUDE (file_row_number) FROM {parquet(raw, ", file_row_number = true")}
-            QUALIFY row_number() OVER (PARTITION BY id ORDER BY file_row_number) = 1)"""
+        source = f"""(SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM {raw})
+            QUALIFY row_number() OVER (PARTITION BY id ORDER BY place) = 1)"""
     write_parquet(
         db,
         f"SELECT {columns} FROM {source} WHERE {condition}{'' if in_order else ' ORDER BY id'}",
         rows / f"{kind}.parquet",
+        group=WHOLE,
     )
     return n_doubled
 
@@ -105,7 +117,7 @@ def _gone(db: duckdb.DuckDBPyConnection, rows: Path, previous: Path | None, day:
         new = parquet(rows / f"{kind}.parquet")
         announced = "SELECT NULL::BIGINT AS id WHERE false"
         if kind != "team":
-            announced = f"SELECT id FROM {parquet(rows / f'{kind}_deleted.raw.parquet')}"
+            announced = f"SELECT id FROM raw_{kind}_deleted"
             db.execute(f"INSERT INTO forgotten SELECT DISTINCT '{kind}', id FROM ({announced})")
         if previous is None:
             continue
