@@ -101,7 +101,14 @@ def update(
             functions=connected.functions(name, checks.function_files or []),
         )
         lines: list[str] = []
-        if program.files or program.command or program.wasm or program.outputs or program.stdout is not None:
+        if (
+            program.files
+            or program.command
+            or program.wasm
+            or program.container
+            or program.outputs
+            or program.stdout is not None
+        ):
             added = connected.update_app(
                 name,
                 program.files or [],
@@ -112,6 +119,7 @@ def update(
                 requirements=program.requirements,
                 bundle=program.bundle,
                 bundle_python=program.bundle_python,
+                container=program.container,
                 browsers=program.in_browsers,
                 installed=program.installed or [],
                 platforms=program.platforms or [],
@@ -174,6 +182,7 @@ def show(
 
 def app_lines(app: App) -> list[str]:
     """Return the description of an app for people."""
+    from cobblestone.sdk.container import brings_container
     from cobblestone.sdk.wasm_package import runs_modules
 
     limits, rules = app.limits, app.rules
@@ -195,6 +204,10 @@ def app_lines(app: App) -> list[str]:
     if app.versions and all(runs_modules(each) for each in app.versions):
         lines.append(
             "  results      the same bit by bit on every system (WebAssembly): no need for like computers (--homogeneous)"
+        )
+    if brings_container(app.versions):
+        lines.append(
+            "  runs         in a container: on Linux computers whose clients report Podman or Docker"
         )
     for each in app.versions:
         state = "signed" if each.signed else "unsigned"

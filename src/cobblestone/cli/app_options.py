@@ -357,9 +357,10 @@ def spec(
     for source in ("source", "python", "program"):  # by now they are a module, or a command with files
         members.pop(source, None)
     if program.command is None:
-        if program.files or program.stdout or program.wasm or program.portable:
+        if program.files or program.stdout or program.wasm or program.portable or program.container:
             raise typer.BadParameter(
-                "--files, --wasm and --stdout belong to --command. For a native program: cobblestone app version add NAME"
+                "--files, --wasm, --container and --stdout belong to --command. For a native program:"
+                " cobblestone app version add NAME"
             )
     elif form.inputs:
         raise typer.BadParameter(

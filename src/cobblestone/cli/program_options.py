@@ -100,6 +100,15 @@ class ProgramOptions:
         ),
     ] = None
     bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of that Python.")] = "3.12"
+    container: Annotated[
+        Path | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE.tar",
+            help="An image, saved by podman or docker, in which the command runs: for Linux computers that have one of them.",
+            show_default=False,
+        ),
+    ] = None
     installed: Annotated[
         list[str] | None,
         typer.Option(
@@ -161,6 +170,10 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
         raise typer.BadParameter(
             "--bundle is for a command that runs Python: without --portable, --wasm and --source"
         )
+    if program.container and (program.bundle or program.portable or program.wasm or program.source):
+        raise typer.BadParameter(
+            "--container brings all that the command needs: without --bundle, --portable, --wasm and --source"
+        )
     if program.requirements and not program.portable and is_new:
         raise typer.BadParameter("--requirements belongs to --portable")
     if program.source or program.wasm or program.portable:
@@ -206,6 +219,7 @@ def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
         program.portable
         or program.installed
         or program.bundle
+        or program.container
         or not scripts
         or words[0] not in ("python3", "python")
     ):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
 from cobblestone.client.folders import DataFolder
+from cobblestone.client.host.containers import find_engine
 from cobblestone.client.host.gpus import find_gpus
 from cobblestone.client.host.information import hardware_key, read_host_info, with_benchmarks
 from cobblestone.client.host.watch import HostWatch
@@ -135,6 +136,13 @@ class Conditions:
         self._searched = not config.no_gpus  # a driver may crash by the search alone
         self._coprocs = await asyncio.to_thread(find_gpus, self.job_environment()) if self._searched else ()
         host = await asyncio.to_thread(read_host_info, self._folders.root, host_cpid=notes.host_cpid)
+        if not config.dont_use_docker and (config.use_containers or not self.sandbox.bubblewrap):
+            found = await asyncio.to_thread(
+                find_engine, self._folders.root, self.sandbox.account, self.job_environment()
+            )
+            host = changed(host, docker_version=found.version, docker_type=found.type)
+            for each in found.report:
+                self._journal.say(each)
         self._host = with_benchmarks(
             host, whetstone=notes.p_fpops, dhrystone=notes.p_iops, at=notes.p_calculated
         )

@@ -11,6 +11,7 @@ from cobblestone.client.sandbox.sandbox import LOWEST
 from cobblestone.client.scheduler_request import HostFacts
 from cobblestone.client.state import State
 from cobblestone.client.tasks.description import InputFile, Limits, OutputFile, TaskSpec
+from cobblestone.domain.apps import CONTAINER_CLASS
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
 from cobblestone.wire.client_records import JobRecord, ProjectContent
@@ -74,6 +75,7 @@ def make_task_spec(
         use_symlinks=False,
         needs_network=version.needs_network,
         uses_gpu=bool(version.coproc_type),
+        in_container=CONTAINER_CLASS in version.plan_class and bool(facts.host.docker_version),
         niceness=_niceness(version, config),
         stderr_head=config.stderr_head,
         limits=Limits(

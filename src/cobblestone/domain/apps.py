@@ -15,6 +15,9 @@ ANY_PLATFORM = "any"
 BROWSER_PLATFORM = "wasm32-browser"
 """Platform of versions that browsers compute, on the project's page; no client of the family names it."""
 
+CONTAINER_CLASS = "docker"
+"""Plan class of versions that bring a container; the family knows by this word what needs Docker or Podman."""
+
 GENERALISED = 1_000_000
 """Generalised ids begin here: they stand for all of a volunteer's own versions of an app on one kind of processor."""
 

@@ -116,6 +116,7 @@ class ClientConfig:
     alt_platforms: tuple[str, ...] = ()
     device_name: str = ""
     disallow_attach: bool = False
+    dont_use_docker: bool = False  #: no jobs in containers
     exclude_gpus: tuple[ExcludedGpu, ...] = ()
     exclusive_apps: tuple[str, ...] = ()
     exclusive_gpu_apps: tuple[str, ...] = ()
@@ -148,6 +149,9 @@ class ClientConfig:
     start_delay: float = 0.0
     stderr_head: bool = False
     suppress_net_info: bool = False
+    use_containers: bool = (
+        False  #: jobs in containers also where others are kept in the sandbox, which these cannot be
+    )
     suspended_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """Ours: instances that the volunteer has switched off, by type."""
 

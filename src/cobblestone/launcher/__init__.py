@@ -63,6 +63,7 @@ def app_description(  # every argument is one key of the description
     enforce_disk: bool = False,
     quit_grace_seconds: int = 8,
     bundle: str = "",
+    container: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the content of ``cobblestone_app.json``, to be signed and sent with the app version.
 
@@ -80,6 +81,7 @@ def app_description(  # every argument is one key of the description
             "enforce_disk": enforce_disk,
             "quit_grace_seconds": quit_grace_seconds,
             "bundle": bundle,
+            "container": dict(container or {}),
         },
         indent=1,
     )

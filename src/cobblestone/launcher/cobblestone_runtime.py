@@ -78,6 +78,9 @@ The app description is a JSON object; unknown keys are refused:
     True: end the job when its processes' resident size, or the files in the slot, exceed the job's bound.
 ``quit_grace_seconds``
     Time for a last checkpoint after SIGTERM, default 8, at most 30.
+``container``
+    Object with ``image`` and ``sha256``: the command runs in a container of that image, which Podman or Docker loads from the
+    archive ``cobblestone_container`` if that has this SHA-256.  It sees the slot as ``/work`` and has no network.
 
 Exit status: that of the command; 128 + n if signal n ended it; 194 aborted; 195 no Python; 196 and 198 disk
 and memory bound; 206 the job cannot be started as described; 208 an output is missing.  A command killed by
@@ -105,6 +108,7 @@ written under a temporary name and then renamed: ``cobblestone_progress`` (the f
 ``cobblestone_checkpoint`` (any text that differs from the last one).
 """
 
+import glob
 import hashlib
 import html
 import json
@@ -138,6 +142,7 @@ __all__ = [
 APP_FILE = "cobblestone_app.json"
 RUNTIME_FILE = "cobblestone_runtime.py"
 FOLDER_VARIABLE = "COBBLESTONE_FOLDER"
+SLOT_VARIABLE = "COBBLESTONE_SLOT"
 PROGRESS_FILE = "cobblestone_progress"
 CHECKPOINT_FILE = "cobblestone_checkpoint"
 JOB_FILE = "cobblestone_job.json"
@@ -146,6 +151,9 @@ TRICKLE_UP_PREFIX = "cobblestone_trickle_up_"
 TRICKLE_DOWN_PREFIX = "trickle_down_"
 STDOUT_FILE = "stdout.txt"
 STDERR_FILE = "command_stderr.txt"
+IMAGE_FILE = "cobblestone_container"
+IMAGE_REPOSITORY = "localhost/cobblestone"
+WORK_FOLDER = "/work"
 
 #: Seconds between two permitted checkpoints when nobody says otherwise; the family's usual value.
 DEFAULT_CHECKPOINT_PERIOD = 300.0
@@ -364,6 +372,7 @@ class App(NamedTuple):
     enforce_disk: bool
     quit_grace_seconds: float
     bundle: str
+    container: Dict[str, str]
 
 
 def read_init_data(path: str) -> Optional[InitData]:
@@ -472,6 +481,7 @@ def read_app(text: str) -> App:
         enforce_disk=take("enforce_disk", bool, False),
         quit_grace_seconds=min(max(float(take("quit_grace_seconds", int, 8)), 0.0), 30.0),
         bundle=take("bundle", str, ""),
+        container=take("container", dict, {}),
     )
     if given:
         raise LauncherError(
@@ -479,6 +489,8 @@ def read_app(text: str) -> App:
         )
     if not app.command or not app.command[0]:
         raise LauncherError("%s: 'command' must be a list with at least one word" % APP_FILE)
+    if app.container and sorted(app.container) != ["image", "sha256"]:
+        raise LauncherError("%s: 'container' must have 'image' and 'sha256'" % APP_FILE)
     return app
 
 
@@ -515,9 +527,9 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
 
 
 def expand_command(
-    command: Sequence[str], job: Job, description: Mapping[str, Any]
+    command: Sequence[str], job: Job, description: Mapping[str, Any], boxed: bool
 ) -> List[str]:  # Any: JSON
-    """Return the argument list to start."""
+    """Return the argument list to start; ``boxed``: in a container, which has a Python of its own, or none."""
     words: List[str] = []
     for word in command:
         if word == "{inputs}":
@@ -526,7 +538,7 @@ def expand_command(
             words.append(expand_word(word, job, description))
     program = words[0]
     if program in ("python3", "python"):
-        words[0] = sys.executable or program
+        words[0] = program if boxed else sys.executable or program
     elif os.path.dirname(program) == "" and os.path.isfile(program):
         os.chmod(program, os.stat(program).st_mode | 0o100)
         words[0] = os.path.join(".", program)
@@ -538,13 +550,16 @@ def check_files(app: App) -> None:
     for name, digest in app.files.items():
         if not os.path.isfile(name):
             raise LauncherError("the app's file %s is missing; was it registered with copy_file?" % name)
-        if digest is not None:
-            with open(name, "rb") as file:
-                found = hashlib.sha256()
-                for block in iter(lambda: file.read(1 << 20), b""):
-                    found.update(block)
-            if found.hexdigest() != digest.lower():
-                raise LauncherError("the app's file %s differs from the one that the project signed" % name)
+        if digest is not None and _sha256(name) != digest.lower():
+            raise LauncherError("the app's file %s differs from the one that the project signed" % name)
+
+
+def _sha256(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
 
 
 # ------------------------------------------------------------------------- launcher: client and process tree
@@ -727,6 +742,128 @@ class Client:
         return False
 
 
+# ------------------------------------------------------------------------------------- launcher: containers
+
+ENGINES = ("podman", "docker")
+ENGINE_SECONDS = 120.0
+LOAD_SECONDS = 3600.0
+LARGEST_PIDS = 2000
+LARGEST_ULIMIT = 4096
+_NEVER = b"0001-01-01"
+#: A folder with one of these is that of a client.
+STATE_OF_CLIENTS = ("client_state.xml", "cobblestone_client.sqlite")
+
+
+class Box:
+    """A container of one slot: no network, no rights, nothing but the slot to write to."""
+
+    def __init__(self, container: Mapping[str, str], folder: str) -> None:
+        found = [path for path in (shutil.which(each) for each in ENGINES) if path]
+        if not found:
+            raise LauncherError(
+                "the app runs in a container, and there is no %s on this computer" % " or ".join(ENGINES)
+            )
+        self.engine = found[0]
+        self.image = container["image"]
+        self.sha256 = container["sha256"]
+        self.folder = folder
+        self.name = (
+            "cobblestone-" + hashlib.sha256(os.getcwd().encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        )
+        self.is_podman = os.path.basename(self.engine) == "podman"
+
+    def _ask(self, *words: str, seconds: float = ENGINE_SECONDS) -> "subprocess.CompletedProcess[bytes]":
+        try:
+            return subprocess.run(
+                [self.engine, *words],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=seconds,
+            )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise LauncherError("%s cannot be used: %s" % (self.engine, problem)) from None
+
+    def _demand(self, *words: str, seconds: float = ENGINE_SECONDS) -> str:
+        done = self._ask(*words, seconds=seconds)
+        if done.returncode:
+            text = done.stderr.decode("utf-8", "replace").strip()[-1000:]
+            raise LauncherError("%s %s failed: %s" % (self.engine, words[0], text))
+        return done.stdout.decode("utf-8", "replace")
+
+    def load(self) -> None:
+        """Bring the image into the engine's store, once for all jobs; images of versions that are gone leave it."""
+        self._remove_old_images()
+        if self._ask("image", "inspect", self.image).returncode == 0:
+            return
+        with open(IMAGE_FILE, "rb") as file:
+            link = re.match(b"<soft_link>(.*)</soft_link>", file.read(4096))
+        archive = os.fsdecode(link.group(1)) if link else IMAGE_FILE
+        if not os.path.isfile(archive) or _sha256(archive) != self.sha256:
+            raise LauncherError(
+                "the app's container is missing, or differs from the one that the project signed"
+            )
+        self._demand("load", "-q", "-i", archive, seconds=LOAD_SECONDS)
+
+    def _remove_old_images(self) -> None:
+        """Forget images whose archives are gone; these have the image's tag in their names, in the folder of some project."""
+        projects = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        if not any(os.path.exists(os.path.join(projects, "..", name)) for name in STATE_OF_CLIENTS):
+            return  # no client's folder: who tries an app has other folders beside it
+        archives = glob.glob(os.path.join(glob.escape(projects), "*", IMAGE_FILE + "*"))
+        for name in self._demand("images", "--format", "{{.Repository}}:{{.Tag}}").split():
+            repository, _colon, tag = name.rpartition(":")
+            if repository == IMAGE_REPOSITORY and not any(tag in each for each in archives):
+                self._ask("rmi", name)  # in use by another client: it stays
+
+    def create(self, words: Sequence[str], environment: Mapping[str, str], limits: Sequence[str]) -> None:
+        """Make the container; what an earlier run of this slot left behind goes."""
+        import resource
+
+        self.remove()
+        options = ["--name", self.name, "--network=none", "--read-only", "--tmpfs=/tmp", "--cap-drop=all"]
+        options += ["--security-opt=no-new-privileges", "--security-opt=label=disable", "--pull=never"]
+        # Podman's "root" is the account that runs it; Docker's is the computer's.
+        options += ["--user=0:0" if self.is_podman else "--user=%d:%d" % (os.getuid(), os.getgid())]
+        for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+            # Engines want more by default than they may have to give.
+            bound = min([LARGEST_ULIMIT] + [each for each in resource.getrlimit(number) if each > 0])
+            options.append("--ulimit=%s=%d:%d" % (name, bound, bound))
+        folders = {os.getcwd(): WORK_FOLDER, self.folder: self.inside}
+        options += ["--volume=%s:%s" % pair for pair in folders.items()]
+        options += ["--env=%s=%s" % pair for pair in sorted(environment.items())]
+        self._demand(
+            "create", *options, *limits, "--workdir", WORK_FOLDER, "--entrypoint=", self.image, *words
+        )
+
+    @property
+    def inside(self) -> str:
+        """Where the program finds the launcher's folder."""
+        return WORK_FOLDER if self.folder == os.getcwd() else "/cobblestone"
+
+    def has_started(self) -> bool:
+        """Say whether the program ran at all."""
+        done = self._ask("inspect", "--format", "{{.State.StartedAt}}", self.name)
+        return done.returncode == 0 and not done.stdout.startswith(_NEVER)
+
+    def pause(self) -> bool:
+        """Freeze all of its processes; False where the engine cannot."""
+        return self._ask("pause", self.name).returncode == 0
+
+    def unpause(self) -> None:
+        """Let it go on."""
+        self._ask("unpause", self.name)
+
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to its first process."""
+        self._ask("kill", "--signal=TERM", self.name)
+
+    def remove(self) -> None:
+        """End it and forget it."""
+        self._ask("rm", "--force", self.name)
+
+
 # --------------------------------------------------------------------------------------- launcher: the run
 
 
@@ -747,6 +884,8 @@ class Launcher:
         self.client = Client(info.client_pid) if info else None
         self.segment = Segment.open("boinc_mmap_file") if info else None
         self.tree = ProcessTree(folder)
+        self.box = Box(app.container, folder) if app.container else None
+        self.limits: List[str] = []
         state = _read_object(self._path(STATE_FILE))
         # After a shutdown of the client its figure may be older than the last checkpoint; then ours is right.
         self.base_cpu = max(info.cpu_time if info else 0.0, _number(state.get("cpu_time")))
@@ -783,10 +922,15 @@ class Launcher:
                     return self._stop(stop)
                 time.sleep(POLL_SECONDS)
                 status = self.command.poll()
-                if status is not None:
+                if status is not None and not self._starts_without_limits():
                     return self._ended(status)
         finally:
-            self.tree.kill()  # whatever happened here: nothing of the job stays behind
+            self._kill()  # whatever happened here: nothing of the job stays behind
+
+    def _kill(self) -> None:
+        if self.box is not None:
+            self.box.remove()
+        self.tree.kill()
 
     def _clean_up_before(self) -> None:
         """Clear up after an earlier run in this slot: processes, unreported error output, old progress."""
@@ -805,12 +949,41 @@ class Launcher:
         self._describe()
         self._save_state()
         description = _describe_job(self.info, self.job.arguments)
-        words = expand_command(self.app.command, self.job, description)
+        words = expand_command(self.app.command, self.job, description, self.box is not None)
         for path in self.job.outputs.values():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         stdout = expand_word(self.app.stdout, self.job, description)
         if stdout or self.info:
             self.stdout = open(stdout or STDOUT_FILE, "wb")  # noqa: SIM115  # closed at the end
+        self.words = words
+        if self.box is None:
+            self._start_words(words, self._environment(description["ncpus"]))
+            return
+        self.limits = ["--cpus=%d" % description["ncpus"], "--pids-limit=%d" % LARGEST_PIDS]
+        if description["memory_bound"]:
+            self.limits.append("--memory=%d" % description["memory_bound"])
+        self.box.load()
+        self._start_box()
+
+    def _start_box(self) -> None:
+        assert self.box is not None  # noqa: S101  # for the type checker
+        inside = {"HOME": "/tmp"}  # noqa: S108  # in the container
+        inside.update(self.app.environment)
+        inside.update(self._settings(self.box.inside, {}, _describe_job(self.info, {})["ncpus"]))
+        if SLOT_VARIABLE in os.environ:  # by it the client finds what is left of a job
+            inside[SLOT_VARIABLE] = os.environ[SLOT_VARIABLE]
+        self.box.create(self.words, inside, self.limits)
+        self._start_words([self.box.engine, "start", "--attach", self.box.name], dict(os.environ))
+
+    def _starts_without_limits(self) -> bool:
+        """Start a container again whose limits the system does not let the engine set (control groups)."""
+        if self.box is None or not self.limits or self.box.has_started():
+            return False
+        self.limits = []
+        self._start_box()
+        return True
+
+    def _start_words(self, words: Sequence[str], environment: Dict[str, str]) -> None:
         stderr = open(STDERR_FILE, "wb") if self.info else None  # noqa: SIM115  # closed below
         try:
             self.tree.command = subprocess.Popen(
@@ -818,7 +991,7 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=self.stdout,
                 stderr=stderr,
-                env=self._environment(description["ncpus"]),
+                env=environment,
                 start_new_session=POSIX,  # a process group of its own: stopped and continued as one
             )
         except (OSError, ValueError) as problem:
@@ -830,9 +1003,13 @@ class Launcher:
     def _environment(self, ncpus: int) -> Dict[str, str]:
         environment = dict(os.environ)
         environment.update(self.app.environment)
-        environment[FOLDER_VARIABLE] = self.folder
+        return self._settings(self.folder, environment, ncpus)
+
+    def _settings(self, folder: str, environment: Dict[str, str], ncpus: int) -> Dict[str, str]:
+        """Add what the launcher sets, to the environment of the command."""
+        environment[FOLDER_VARIABLE] = folder
         path = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = self.folder + (os.pathsep + path if path else "")
+        environment["PYTHONPATH"] = folder + (os.pathsep + path if path else "")
         # Replicas on different hosts shall agree: a Python set iterates in the same order everywhere.
         environment.setdefault("PYTHONHASHSEED", "0")
         for library in (
@@ -885,22 +1062,31 @@ class Launcher:
             return "quit"
         if "<suspend/>" in message and not self.suspended:
             self._report()
-            self.tree.signal_all(signal.SIGSTOP)
-            self.suspended = True
+            self._pause()
         elif "<resume/>" in message and self.suspended:
-            self.tree.signal_all(signal.SIGCONT)
-            self.suspended = False
+            self._resume()
         elif "<reread_app_info/>" in message:
             self.info = read_init_data("init_data.xml") or self.info
             self._describe()
         return ""
+
+    def _pause(self) -> None:
+        self.suspended = True
+        if self.box is None or not self.box.pause():
+            self.tree.signal_all(signal.SIGSTOP)
+
+    def _resume(self) -> None:
+        self.suspended = False
+        self.tree.signal_all(signal.SIGCONT)
+        if self.box is not None:
+            self.box.unpause()
 
     def _measure(self) -> Usage:
         """Bring the CPU time of the whole job up to date."""
         usage = self.tree.scan()
         own = os.times()
         used = own.user + own.system + own.children_user + own.children_system + usage.cpu_seconds
-        if not HAS_PROC:
+        if not HAS_PROC or (self.box is not None and not self.box.is_podman):  # Docker's are not our children
             used = max(used, time.monotonic() - self.started)
         self.cpu = max(
             self.cpu, self.base_cpu + used
@@ -1002,7 +1188,7 @@ class Launcher:
             self._ask_to_end()
         self._measure()
         self._note_checkpoint()
-        self.tree.kill()
+        self._kill()
         self._report(final=True)
         self._close_outputs()
         if reason == "quit":
@@ -1016,8 +1202,12 @@ class Launcher:
         """Send SIGTERM and wait until the command has ended or made a last checkpoint."""
         if not POSIX:
             return
-        self.tree.signal_group(signal.SIGTERM)
-        self.tree.signal_all(signal.SIGCONT)  # a stopped process does not see SIGTERM before this
+        if self.box is not None:
+            self.box.ask_to_end()
+        else:
+            self.tree.signal_group(signal.SIGTERM)
+        if self.suspended or self.box is None:
+            self._resume()  # a stopped process does not see SIGTERM before this
         patience = len(self.signals)
         deadline = time.monotonic() + self.app.quit_grace_seconds
         while self.command.poll() is None and time.monotonic() < deadline:
@@ -1031,7 +1221,7 @@ class Launcher:
     def _ended(self, status: int) -> int:
         """Hand over what the command left; return the launcher's exit status."""
         self._measure()  # before its orphans are killed
-        self.tree.kill()
+        self._kill()
         self._measure()
         self._note_checkpoint()
         self._send_last_trickles()

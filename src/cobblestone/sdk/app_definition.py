@@ -39,6 +39,7 @@ class AppSpec:
         in_browsers: Have visitors' browsers compute it too, on the project's page; for WebAssembly.
         bundle: A file that names packages, compiled ones too, which are sent along with a Python of their own; not for Windows.
         bundle_python: Version of that Python.
+        container: An image that the command runs in, as ``podman save`` writes it; for Linux computers with Podman or Docker.
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
@@ -72,6 +73,7 @@ class AppSpec:
     in_browsers: bool = False
     bundle: str | Path | None = None
     bundle_python: str = "3.12"
+    container: str | Path | None = None
     installed: Collection[str] = ()
     title: str = ""
     platforms: Sequence[str] = ()

@@ -32,6 +32,7 @@ from cobblestone.domain.job_form import (
 )
 from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
+from cobblestone.launcher.container import IMAGE_FILE
 from cobblestone.sdk.connection import Connection
 from cobblestone.sdk.python_modules import check_modules
 from cobblestone.wire.job_templates import InputTemplate, parse_input_template, parse_output_template
@@ -76,18 +77,22 @@ class Command:
         Raises:
             JobError: a placeholder is unknown, a file is missing or named twice, nothing would come back …
         """
-        contents = read_files(self.files)
-        form = JobForm(
-            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
-        )
-        check_open_names(
-            list(contents), form, self.output_names(), [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE]
-        )
+        contents = self.check_names()
         check_words(self.words, contents)
         _check_program(self.words, contents)
         check_modules(contents, installed=self.installed)
         command_platforms(self.words, contents, self.platforms)
         app_description(self.words, files=contents, stdout=self.stdout)
+
+    def check_names(self) -> dict[str, bytes]:
+        """Return the contents of the files; raises JobError for what cannot be read, and for names that collide."""
+        contents = read_files(self.files)
+        form = JobForm(
+            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
+        )
+        reserved = [*RESERVED_OPEN_NAMES, APP_FILE, BUNDLE_FILE, IMAGE_FILE]
+        check_open_names(list(contents), form, self.output_names(), reserved)
+        return contents
 
 
 def split_command(text: str) -> list[str]:
@@ -231,7 +236,15 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
     """
     command.check()
     contents = read_files(command.files)
-    description = version_description(command)
+    first, *further = command_platforms(command.words, contents, command.platforms)
+    files = command_files(connection, version_description(command), contents)
+    return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=files)
+
+
+def command_files(
+    connection: Connection, description: bytes, contents: Mapping[str, bytes]
+) -> list[VersionFileBody]:
+    """Upload launcher, description and files of a command."""
     main = VersionFileBody(
         file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
         open_name=LAUNCHER_NAME,
@@ -248,8 +261,7 @@ def command_version(connection: Connection, command: Command) -> NewVersion:
         )
         for name, data in {APP_FILE: description, **contents}.items()
     ]
-    first, *further = command_platforms(command.words, contents, command.platforms)
-    return NewVersion(platform=first, also_for=further, plan_class=command.plan_class, files=[main, *others])
+    return [main, *others]
 
 
 def version_description(command: Command, *, bundle: str = "") -> bytes:

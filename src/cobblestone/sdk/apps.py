@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,6 +43,7 @@ from cobblestone.sdk.bundle import (
     bundle_version,
 )
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.container import ContainerCommand, brings_container, container_version
 from cobblestone.sdk.errors import ConflictError
 from cobblestone.sdk.wasm_package import (
     WasmCommand,
@@ -140,6 +142,7 @@ class AppMethods:
         requirements: str | Path | None = None,
         bundle: str | Path | None = None,
         bundle_python: str = DEFAULT_PYTHON,
+        container: str | Path | None = None,
         browsers: bool = False,
         installed: Collection[str] = (),
         platforms: Sequence[str] = (),
@@ -169,6 +172,10 @@ class AppMethods:
             raise JobError(
                 f"{name} brings its own Python. Make that of the new version as well: --bundle FILE"
             )
+        if container is None and brings_container(app.versions):
+            raise JobError(
+                f"{name} runs in a container. Give that of the new version as well: --container FILE"
+            )
         names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
         optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
         in_use_there = browsers or in_browsers(app.versions)
@@ -186,6 +193,7 @@ class AppMethods:
                 requirements=requirements,
                 bundle=bundle,
                 bundle_python=bundle_python,
+                container=container,
                 in_browsers=in_use_there,
                 installed=installed,
                 platforms=platforms,
@@ -265,6 +273,8 @@ def _check_quorum(in_use_there: bool, quorum: int) -> None:
 def _version(connection: Connection, package: Command) -> NewVersion:
     if isinstance(package, WasmCommand):
         return wasm_version(connection, package)
+    if isinstance(package, ContainerCommand):
+        return container_version(connection, package)
     if isinstance(package, BundleCommand):
         return bundle_version(connection, package)
     return command_version(connection, package)
@@ -291,6 +301,11 @@ def _command(spec: AppSpec) -> Command:
             platforms=spec.platforms,
             plan_class=spec.plan_class,
         )
+        if spec.container is not None:
+            return ContainerCommand(
+                **{each.name: getattr(command, each.name) for each in fields(command)},
+                source=Path(spec.container),
+            )
         if spec.bundle is None:
             return command
         return bundle_command(command, Path(spec.bundle), spec.bundle_python)

@@ -47,7 +47,7 @@ _OF_PROJECT = ("project_max_concurrent", "report_results_immediately", "priority
 _NEEDLESS = {
     *("client_download_url", "client_new_version_name", "client_version_check_url", "network_test_url"),
     *("dont_contact_ref_site", "no_info_fetch", "no_rdp_check", "os_random_only", "use_all_gpus"),
-    *("dont_use_docker", "dont_use_vbox", "dont_use_wsl", "disallowed_wsl", "vbox_window", "no_disk_usage"),
+    *("dont_use_vbox", "dont_use_wsl", "disallowed_wsl", "vbox_window", "no_disk_usage"),
     *("max_stderr_file_size", "max_stdout_file_size", "data_dir"),
 }
 """Options that ask for what this client does, or leaves, in any case."""

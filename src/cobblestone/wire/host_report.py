@@ -77,6 +77,7 @@ class HostInfo:
     product_name: str = ""
     virtualbox_version: str = ""
     docker_version: str = ""
+    docker_type: int = 0  #: 1 Docker, 2 Podman
 
 
 @value(kw_only=True)
@@ -180,6 +181,7 @@ def read_host_info(reader: FieldReader) -> HostInfo:
         product_name=text("product_name", 255),
         virtualbox_version=text("virtualbox_version", 255),
         docker_version=text("docker_version", 255),
+        docker_type=reader.integer("docker_type", 0, 0, MAX_COUNT),
     )
 
 

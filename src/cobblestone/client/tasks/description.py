@@ -58,6 +58,7 @@ class TaskSpec:
     use_symlinks: bool = False
     needs_network: bool = False
     uses_gpu: bool = False
+    in_container: bool = False  #: it starts Podman or Docker, which the sandbox has not
     niceness: int | None = 19  #: of its processes; None: that of the client
     stderr_head: bool = False  #: keep the beginning of its error output rather than the end
     limits: Limits = field(default_factory=Limits)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cobblestone.client.host.containers import CONTAINERS_FOLDER
 from cobblestone.client.sandbox.control_groups import JobGroup
 from cobblestone.client.sandbox.sandbox import (
     SYSTEM_PATH,
@@ -103,6 +104,8 @@ class RunningTask:
         self.spec = spec
         self.number = number
         self.around = surroundings
+        sandbox = surroundings.sandbox
+        self.sandbox = replace(sandbox, bubblewrap="") if spec.in_container else sandbox
         self.folder = SlotFolder(surroundings.data_dir / "slots" / str(number), surroundings.sandbox.account)
         self.process: JobProcess
         self.segment: Segment | None = None
@@ -146,7 +149,7 @@ class RunningTask:
         )
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
-        wrapped = around.sandbox.wrap(room, words)
+        wrapped = self.sandbox.wrap(room, words)
         self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
         self.segment = None if segment is None else Segment(segment)
@@ -160,7 +163,7 @@ class RunningTask:
                 wrapped.argv,
                 slot=self.folder.path,
                 stderr=stderr,
-                environment=_job_environment(spec, environment),
+                environment=_job_environment(spec, environment, around.data_dir),
                 account=wrapped.account,
                 prepare=self._set_limits,
             )
@@ -178,7 +181,7 @@ class RunningTask:
             mapped=self.spec.mapped,
             cpu_time=self.checkpoint_cpu_time,
             elapsed=self.checkpoint_elapsed,
-            using_sandbox=bool(self.around.sandbox.bubblewrap),
+            using_sandbox=bool(self.sandbox.bubblewrap),
         )
 
     def _set_limits(self, pid: int) -> None:
@@ -301,7 +304,7 @@ class RunningTask:
     def _living(self) -> set[int]:
         """All processes of the job but the keeper of its sandbox: what is stopped must still be killable as a whole."""
         found = self.process.tree()
-        return found - {self.process.pid} if self.around.sandbox.bubblewrap else found
+        return found - {self.process.pid} if self.sandbox.bubblewrap else found
 
     # -- ending
 
@@ -384,7 +387,7 @@ class RunningTask:
         return ProcessEnd(
             exit_code=code,
             signal=number,
-            codes_hide_signals=self.around.sandbox.hides_signals,
+            codes_hide_signals=self.sandbox.hides_signals,
             finish=slot.read_finish(self.folder),
             temporary=slot.read_temporary_exit(self.folder),
             quit_ordered=self.quit_ordered,
@@ -402,7 +405,7 @@ class RunningTask:
         measurement is taken to be at their rate before.
         """
         counted = max(self.process.cpu_seconds, self.usage.cpu_seconds)
-        if not self.around.sandbox.bubblewrap:
+        if not self.sandbox.bubblewrap:
             return counted
         measured = self.measured_elapsed - self.start_elapsed
         rate = self.usage.cpu_seconds / measured if measured > 0 else self.spec.init.ncpus
@@ -480,17 +483,16 @@ class RunningTask:
         )
 
 
-def _job_environment(spec: TaskSpec, environment: Mapping[str, str]) -> dict[str, str]:
+def _job_environment(spec: TaskSpec, environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
     """Return what a job finds in its environment: nothing of the volunteer's but time zone and language."""
+    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
+    kept["PATH"] = environment.get("PATH", SYSTEM_PATH)
+    if spec.in_container:  # the engine is a program of the system, not of the project
+        return {**kept, "HOME": str(data_dir / CONTAINERS_FOLDER)}
     libraries = [
         f"../../projects/{spec.project_dir.name}",
         ".",
         "../..",
         environment.get("LD_LIBRARY_PATH", ""),
     ]
-    kept = {name: environment[name] for name in ("LANG", "TZ") if name in environment}
-    return {
-        **kept,
-        "PATH": environment.get("PATH", SYSTEM_PATH),
-        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
-    }
+    return {**kept, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}

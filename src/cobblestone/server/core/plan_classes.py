@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.api_schema.faults import find_fault
-from cobblestone.domain.apps import PlanClass
+from cobblestone.domain.apps import CONTAINER_CLASS, PlanClass
 from cobblestone.domain.errors import ConfigError
 
 FILE_NAME = "plan_classes.toml"
@@ -32,17 +32,24 @@ TEMPLATE = """\
 # max_threads = 16
 # nthreads_command_line = true
 #
+# [docker]                   # apps in containers (--container); known without being written, here with more conditions
+# docker = true
+# min_memory_mb = 4000
+#
 # [cuda]                     # an NVIDIA GPU with 2 GB
 # gpu_type = "NVIDIA"
 # min_gpu_ram_mb = 2000
 # cpu_frac = 0.05
 """
 
+BUILT_IN = {CONTAINER_CLASS: PlanClass(name=CONTAINER_CLASS, docker=True)}
+"""Classes that every project has; its file may ask for more under the same names."""
+
 _KNOWN = [field.name for field in fields(PlanClass) if field.name != "name"]
 
 
 def load_plan_classes(folder: Path) -> Mapping[str, PlanClass]:
-    """Read the plan classes of the project in ``folder``, by name; empty if there is no file.
+    """Read the plan classes of the project in ``folder``, by name; those that are built in if there is no file.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or has an unknown key or a bad value; the text says
@@ -54,7 +61,7 @@ def load_plan_classes(folder: Path) -> Mapping[str, PlanClass]:
             raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes. Is it the right file?")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return BUILT_IN
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
     return parse_plan_classes(text, source=str(path))
@@ -66,7 +73,7 @@ def parse_plan_classes(text: str, *, source: str) -> Mapping[str, PlanClass]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}. Mend that line and try again.") from error
-    return {name: _plan_class(name, values, source) for name, values in tables.items()}
+    return {**BUILT_IN, **{name: _plan_class(name, values, source) for name, values in tables.items()}}
 
 
 def _plan_class(name: str, values: object, source: str) -> PlanClass:
@@ -87,6 +94,10 @@ def _plan_class(name: str, values: object, source: str) -> PlanClass:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {find_fault(error, table, PlanClass).message}") from error
     _check_numbers(found, where)
+    if name == CONTAINER_CLASS and not found.docker:
+        raise ConfigError(
+            f"{where} is that of apps in containers: write docker = true, or choose another name."
+        )
     for key, pattern in (("os_regex", found.os_regex), ("cpu_vendor_regex", found.cpu_vendor_regex)):
         try:
             re.compile(pattern)
