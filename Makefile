@@ -80,7 +80,7 @@ format: ## put the code into shape
 setup: ## install everything, run nothing
 	@tools/setup.sh test
 
-everywhere: ## WebAssembly apps for Windows under wine and for Linux on ARM under qemu; needs wine64, qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and a cross compiler (101 MB)
+everywhere: ## apps for Windows under wine, for Linux on ARM under qemu, in containers; needs wine64, podman, runc, qemu-user-static, libc6-arm64-cross, libgcc-s1-arm64-cross and a cross compiler (101 MB)
 	@tools/setup.sh check
 	$(BIN)/pytest $(PYTEST_ARGS) tests/everywhere
 

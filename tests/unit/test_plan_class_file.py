@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.apps import PlanClass
 from cobblestone.domain.errors import ConfigError
-from cobblestone.server.core.plan_classes import TEMPLATE, load_plan_classes, parse_plan_classes
+from cobblestone.server.core.plan_classes import BUILT_IN, TEMPLATE, load_plan_classes, parse_plan_classes
 
 
 def test_plan_classes_are_read_by_name(tmp_path: Path):
@@ -18,13 +18,16 @@ def test_plan_classes_are_read_by_name(tmp_path: Path):
         '[mt]\nmax_threads = 8\nnthreads_command_line = true\n[cuda]\ngpu_type = "NVIDIA"\nmin_gpu_ram_mb = 2000\n'
     )
     assert load_plan_classes(tmp_path) == {
+        **BUILT_IN,
         "mt": PlanClass(name="mt", max_threads=8, nthreads_command_line=True),
         "cuda": PlanClass(name="cuda", gpu_type="NVIDIA", min_gpu_ram_mb=2000),
     }
 
 
-def test_no_file_means_no_plan_classes(tmp_path: Path):
-    assert load_plan_classes(tmp_path) == {}
+def test_without_a_file_there_is_the_class_of_containers_which_a_file_may_narrow_but_not_undo(tmp_path: Path):
+    assert load_plan_classes(tmp_path) == {"docker": PlanClass(name="docker", docker=True)}
+    (tmp_path / "plan_classes.toml").write_text("[docker]\ndocker = true\nmin_memory_mb = 4000\n")
+    assert load_plan_classes(tmp_path)["docker"] == PlanClass(name="docker", docker=True, min_memory_mb=4000)
 
 
 def test_the_examples_in_the_template_are_valid():
@@ -44,6 +47,7 @@ def test_the_examples_in_the_template_are_valid():
         ("[cuda]\nmin_ncpus = inf\n", "finite"),
         ("[cuda]\nos_regex = '['\n", "regular expression"),
         ("cuda = 3\n", "[cuda]"),
+        ("[docker]\nmin_memory_mb = 4000\n", "docker = true"),
         ("['a b']\n", "a name is"),
         ("[cuda\n", "not valid TOML"),
     ],

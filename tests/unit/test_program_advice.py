@@ -46,8 +46,10 @@ def test_each_program_has_its_way(tmp_path: Path, name: str, content: bytes, way
 
 def test_what_volunteers_do_not_have_is_named(tmp_path: Path):
     (tmp_path / "a.R").write_text("x <- 1")
-    with pytest.raises(JobError, match="needs R, which volunteers do not have"):
-        advise(tmp_path / "a.R")
+    found = advise(tmp_path / "a.R")
+    assert found.way is Way.CONTAINER
+    assert "needs R, which volunteers do not have" in found.reason
+    assert '--container IMAGE.tar --command "Rscript a.R {input} {output}" --files a.R' in found.text
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF" + b"\x01" * 40, b"\0" * 600])

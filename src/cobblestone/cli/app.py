@@ -333,5 +333,5 @@ def plan_classes(
         found,
         ["name", "runs on", "hosts", "why not"],
         rows,
-        empty="No plan classes. Describe them in plan_classes.toml in the project's folder.",
+        empty="No plan classes.",
     )

@@ -527,7 +527,7 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
 
 
 def expand_command(
-    command: Sequence[str], job: Job, description: Mapping[str, Any], boxed: bool
+    command: Sequence[str], job: Job, description: Mapping[str, Any], boxed: bool = False
 ) -> List[str]:  # Any: JSON
     """Return the argument list to start; ``boxed``: in a container, which has a Python of its own, or none."""
     words: List[str] = []

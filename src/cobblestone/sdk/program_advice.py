@@ -28,7 +28,10 @@ _COMPILERS = {
     ".f90": ("Fortran", "flang --target=wasm32-wasi (LLVM)"),
     ".f": ("Fortran", "flang --target=wasm32-wasi (LLVM)"),
 }
-_INTERPRETED = {".r": "R", ".jl": "Julia", ".m": "Octave", ".pl": "Perl", ".js": "Node.js", ".java": "Java"}
+_INTERPRETED = {
+    ".r": ("R", "Rscript"), ".jl": ("Julia", "julia"), ".m": ("Octave", "octave"), ".pl": ("Perl", "perl"),
+    ".js": ("Node.js", "node"), ".java": ("Java", "java"),
+}  # fmt: skip
 _NATIVE_HEADERS = {
     "pthread.h": "threads", "thread": "threads", "omp.h": "OpenMP", "mpi.h": "MPI", "cuda.h": "a GPU",
     "cuda_runtime.h": "a GPU", "CL/cl.h": "a GPU", "sys/socket.h": "the network", "boinc_api.h": "the BOINC API",
@@ -45,6 +48,7 @@ class Way(StrEnum):
     PORTABLE = "--portable"
     BUNDLE = "--bundle"
     COMMAND = "--command"
+    CONTAINER = "--container"
     NATIVE = "app version add"
 
 
@@ -86,12 +90,13 @@ def advise(program: Path) -> Advice:
         reason = f"{language} can be compiled to WebAssembly, which runs on every computer: {how}."
         return Advice(Way.MODULE, reason, f'--wasm FILE.wasm --command "{program.stem} {{input}} {{output}}"')
     if suffix in _INTERPRETED:
-        language = _INTERPRETED[suffix]
-        raise JobError(
-            f"--program: {name} needs {language}, which volunteers do not have and which is not sent along. Write what takes"
-            " the time in Python or C; or, where all computers of your volunteers have it:"
-            f' --command "… {name} {{input}} {{output}}" --files {name}'
+        language, starter = _INTERPRETED[suffix]
+        reason = (
+            f"{name} needs {language}, which volunteers do not have. A container brings it along, but only Linux computers that have"
+            " Podman or Docker run one; written in Python or C it would reach more."
         )
+        options = f'--container IMAGE.tar --command "{starter} {name} {{input}} {{output}}" --files {name}'
+        return Advice(Way.CONTAINER, reason, options)
     return _advise_program(program, data)
 
 

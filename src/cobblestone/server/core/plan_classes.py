@@ -64,7 +64,7 @@ def load_plan_classes(folder: Path) -> Mapping[str, PlanClass]:
         return BUILT_IN
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
-    return parse_plan_classes(text, source=str(path))
+    return {**BUILT_IN, **parse_plan_classes(text, source=str(path))}
 
 
 def parse_plan_classes(text: str, *, source: str) -> Mapping[str, PlanClass]:
@@ -73,7 +73,7 @@ def parse_plan_classes(text: str, *, source: str) -> Mapping[str, PlanClass]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}. Mend that line and try again.") from error
-    return {**BUILT_IN, **{name: _plan_class(name, values, source) for name, values in tables.items()}}
+    return {name: _plan_class(name, values, source) for name, values in tables.items()}
 
 
 def _plan_class(name: str, values: object, source: str) -> PlanClass:

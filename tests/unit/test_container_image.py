@@ -1,0 +1,150 @@
+"""Images of containers are checked where an app is made, and packed so that the same image gives the same bytes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cobblestone.domain.errors import JobError
+from cobblestone.launcher.container import pack_image
+from cobblestone.sdk.container import ContainerCommand
+
+
+def tar_of(files: Mapping[str, bytes]) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return target.getvalue()
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+LAYERS = [tar_of({"program": b"one"}), tar_of({"data": b"two" * 1000})]
+
+
+def config(**changes: object) -> dict[str, Any]:
+    digests = [f"sha256:{sha256(layer)}" for layer in LAYERS]
+    rootfs = {"type": "layers", "diff_ids": digests}
+    return {"architecture": "amd64", "os": "linux", "rootfs": rootfs, **changes}
+
+
+def docker_archive(
+    about: object, names: object = ("a/layer.tar", "b/layer.tar"), n_images: int = 1
+) -> dict[str, bytes]:
+    manifest = [{"Config": "c.json", "RepoTags": ["x:1"], "Layers": names}] * n_images
+    return {
+        "manifest.json": json.dumps(manifest).encode(),
+        "c.json": json.dumps(about).encode(),
+        "a/layer.tar": LAYERS[0],
+        "b/layer.tar": LAYERS[1],
+    }
+
+
+def oci_archive(about: object) -> dict[str, bytes]:
+    blobs: dict[str, bytes] = {}
+
+    def put(data: bytes) -> dict[str, object]:
+        blobs[f"blobs/sha256/{sha256(data)}"] = data
+        return {"digest": f"sha256:{sha256(data)}", "size": len(data)}
+
+    manifest = {
+        "config": put(json.dumps(about).encode()),
+        "layers": [put(gzip.compress(each)) for each in LAYERS],
+    }
+    here = {**put(json.dumps(manifest).encode()), "platform": {"os": "linux", "architecture": "amd64"}}
+    other = {**here, "platform": {"os": "windows", "architecture": "amd64"}}
+    return {"index.json": json.dumps({"manifests": [here, other]}).encode(), **blobs}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[Mapping[str, bytes]], Path]:
+    def save(files: Mapping[str, bytes]) -> Path:
+        path = tmp_path / "image.in"
+        path.write_bytes(tar_of(files))
+        return path
+
+    return save
+
+
+def test_an_image_is_packed_under_a_name_that_its_content_gives_from_either_form(
+    tmp_path: Path, saved: Callable[[Mapping[str, bytes]], Path]
+):
+    about = config()
+    first = pack_image(saved(docker_archive(about)), tmp_path)
+    assert first.platform == "x86_64-pc-linux-gnu"
+    assert first.name == f"localhost/cobblestone:{sha256(json.dumps(about).encode())[:16]}"
+    assert first.sha256 == sha256(first.path.read_bytes())
+    assert first.nbytes == sum(map(len, LAYERS))
+    with tarfile.open(first.path) as archive:
+        (entry,) = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]  # it is there
+        assert entry["RepoTags"] == [first.name]
+        members = [archive.extractfile(name) for name in entry["Layers"]]
+        assert [gzip.decompress(each.read()) for each in members if each] == LAYERS
+    second = pack_image(saved(oci_archive(about)), tmp_path)
+    assert second == first
+
+
+@pytest.mark.parametrize(
+    ("files", "mentions"),
+    [
+        ({"readme": b""}, "holds no image"),
+        (docker_archive(config(), n_images=2), "holds 2 images"),
+        (docker_archive(config(architecture="riscv64")), "linux/riscv64"),
+        (docker_archive(config(os="windows")), "windows/amd64"),
+        (docker_archive(config(), names=["a/layer.tar"]), "names 2 layers and holds 1"),
+        (docker_archive(config(), names=["a/layer.tar", "c/layer.tar"]), "lacks its part c/layer.tar"),
+        (
+            docker_archive(config(), names=["b/layer.tar", "a/layer.tar"]),
+            "is not the one that the image names",
+        ),
+        (docker_archive(config(), names=[1, 2]), "described as no image is"),
+        (docker_archive([]), "described as no image is"),
+        ({"manifest.json": b"[" * 100_000}, "is not JSON"),
+        ({"index.json": b'{"manifests": []}'}, "holds 0 images for Linux"),
+    ],
+)
+def test_what_no_volunteer_could_load_is_refused_with_a_sentence(
+    tmp_path: Path, saved: Callable[[Mapping[str, bytes]], Path], files: Mapping[str, bytes], mentions: str
+):
+    with pytest.raises(JobError) as raised:
+        pack_image(saved(files), tmp_path)
+    assert mentions in str(raised.value)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(position=st.integers(0, 20_000), noise=st.binary(min_size=1, max_size=8), kept=st.integers(0, 20_000))
+def test_a_damaged_archive_is_packed_rightly_or_refused(
+    tmp_path: Path, position: int, noise: bytes, kept: int
+):
+    data = bytearray(tar_of(docker_archive(config())))
+    data[position : position + len(noise)] = noise
+    path = tmp_path / "image.in"
+    path.write_bytes(data[: len(data) - kept])
+    try:
+        image = pack_image(path, tmp_path)
+    except JobError:
+        return
+    assert image.nbytes == sum(map(len, LAYERS))
+
+
+def test_a_missing_file_and_a_plan_class_beside_it_are_refused(tmp_path: Path):
+    with pytest.raises(JobError, match="does not exist"):
+        pack_image(tmp_path / "none.tar", tmp_path)
+    command = ContainerCommand(words=["x", "{output}"], source=tmp_path / "none.tar", plan_class="mt")
+    with pytest.raises(JobError, match=r"\[docker\] with docker = true"):
+        command.check()
