@@ -12,9 +12,11 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.e2e.conftest import PASSWORD, LiveProject, live  # noqa: F401  # a fixture
+from tests.helpers.client_tasks import open_to_other_accounts
 from tests.helpers.launcher_slot import CONTROL, Slot, open_slot, until
 from tests.helpers.own_client import CONFIG, OwnClient
 
@@ -63,6 +65,7 @@ def podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
     own.parent.mkdir()
     own.write_text(f'#!/bin/sh\nexec {shutil.which("podman")} --runtime runc "$@"\n')
     own.chmod(0o755)
+    open_to_other_accounts(own.parent)
     monkeypatch.setenv("PATH", f"{own.parent}:{os.environ['PATH']}")
 
     def run(*words: str) -> str:
@@ -78,7 +81,7 @@ class ContainerSlot:
         self.slot, self.image = slot, image
         (slot.folder / IMAGE_FILE).write_text(f"<soft_link>{image.path}</soft_link>\n")
 
-    def start(self, n: int, *words: str, **description: object) -> None:
+    def start(self, n: int, *words: str, **description: Any) -> None:
         self.slot.write("in", str(n))
         self.slot.start(
             "", OPTIONS, command=[*COMMAND, *words], container=self.image.description, **description

@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cobblestone.client.host import containers
-from cobblestone.client.host.containers import Engine, find_engine
+from cobblestone.client.host.containers import Engine, find_engine, lay_out_trial
 from cobblestone.wire.host_report import HostInfo
 from cobblestone.wire.host_writer import write_host_info
 
@@ -29,7 +28,7 @@ def test_an_engine_that_cannot_run_a_container_is_not_reported(tmp_path: Path):
 
 
 def test_the_program_of_the_trial_runs_and_ends_well(tmp_path: Path):
-    containers._lay_out(tmp_path)  # its program is the point
+    lay_out_trial(tmp_path)
     subprocess.run(["tar", "-xf", "layer.tar"], cwd=tmp_path, check=True)
     assert subprocess.run([tmp_path / "end"], check=False).returncode == 0
 

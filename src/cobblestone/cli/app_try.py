@@ -96,6 +96,7 @@ def try_app(
 
 def _spec(job: LaidJob, timeout: float) -> TaskSpec:
     from cobblestone.client.tasks.description import InputFile, Limits, OutputFile, TaskSpec
+    from cobblestone.sdk.container import brings_container
     from cobblestone.wire.init_data import InitData
 
     limits = job.app.limits
@@ -130,6 +131,7 @@ def _spec(job: LaidJob, timeout: float) -> TaskSpec:
             rsc_memory_bound=limits.rsc_memory_bound,
             rsc_disk_bound=limits.rsc_disk_bound,
         ),
+        in_container=brings_container([job.version]),
         limits=Limits(disk_bytes=limits.rsc_disk_bound, elapsed_seconds=timeout, processes=2000),
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobblestone.client.host.containers import empty_home, open_home
 from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
 from cobblestone.client.tasks.description import Ended, TaskEvent, TaskSpec
 from cobblestone.client.tasks.runner import Runner
@@ -48,6 +49,7 @@ async def run_trial(spec: TaskSpec, data_dir: Path) -> Trial:
         if isinstance(event, Ended) and not ended.done():
             ended.set_result(event)
 
+    home = open_home(data_dir, sandbox.account) if spec.in_container else None
     runner = Runner(data_dir, sandbox, take, environment=environment, timing=TIMING)
     watching = asyncio.create_task(runner.run())
     peak_memory = peak_disk = 0.0
@@ -59,6 +61,8 @@ async def run_trial(spec: TaskSpec, data_dir: Path) -> Trial:
                 peak_memory = max(peak_memory, view.working_set)
                 peak_disk = max(peak_disk, view.disk_usage)
     finally:
+        if home is not None:
+            await asyncio.to_thread(empty_home, home, sandbox.account, environment)
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching

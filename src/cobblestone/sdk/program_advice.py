@@ -92,8 +92,8 @@ def advise(program: Path) -> Advice:
     if suffix in _INTERPRETED:
         language, starter = _INTERPRETED[suffix]
         reason = (
-            f"{name} needs {language}, which volunteers do not have. A container brings it along, but only Linux computers that have"
-            " Podman or Docker run one; written in Python or C it would reach more."
+            f"{name} needs {language}, which volunteers do not have. A container brings it along, but only Linux computers that"
+            " have Podman or Docker run one; written in Python or C it would reach more."
         )
         options = f'--container IMAGE.tar --command "{starter} {name} {{input}} {{output}}" --files {name}'
         return Advice(Way.CONTAINER, reason, options)

@@ -11,7 +11,9 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -62,31 +64,59 @@ def _run_one(
     name: str, data_dir: Path, account: Account | None, environment: Mapping[str, str]
 ) -> tuple[str, str]:
     """Return the engine's version, and what went wrong."""
-    home = data_dir / CONTAINERS_FOLDER
-    home.mkdir(mode=0o700, exist_ok=True)
-    owner = (account.uid, account.gid) if account else (os.geteuid(), os.getegid())
-    os.chown(home, *owner)
+    home, owner = open_home(data_dir, account), _owner(account)
     with tempfile.TemporaryDirectory(dir=data_dir, prefix="containers-") as temporary:
         folder = Path(temporary)
-        _lay_out(folder)
+        lay_out_trial(folder)
         for each in (folder, *folder.iterdir()):
             os.chown(each, *owner)
-        surroundings = {**environment, "HOME": str(home)}
-
-        def run(*words: str) -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                words, cwd=folder, env=surroundings, capture_output=True, text=True, errors="replace",
-                stdin=subprocess.DEVNULL, check=False, timeout=_TRIAL_SECONDS, user=account.uid if account else None,
-                group=account.gid if account else None, extra_groups=() if account else None,
-            )  # fmt: skip
-
+        run = partial(_run, folder, home, account, environment)
         version = re.search(r"\d+\.[\w.\-+~]+", run(name, "--version").stdout)
         done = run(str(folder / "launcher"))
     problem = "" if done.returncode == 0 else (done.stderr.strip() or f"exit status {done.returncode}")[-300:]
     return version[0] if version else "unknown", problem
 
 
-def _lay_out(folder: Path) -> None:
+def open_home(data_dir: Path, account: Account | None) -> Path:
+    """Return the folder of images and containers, made if need be."""
+    home = data_dir / CONTAINERS_FOLDER
+    home.mkdir(mode=0o700, exist_ok=True)
+    os.chown(home, *_owner(account))
+    return home
+
+
+def empty_home(home: Path, account: Account | None, environment: Mapping[str, str]) -> None:
+    """Have Podman remove its images: their files may belong to accounts that only Podman can become."""
+    path = environment.get("PATH", SYSTEM_PATH)
+    if podman := shutil.which("podman", path=path):
+        with suppress(OSError, subprocess.SubprocessError):  # the account may have none
+            _run(home, home, account, {"PATH": path}, podman, "rmi", "--all", "--force")
+
+
+def _run(
+    folder: Path, home: Path, account: Account | None, environment: Mapping[str, str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**environment, "HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=_TRIAL_SECONDS,
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=() if account else None,
+    )
+
+
+def _owner(account: Account | None) -> tuple[int, int]:
+    return (account.uid, account.gid) if account else (os.geteuid(), os.getegid())
+
+
+def lay_out_trial(folder: Path) -> None:
     """Make a job in a container of a folder."""
     architecture, machine, code = _MACHINES[platform.machine()]
     layer = folder / "layer.tar"
