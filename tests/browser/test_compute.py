@@ -31,6 +31,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.launcher.wasm import wasm_description
 from cobblestone.sdk.wasm_instrument import instrument
+from cobblestone.sdk.wasm_one_nan import with_one_nan
 from cobblestone.server.app import create_app
 from cobblestone.server.web import compute
 
@@ -62,7 +63,7 @@ class Computing:
 
     def app(self, name: str, code: bytes, limits: JobLimits = LIMITS) -> App:
         """Make an app of a module, for one native platform and for browsers, with one job."""
-        self.modules[name] = code
+        self.modules[name] = with_one_nan(code)
         description = wasm_description(["program"], module="program.wasm", module_sha256="", native_sha256=())
         app = self.world.add_app(
             name, quorum=2, limits=limits, platform=PLATFORM, outputs=[OutputSpec(open_name="output")]

@@ -37,7 +37,32 @@ def _scalar(kind: str, size: int) -> list[str]:
     found.append(
         f"({store} (local.get $o) ({kind}.copysign ({kind}.mul {load} {other}) ({kind}.div {other} {load})))"
     )
+    found += [f"({store} (local.get $o) {value})" for value in _ways(kind, load, other)]
     return [each + _advance(size) for each in found]
+
+
+def _ways(kind: str, load: str, other: str) -> list[str]:
+    """Return ways of NaNs that arithmetic makes, and of those that are copied, to where their bits are seen."""
+    made, x, y = f"({kind}.add {load} {other})", f"$x{kind}", f"$y{kind}"
+    get, positive = f"(local.get {x})", f"({kind}.gt {load} ({kind}.const 0))"
+    more = f"({kind}.mul (local.get {y}) {other})"
+    integer = "i64" if kind == "f64" else "i32"
+    return [
+        f"({kind}.neg {made})",
+        f"({kind}.abs ({kind}.neg {made}))",
+        f"(local.set {x} {made}) ({kind}.neg {get})",
+        f"(local.set {x} {load}) (if {positive} (then (local.set {x} {made}))) {get}",
+        f"(local.set {y} {load}) (if {positive} (then (local.set {y} {more}))) (local.set {x} (local.get {y})) {get}",
+        f"(select {made} {load} {positive})",
+        f"(select ({kind}.const -1) {made} {positive})",
+        f"(if (result {kind}) {positive} (then {load}) (else {made}))",
+        f"(block (result {kind}) (drop (br_if 0 {load} {positive})) {made})",
+        f"(call $twice_{kind} {made})",
+        f"({kind}.reinterpret_{integer} ({integer}.add ({integer}.reinterpret_{kind} {made}) ({integer}.const 1)))",
+        f"(global.set $g{kind} {made}) (global.get $g{kind})",
+        f"({kind}.add (local.tee {x} {made}) (local.tee {y} {other})) (drop) (local.get {y})",
+        f"({kind}.copysign {load} ({kind}.neg {made}))",
+    ]
 
 
 def _vector(shape: str) -> list[str]:
@@ -46,6 +71,12 @@ def _vector(shape: str) -> list[str]:
     found += [f"(v128.store (local.get $o) ({shape}.{name} {left} {right}))" for name in _VECTOR_BINARY]
     change = "f32x4.demote_f64x2_zero" if shape == "f64x2" else "f64x2.promote_low_f32x4"
     found.append(f"(v128.store (local.get $o) ({change} {left}))")
+    scalar, wrong = shape.partition("x")[0], "f64x2" if shape == "f32x4" else "f32x4"
+    first = f"({scalar}.neg ({shape}.extract_lane 0 ({shape}.add {left} {right})))"
+    found.append(f"(v128.store (local.get $o) ({shape}.replace_lane 1 {right} {first}))")
+    # Lanes of another width see parts of a NaN as numbers.
+    found.append(f"(v128.store (local.get $o) ({wrong}.add ({shape}.mul {left} {right}) {right}))")
+    found.append(f"(v128.store (local.get $o) (i32x4.add ({shape}.div {left} {right}) {right}))")
     return [each + _advance(16) for each in found]
 
 
@@ -83,7 +114,8 @@ def float_torture() -> bytes:
         "(i32.store (local.get $o) (i32.trunc_sat_f32_u (f32.load (local.get $a))))" + _advance(4),
     ]
     body = "(local $a i32) (local $b i32) (local $o i32)"
-    body += f"(drop (memory.grow (i32.const 20))) (local.set $o (i32.const {_OUTPUT}))"
+    body += "(local $xf64 f64) (local $yf64 f64) (local $xf32 f32) (local $yf32 f32)"
+    body += f"(drop (memory.grow (i32.const 40))) (local.set $o (i32.const {_OUTPUT}))"
     body += _pairs(doubles, 8, [*_scalar("f64", 8), *_vector("f64x2"), *changes])
     body += _pairs(floats, 4, [*_scalar("f32", 4), *_vector("f32x4"), *changes_back])
     # Fuel, the clock and memory that is refused are part of the answer.
@@ -96,4 +128,9 @@ def float_torture() -> bytes:
     )  # fmt: skip
     body += f"(call $save @out (i32.const {_OUTPUT}) (i32.sub (local.get $o) (i32.const {_OUTPUT})))"
     data = f'(data (i32.const {doubles}) "{_text(DOUBLES, "<Q")}") (data (i32.const {floats}) "{_text(FLOATS, "<I")}")'
+    for kind in ("f32", "f64"):
+        data += f"(global $g{kind} (mut {kind}) ({kind}.const 0))"
+        data += (
+            f"(func $twice_{kind} (param {kind}) (result {kind}) ({kind}.add (local.get 0) (local.get 0)))"
+        )
     return module(body, data, out="output")

@@ -27,7 +27,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     for platform in wasm_toolchain.TARGETS:
         Path(wasm_toolchain.launcher_name(platform)).write_text(f"launcher for {platform}")
     monkeypatch.setattr(wasm_toolchain, "library", lambda platform: f"library for {platform}".encode())
-    monkeypatch.setattr(wasm_package, "compiled_modules", lambda module, platforms: {OWN: b"compiled"})
+    monkeypatch.setattr(wasm_package, "compiled_modules", lambda name, module, platforms: {OWN: b"compiled"})
     Path("program.wasm").write_bytes(COPY)
     Path("table.txt").write_text("1 2 3\n")
     Path("python.wasm").write_bytes(COPY)

@@ -96,9 +96,8 @@ def test_what_the_engine_refuses_is_said_when_the_app_is_made(
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
     compile_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
-    (tmp_path / "program.wasm").write_bytes(HOSTILE[name][0])
     with pytest.raises(JobError, match=r"program\.wasm: the module cannot be used: "):
-        compiled_modules(tmp_path / "program.wasm", [OWN])
+        compiled_modules("program.wasm", HOSTILE[name][0], [OWN])
 
 
 def test_a_good_module_is_compiled_for_the_platform_of_its_maker_alone(
@@ -106,8 +105,8 @@ def test_a_good_module_is_compiled_for_the_platform_of_its_maker_alone(
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
     compile_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
-    (tmp_path / "program.wasm").write_bytes(module("(nop)"))
-    assert list(compiled_modules(tmp_path / "program.wasm", [OWN, "windows_x86_64"])) == [OWN]
-    assert compiled_modules(tmp_path / "program.wasm", ["windows_x86_64"]) == {}
+    code = module("(nop)")
+    assert list(compiled_modules("program.wasm", code, [OWN, "windows_x86_64"])) == [OWN]
+    assert compiled_modules("program.wasm", code, ["windows_x86_64"]) == {}
     (tmp_path / f"cobblestone_launcher_{OWN}").write_bytes(b"for another system")
-    assert compiled_modules(tmp_path / "program.wasm", [OWN]) == {}
+    assert compiled_modules("program.wasm", code, [OWN]) == {}

@@ -11,6 +11,7 @@ from tests.helpers.wasm_slot import COPY, steps
 
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.wasm_instrument import FUEL, HOST, MEMORY_PAGES, NEXT_CALL, instrument
+from cobblestone.sdk.wasm_one_nan import with_one_nan
 
 MOST = 1 << 62
 
@@ -20,11 +21,10 @@ def run(code: bytes, *, native: bool, pages: int | None = None, start: str = "_s
     config = wasmtime.Config()
     if native:
         config.consume_fuel = True
-        config.cranelift_nan_canonicalization = True
         config.memory_init_cow = False
     engine = wasmtime.Engine(config)
     store = wasmtime.Store(engine)
-    loaded = wasmtime.Module(engine, code if native else instrument(code, "program.wasm"))
+    loaded = wasmtime.Module(engine, with_one_nan(code) if native else instrument(code, "program.wasm"))
     if native:
         store.set_fuel(MOST)
         if pages is not None:

@@ -26,7 +26,7 @@ _OWN = {
 """Platform and the compiler's name for it, by system and processor."""
 
 
-def compiled_modules(module: Path, platforms: Sequence[str]) -> dict[str, bytes]:
+def compiled_modules(name: str, module: bytes, platforms: Sequence[str]) -> dict[str, bytes]:
     """Return the compiled form of a module by platform, as the launcher loads it.
 
     Raises:
@@ -38,10 +38,12 @@ def compiled_modules(module: Path, platforms: Sequence[str]) -> dict[str, bytes]
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as temporary:
         folder = Path(temporary)
         launcher, library, target = folder / "launcher", folder / "library", folder / "compiled"
+        source = folder / "module"
         launcher.write_bytes(toolchain.launcher(own))
         launcher.chmod(0o755)
         library.write_bytes(toolchain.library(own))
-        words = [str(launcher), "--compile", triple, str(library), str(module.absolute()), str(target)]
+        source.write_bytes(module)
+        words = [str(launcher), "--compile", triple, str(library), str(source), str(target)]
         try:
             done = subprocess.run(
                 words,
@@ -55,5 +57,5 @@ def compiled_modules(module: Path, platforms: Sequence[str]) -> dict[str, bytes]
         except OSError:  # made for another C library than this system's
             return {}
         if "the module cannot be used" in done.stderr:
-            raise JobError(f"{module.name}: {done.stderr.strip().removeprefix('cobblestone: ')[-1000:]}")
+            raise JobError(f"{name}: {done.stderr.strip().removeprefix('cobblestone: ')[-1000:]}")
         return {own: target.read_bytes()} if done.returncode == 0 else {}

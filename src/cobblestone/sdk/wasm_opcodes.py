@@ -6,6 +6,7 @@ default and compilers use: sign extension, saturating conversions, bulk memory, 
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 
@@ -26,7 +27,18 @@ class Immediate(IntEnum):
 UNREACHABLE, NOP, BLOCK, LOOP, IF, ELSE, END = 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x0B
 BR, BR_IF, BR_TABLE, RETURN = 0x0C, 0x0D, 0x0E, 0x0F
 CALL, CALL_INDIRECT, RETURN_CALL, RETURN_CALL_INDIRECT, DROP = 0x10, 0x11, 0x12, 0x13, 0x1A
+SELECT, SELECT_TYPED, LOCAL_GET, LOCAL_SET, LOCAL_TEE, F32_CONST, F64_CONST = (
+    0x1B,
+    0x1C,
+    0x20,
+    0x21,
+    0x22,
+    0x43,
+    0x44,
+)
 MEMORY_GROW, BULK_PREFIX, VECTOR_PREFIX = 0x40, 0xFC, 0xFD
+NO_VALUE = 0x40
+"""Type of a block without parameters and results."""
 
 FREE = frozenset({UNREACHABLE, NOP, BLOCK, LOOP, ELSE, END, RETURN, DROP})
 """Cost no fuel; every other instruction costs one, and so does entering a function."""
@@ -86,4 +98,94 @@ F64X2_RESULTS = frozenset([0x74, 0x75, 0x7A, 0x94, 0x5F, *range(0xEF, 0xF6)])
 
 IGNORES_FORM = frozenset([*range(0x5B, 0x67), *F32_RESULTS, *F64_RESULTS, *range(0xA8, 0xB2)]) - {0xAC, 0xAD}
 """Comparisons, arithmetic and conversions to integers: which form a NaN has that they are given makes no difference."""
-IGNORES_FORM_VECTOR = frozenset([*F32X4_RESULTS, *F64X2_RESULTS, *range(0x41, 0x4D)])
+ABSOLUTE = frozenset([0x8B, 0x99])
+SIGNS = ABSOLUTE | {0x8C, 0x98, 0x9A, 0xA6}
+"""Take or change the sign only, also that of a NaN: absolute value, negation, sign of another number."""
+GIVES_BITS = frozenset([0x23, 0x2A, 0x2B, 0xBE, 0xBF])
+"""Give floating-point values whose bits the program chose: globals, loads, reinterpreted integers."""
+ARITHMETIC_BYTES = re.compile(
+    b"[" + b"".join(re.escape(bytes([code])) for code in (*F32_RESULTS, *F64_RESULTS, VECTOR_PREFIX)) + b"]"
+)
+"""One of these is in the code of each function that has floating-point arithmetic."""
+
+
+def _stack_effects() -> dict[int, tuple[int, int]]:
+    conversions = [*range(0xA7, 0xC0), *range(0xC0, 0xC5)]
+    unary = [0x45, 0x50, *range(0x67, 0x6A), *range(0x79, 0x7C), *range(0x8B, 0x92), *range(0x99, 0xA0)]
+    binary = [*range(0x46, 0x50), *range(0x51, 0x67), *range(0x6A, 0x79), *range(0x7C, 0x8B)]
+    binary += [*range(0x92, 0x99), *range(0xA0, 0xA7)]
+    found = dict.fromkeys([*unary, *conversions, 0x25, *range(0x28, 0x36), MEMORY_GROW, 0xD1], (1, 1))
+    found |= dict.fromkeys(binary, (2, 1)) | dict.fromkeys([0x26, *range(0x36, 0x3F)], (2, 0))
+    found |= dict.fromkeys([0x23, 0x3F, 0x41, 0x42, 0xD0, 0xD2], (0, 1))
+    return found | {NOP: (0, 0), DROP: (1, 0), 0x24: (1, 0)}
+
+
+STACK_EFFECTS = _stack_effects()
+"""Values that instructions of one byte take from the stack, and put there; not of those for control, variables, constants of
+floating point and choices."""
+BULK_CONVERSIONS = 8
+"""Numbers below are saturating conversions to integers."""
+BULK_STACK_EFFECTS = {
+    **dict.fromkeys(range(BULK_CONVERSIONS), (1, 1)),
+    **dict.fromkeys([8, 10, 11, 14, 17], (3, 0)),
+    **dict.fromkeys([9, 13], (0, 0)),
+    16: (0, 1),
+}
+
+_VECTOR_UNARY = (
+    frozenset(
+        [
+            *range(11),
+            *range(15, 23),
+            *range(25, 35, 2),
+            24,
+            77,
+            83,
+            *range(92, 101),
+            *range(103, 107),
+            116,
+            117,
+            122,
+        ]
+    )
+    | frozenset(
+        [
+            *range(124, 130),
+            131,
+            132,
+            *range(135, 139),
+            148,
+            160,
+            161,
+            163,
+            164,
+            *range(167, 171),
+            192,
+            193,
+            195,
+            196,
+        ]
+    )
+    | frozenset([*range(199, 203), 224, 225, 227, 236, 237, 239, *range(248, 256)])
+)
+
+
+def vector_stack_effect(number: int) -> tuple[int, int]:
+    """Return how many values an instruction of vectors takes from the stack, and puts there."""
+    if number == 12:  # a constant
+        return 0, 1
+    if number == 82:  # choice by bits
+        return 3, 1
+    return (1 if number in _VECTOR_UNARY else 2), int(number not in (11, *range(88, 92)))
+
+
+VECTOR_RESULTS = dict.fromkeys(F32X4_RESULTS, "f32x4") | dict.fromkeys(F64X2_RESULTS, "f64x2")
+"""Shape of what arithmetic on vectors gives."""
+VECTOR_READS = {
+    **VECTOR_RESULTS,
+    **dict.fromkeys([*range(0x41, 0x47), 0xF8, 0xF9], "f32x4"),
+    **dict.fromkeys([*range(0x47, 0x4D), 0xFC, 0xFD], "f64x2"),
+    0x5E: "f64x2",
+    0x5F: "f32x4",
+}
+"""Shape of what instructions take to which one NaN is like the other: arithmetic, comparisons, conversions to integers."""

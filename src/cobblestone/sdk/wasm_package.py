@@ -16,9 +16,11 @@ from cobblestone.launcher.wasm import COMPILED_NAME, DESCRIPTION_FILE, LIBRARY_N
 from cobblestone.sdk import wasm_toolchain as toolchain
 from cobblestone.sdk.app_package import Command, check_words, read_files, upload_bytes
 from cobblestone.sdk.connection import Connection
+from cobblestone.sdk.wasm_binary import UnknownConstructError
 from cobblestone.sdk.wasm_compiled import compiled_modules
 from cobblestone.sdk.wasm_instrument import instrument
 from cobblestone.sdk.wasm_module import check_module
+from cobblestone.sdk.wasm_one_nan import with_one_nan
 from cobblestone.sdk.wasm_sources import PYTHON_MODULE, python_files, python_module
 
 MODULE_SUFFIX = ".wasm"
@@ -115,6 +117,14 @@ def read_module(path: Path) -> bytes:
         raise JobError(f"--wasm: {path} cannot be read: {error.strerror}.") from error
 
 
+def one_form(module: bytes) -> bytes:
+    """Return a module whose NaNs have one form; as it is if that is left to the runtime, which knows more instructions."""
+    try:
+        return with_one_nan(module)
+    except (UnknownConstructError, IndexError, ValueError):
+        return module
+
+
 def prepare(module: Path | None, platforms: Sequence[str], *, say: toolchain.Say) -> None:
     """Fetch and compile what an app of a module (None: of Python) needs on each platform, saying what takes time.
 
@@ -137,9 +147,9 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     What all platforms share is stored, signed and downloaded once: module, description and the scientist's files.
     """
     command.check()
-    contents, module = read_files(command.files), read_module(command.module)
+    contents, module = read_files(command.files), one_form(read_module(command.module))
     first, *further = platforms = toolchain.wasm_platforms(command.platforms)
-    compiled = compiled_modules(command.module, platforms)
+    compiled = compiled_modules(command.module.name, module, platforms)
     libraries = {platform: toolchain.library(platform) for platform in platforms}
     native = [hashlib.sha256(data).hexdigest() for data in (*libraries.values(), *compiled.values())]
     copied = {DESCRIPTION_FILE: command.description(module, contents, native), **contents}
@@ -158,7 +168,7 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     }
     if command.in_browsers:
         further = [*further, BROWSER_PLATFORM]
-        own_files[BROWSER_PLATFORM] = [_browser_module(connection, command)]
+        own_files[BROWSER_PLATFORM] = [_browser_module(connection, command, module)]
     return NewVersion(
         platform=first,
         also_for=further,
@@ -168,9 +178,9 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     )
 
 
-def _browser_module(connection: Connection, command: WasmCommand) -> VersionFileBody:
+def _browser_module(connection: Connection, command: WasmCommand, module: bytes) -> VersionFileBody:
     """Upload the module that counts its instructions itself."""
-    counting = instrument(read_module(command.module), command.module.name)
+    counting = instrument(module, command.module.name)
     file = upload_bytes(connection, BROWSER_MODULE, counting)
     return VersionFileBody(file=file, open_name=BROWSER_MODULE, main_program=True)
 

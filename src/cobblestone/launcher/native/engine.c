@@ -1,7 +1,8 @@
 /* The module, in wasmtime 50: loading, compiling, the world that it sees, and the count of its instructions.
  *
- * Same input, same bytes on every computer: NaN has one form, threads and relaxed SIMD are off, the clock counts the module's own
- * instructions (one nanosecond each), to sleep moves that clock, and random bytes come from a seed of the job.
+ * Same input, same bytes on every computer: NaN has one form (a module that was rewritten for it says so in its first section; of
+ * others the runtime looks after each operation, which takes some times longer), threads and relaxed SIMD are off, the clock
+ * counts the module's own instructions (one nanosecond each), to sleep moves that clock, and random bytes come from a seed of the job.
  *
  * The call is an asynchronous one: after every SLICE instructions the engine returns to the thread, which then publishes the count
  * and, while the job is suspended, waits.  So the client's orders need no signals and no stopped threads, on any system.
@@ -311,15 +312,24 @@ static const char *compile(void *engine, const struct run *run, void **module) {
 
 /* ---- the run */
 
-/* For this processor; with a triple, for all processors of that kind of the last fifteen years. */
-static void *new_engine(const char *triple) {
+static bool gives_one_nan(const char *path) {
+    static const char mark[] = "\0asm\1\0\0\0\0\x14\x13" "cobblestone:one_nan";
+    char head[sizeof mark - 1];
+    FILE *file = fopen(path, "rb");
+    bool given = file && fread(head, 1, sizeof head, file) == sizeof head && !memcmp(head, mark, sizeof head);
+    if (file) fclose(file);
+    return given;
+}
+
+/* For a module and this processor; with a triple, for all processors of that kind of the last fifteen years. */
+static void *new_engine(const char *module, const char *triple) {
     static const char *const usual[] = {"has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"}; /* x86-64-v2 */
     void *config = api.wasm_config_new();
     if (triple && api.wasmtime_config_target_set(config, triple)) return NULL;
     for (size_t i = 0; triple && !strncmp(triple, "x86_64-", 7) && i < sizeof usual / sizeof *usual; i++)
         api.wasmtime_config_cranelift_flag_enable(config, usual[i]);
     api.wasmtime_config_consume_fuel_set(config, true);
-    api.wasmtime_config_cranelift_nan_canonicalization_set(config, true);
+    api.wasmtime_config_cranelift_nan_canonicalization_set(config, !gives_one_nan(module));
     api.wasmtime_config_wasm_relaxed_simd_set(config, false);
     api.wasmtime_config_wasm_threads_set(config, false);
     api.wasmtime_config_parallel_compilation_set(config, false); /* the client has counted one processor for this job */
@@ -387,7 +397,7 @@ static void host(struct run *run) {
     void *module, *trap = NULL, *error = NULL;
     const char *problem = load(run->library);
     if (problem) return finish(run, REFUSED, problem);
-    void *engine = new_engine(NULL);
+    void *engine = new_engine(run->module, NULL);
     if ((problem = compile(engine, run, &module))) return finish(run, REFUSED, problem);
 
     void *store = api.wasmtime_store_new(engine, NULL, NULL);
@@ -426,7 +436,7 @@ const char *engine_compile(const char *triple, const char *library, const char *
     void *module, *engine;
     const char *problem = load(library);
     if (problem) return problem;
-    if (!(engine = new_engine(triple))) return text_of("%s is no kind of computer that the runtime knows", triple);
+    if (!(engine = new_engine(path, triple))) return text_of("%s is no kind of computer that the runtime knows", triple);
     if ((problem = compile_anew(engine, path, &module))) return problem;
     return keep_compiled(module, target) ? NULL : text_of("%s cannot be written", target);
 }
