@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.everywhere.test_windows import TORTURE, count
+from tests.everywhere.test_windows import MEMORY, TORTURE, count
 from tests.helpers.wasm_slot import STEPS, WasmSlot, open_wasm_slot
 
 from cobblestone.launcher.wasm import DESCRIPTION_FILE, LIBRARY_NAME, wasm_description
@@ -43,6 +43,8 @@ def test_bytes_and_count_are_those_of_the_other_processor(tmp_path: Path, code: 
     (tmp_path / "here").mkdir()
     (tmp_path / "arm").mkdir()
     with open_wasm_slot(tmp_path / "here") as here, open_wasm_slot(tmp_path / "arm") as arm:
+        for slot in (here, arm):
+            slot.write_bounds(memory_bound=MEMORY)
         assert here.run_module(code) == 0
         assert run_on_arm(arm, code) == 0, arm.read("stderr.txt")
         assert (arm.folder / "output").read_bytes() == (here.folder / "output").read_bytes()

@@ -16,6 +16,7 @@ from tests.helpers.wasm_slot import open_wasm_slot
 
 from cobblestone.launcher.wasm import GUEST_FOLDER
 from cobblestone.sdk.app_package import read_files
+from cobblestone.sdk.wasm_one_nan import with_one_nan
 from cobblestone.sdk.wasm_package import portable_command
 from cobblestone.sdk.wasm_sources import PACKAGES_FILE, compile_source
 
@@ -92,7 +93,7 @@ def orbits(folder: Path) -> Example:
     words = [sys.executable, str(EXAMPLES / "wasm" / "make_inputs.py"), "--years", "10000", "--systems", "1"]
     subprocess.run([*words, "--folder", str(inputs)], check=True, timeout=SECONDS)
     return Example(
-        module=compile_source([source]).read_bytes(),
+        module=with_one_nan(compile_source([source]).read_bytes()),
         words=["orbits", "{input}", "{output}"],
         native=[str(program)],
         given=(inputs / "system-00.txt").read_bytes(),
@@ -106,7 +107,7 @@ def sunspots(folder: Path) -> Example:
     subprocess.run([*words, "--folder", str(inputs)], check=True, timeout=SECONDS)
     module, words, files = portable_command(["python3", "period.py", "{input}", "{output}"], [program], None)
     return Example(
-        module=module.read_bytes(),
+        module=with_one_nan(module.read_bytes()),
         words=words,
         native=[sys.executable, str(program)],
         given=(inputs / "band-00.json").read_bytes(),

@@ -14,37 +14,29 @@ from pathlib import Path
 
 import pytest
 from tests.everywhere.conftest import PLATFORM, Windows
+from tests.helpers.float_torture import float_torture
 from tests.helpers.launcher_slot import until
 from tests.helpers.wasm_slot import COPY, FOREVER, STEPS, WasmSlot, module, open_wasm_slot, steps
 
 from cobblestone.sdk import wasm_toolchain as toolchain
+from cobblestone.sdk.wasm_one_nan import with_one_nan
 
 #: Some seconds.
 LONG = steps(2_500_000_000)
-#: Some floating point whose bits differ where engines do: sums, roots, divisions, minima, conversions, NaN.
-TORTURE = module(
-    """(local $i i64) (local $x f64)
-    (local.set $x (f64.const 0.1))
-    (loop $next
-      (local.set $x (f64.add (f64.sqrt (f64.abs (f64.sub (f64.mul (local.get $x) (f64.const 3.7)) (f64.const 1e-300))))
-        (f64.div (local.get $x) (f64.convert_i64_s (local.get $i)))))
-      (local.set $x (f64.promote_f32 (f32.demote_f64 (f64.min (local.get $x) (f64.const 1e30)))))
-      (f64.store (i32.add (i32.const 8192) (i32.mul (i32.const 8) (i32.and (i32.wrap_i64 (local.get $i)) (i32.const 1023))))
-        (f64.copysign (f64.nearest (f64.mul (local.get $x) (f64.const 1e6))) (local.get $x)))
-      (local.set $i (i64.add (local.get $i) (i64.const 1)))
-      (br_if $next (i64.lt_u (local.get $i) (i64.const 1000000))))
-    (call $save @out (i32.const 8192) (i32.const 8192))""",
-    out="output",
-)
+#: Every floating-point instruction on the hardest numbers, as volunteers get it.
+TORTURE = with_one_nan(float_torture())
+MEMORY = 64_000_000
 
 
 @pytest.mark.parametrize("code", [STEPS, TORTURE], ids=["steps", "torture"])
 def test_bytes_and_count_are_those_of_linux(windows: Windows, tmp_path: Path, code: bytes):
     (tmp_path / "linux").mkdir()
     with open_wasm_slot(tmp_path / "linux") as linux:
+        linux.write_bounds(memory_bound=MEMORY)
         assert linux.run_module(code) == 0
         expected, counted = (linux.folder / "output").read_bytes(), count(linux.read("stderr.txt"))
-    assert "ended with 0" in windows.run(code, "end")
+    bound = f"<rsc_memory_bound>{MEMORY}</rsc_memory_bound>"
+    assert "ended with 0" in windows.run(code, "end", init=bound)
     assert (windows.slot / "output").read_bytes() == expected
     assert count(windows.stderr()) == counted
     assert (windows.slot / "boinc_finish_called").read_bytes().strip() == b"0"
