@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cobblestone.domain.ids import (
@@ -156,6 +157,17 @@ class Result:
     fpops_counted: float = 0.0  #: floating-point operations as counted by the program
     intops_counted: float = 0.0
     outlier: bool = False  #: its run time is kept out of statistics
+
+
+@value(kw_only=True)
+class CreditOfRows:
+    """What rows shall say of credit that the ledger has."""
+
+    results: Mapping[ResultId, tuple[float, float]]  #: what each claimed, and what it is granted in addition
+    workunits: Mapping[WorkunitId, float]  #: what later results of each will get
+
+
+NO_CREDIT = CreditOfRows(results={}, workunits={})
 
 
 def output_file_name(result_name: str, index: int) -> str:

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.ids import ResultId
-from cobblestone.domain.states import ServerState
+from cobblestone.domain.states import AssimilateState, FileDeleteState, ServerState
 from cobblestone.domain.values import changed
 from cobblestone.domain.work import Result, Workunit, result_name
 from cobblestone.policy.lifecycle.effects import (
@@ -77,14 +77,20 @@ def advance_files(result: Result, cause: Cause) -> Result:
 
 def advance_inputs(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the file delete state of ``workunit``, by the table; raises `IllegalTransition`."""
-    after = next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, workunit_history)
-    return changed(workunit, file_delete_state=after)
+    return changed(workunit, file_delete_state=_inputs_after(workunit, cause))
 
 
 def advance_assimilation(workunit: Workunit, cause: Cause) -> Workunit:
     """Move the assimilate state of ``workunit``, by the table; raises `IllegalTransition`."""
-    after = next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, workunit_history)
-    return changed(workunit, assimilate_state=after)
+    return changed(workunit, assimilate_state=_assimilation_after(workunit, cause))
+
+
+def _inputs_after(workunit: Workunit, cause: Cause) -> FileDeleteState:
+    return next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, workunit_history)
+
+
+def _assimilation_after(workunit: Workunit, cause: Cause) -> AssimilateState:
+    return next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, workunit_history)
 
 
 def apply_transition(
@@ -113,14 +119,41 @@ def apply_effects(
         PolicyViolation: a result is to be made, but ``new_ids`` is used up.
 
     """
+    draft = _Draft(view)
     for effect in effects:
         match effect:
             case CreateResult():
-                view = _with_new_result(view, effect, now, new_ids)
+                result = _new_result(view.workunit, effect, now, new_ids)
+                draft.results[result.id] = result
             case _:
-                view = apply_effect(view, effect)
-    return changed(view, workunit=changed(view.workunit, transition_time=next_check))
+                draft.apply(effect)
+    draft.fields["transition_time"] = next_check
+    return draft.view()
 
+
+_OfResult = (
+    TimeOutResult
+    | DropResult
+    | MarkTooLate
+    | SkipValidation
+    | MarkValid
+    | MarkInvalid
+    | MarkInconclusive
+    | MarkUnusable
+    | PostponeValidation
+    | DeleteOutputs
+)
+_OfWorkunit = (
+    RequestValidation
+    | FailWorkunit
+    | ReadyToAssimilate
+    | DeleteInputs
+    | ReleaseCommitment
+    | SetCanonical
+    | RaiseTarget
+    | ClearNeedValidate
+)
+_KnownEffect = _OfResult | _OfWorkunit
 
 _RESULT_CAUSES = {
     TimeOutResult: Cause.DEADLINE_PASSED,
@@ -139,88 +172,103 @@ _VALIDATE_CAUSES = {
 
 def apply_effect(view: WorkunitView, effect: Effect) -> WorkunitView:
     """Apply one effect other than `CreateResult` (which needs an id; see `apply_effects`)."""
+    if isinstance(effect, CreateResult):
+        raise PolicyViolation("CreateResult needs a new id: use apply_effects")
+    draft = _Draft(view)
+    draft.apply(effect)
+    return draft.view()
+
+
+class _Draft:
+    """A view in the making: effects change it one after the other, and its workunit is copied once."""
+
+    __slots__ = ("_view", "_workunit", "fields", "results")
+
+    def __init__(self, view: WorkunitView) -> None:
+        self._view = view
+        self._workunit = view.workunit
+        self.fields: dict[str, object] = {}  #: of the workunit, still to be changed
+        self.results = {result.id: result for result in view.results}
+
+    def view(self) -> WorkunitView:
+        workunit = changed(self._workunit, **self.fields)
+        return changed(self._view, workunit=workunit, results=tuple(self.results.values()))
+
+    def apply(self, effect: _KnownEffect) -> None:
+        match effect:
+            case (
+                MarkValid()
+                | TimeOutResult()
+                | DropResult()
+                | MarkTooLate()
+                | SkipValidation()
+                | MarkInvalid()
+                | MarkInconclusive()
+                | MarkUnusable()
+                | PostponeValidation()
+                | DeleteOutputs()
+            ):
+                self.results[effect.result_id] = _changed_result(self._result(effect.result_id), effect)
+            case _:
+                fields = _changed_fields(self._workunit, effect)
+                # An effect looks at the fields that it changes and at no others.
+                if not self.fields.keys().isdisjoint(fields):
+                    self._workunit = changed(self._workunit, **self.fields)
+                    self.fields.clear()
+                    fields = _changed_fields(self._workunit, effect)
+                self.fields |= fields
+
+    def _result(self, result_id: ResultId) -> Result:
+        try:
+            return self.results[result_id]
+        except KeyError:
+            raise PolicyViolation(f"workunit {self._workunit.id} has no result {result_id}") from None
+
+
+def _changed_result(result: Result, effect: _OfResult) -> Result:
     match effect:
         case TimeOutResult() | DropResult():
-            return _with_result(view, advance(_result(view, effect.result_id), _RESULT_CAUSES[type(effect)]))
-        case (
-            MarkTooLate()
-            | SkipValidation()
-            | MarkValid()
-            | MarkInvalid()
-            | MarkInconclusive()
-            | PostponeValidation()
-        ):
-            result = _result(view, effect.result_id)
-            return _with_result(view, advance_validation(result, _VALIDATE_CAUSES[type(effect)]))
+            return advance(result, _RESULT_CAUSES[type(effect)])
         case MarkUnusable():
-            result = advance(_result(view, effect.result_id), Cause.FOUND_UNUSABLE)
-            return _with_result(view, advance_validation(result, Cause.FOUND_UNUSABLE))
+            return advance_validation(advance(result, Cause.FOUND_UNUSABLE), Cause.FOUND_UNUSABLE)
         case DeleteOutputs():
-            return _with_result(view, advance_files(_result(view, effect.result_id), Cause.FILES_RELEASED))
-        case CreateResult():
-            raise PolicyViolation("CreateResult needs a new id: use apply_effects")
+            return advance_files(result, Cause.FILES_RELEASED)
         case _:
-            return changed(view, workunit=_changed_workunit(view.workunit, effect))
+            return advance_validation(result, _VALIDATE_CAUSES[type(effect)])
 
 
-def _changed_workunit(
-    workunit: Workunit,
-    effect: RequestValidation
-    | FailWorkunit
-    | ReadyToAssimilate
-    | DeleteInputs
-    | ReleaseCommitment
-    | SetCanonical
-    | RaiseTarget
-    | ClearNeedValidate,
-) -> Workunit:
+def _changed_fields(workunit: Workunit, effect: _OfWorkunit) -> dict[str, object]:
     match effect:
         case RequestValidation():
-            return changed(workunit, need_validate=True)
+            return {"need_validate": True}
         case ClearNeedValidate():
-            return changed(workunit, need_validate=False)
+            return {"need_validate": False}
         case FailWorkunit():
-            mask = workunit.error_mask | effect.error_mask
-            return changed(workunit, error_mask=mask, need_validate=False)
+            return {"error_mask": workunit.error_mask | effect.error_mask, "need_validate": False}
         case ReadyToAssimilate():
-            return advance_assimilation(workunit, Cause.ANSWER_KNOWN)
+            return {"assimilate_state": _assimilation_after(workunit, Cause.ANSWER_KNOWN)}
         case DeleteInputs():
-            return advance_inputs(workunit, Cause.FILES_RELEASED)
+            return {"file_delete_state": _inputs_after(workunit, Cause.FILES_RELEASED)}
         case ReleaseCommitment():
-            return changed(workunit, hr_class=0, app_version_id=None)
+            return {"hr_class": 0, "app_version_id": None}
         case SetCanonical():
-            return changed(workunit, canonical_result_id=effect.result_id)
+            return {"canonical_result_id": effect.result_id}
         case RaiseTarget():
-            return changed(workunit, rules=changed(workunit.rules, target_nresults=effect.target_nresults))
+            return {"rules": changed(workunit.rules, target_nresults=effect.target_nresults)}
         case _:
             assert_never(effect)
 
 
-def _with_new_result(
-    view: WorkunitView, effect: CreateResult, now: float, new_ids: Iterator[ResultId]
-) -> WorkunitView:
+def _new_result(workunit: Workunit, effect: CreateResult, now: float, new_ids: Iterator[ResultId]) -> Result:
     new_id = next(new_ids, None)
     if new_id is None:
-        raise PolicyViolation(f"no id left for result {effect.number} of workunit {view.workunit.id}")
-    result = Result(
+        raise PolicyViolation(f"no id left for result {effect.number} of workunit {workunit.id}")
+    return Result(
         id=new_id,
-        name=result_name(view.workunit.name, effect.number),
-        workunit_id=view.workunit.id,
-        app_id=view.workunit.app_id,
+        name=result_name(workunit.name, effect.number),
+        workunit_id=workunit.id,
+        app_id=workunit.app_id,
         server_state=ServerState.UNSENT,
         priority=effect.priority,
         create_time=now,
     )
-    return changed(view, results=(*view.results, result))
-
-
-def _result(view: WorkunitView, result_id: ResultId) -> Result:
-    for result in view.results:
-        if result.id == result_id:
-            return result
-    raise PolicyViolation(f"workunit {view.workunit.id} has no result {result_id}")
-
-
-def _with_result(view: WorkunitView, new: Result) -> WorkunitView:
-    results = [new if result.id == new.id else result for result in view.results]
-    return changed(view, results=tuple(results))

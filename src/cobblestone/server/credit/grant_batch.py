@@ -13,7 +13,7 @@ from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.ids import AppVersionId, HostId, ResultId
 from cobblestone.domain.states import AssimilateState, ValidateState
-from cobblestone.domain.work import Result
+from cobblestone.domain.work import CreditOfRows, Result
 from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit.book import CreditBook, Entry, GrantTerms, RecordKey, ResultsJudged
 from cobblestone.policy.credit.claims import ClaimInput, PlatformKind, WorkunitFacts
@@ -150,19 +150,20 @@ class GrantBatch:
         )
         self._entries += ledger_entries(view, terms, self._book.apply(event))
 
-    def save(self) -> None:
-        """Write everything that changed."""
+    def save(self) -> CreditOfRows:
+        """Write everything that changed but what is returned, for whoever writes rows of results and workunits anyway."""
         tx, book = self._tx, self._book
-        ledger.grant(tx, self._entries, now=self._now)
+        fresh = ledger.enter(tx, self._entries, now=self._now)
         ledger.take_back_provisional(tx, self._wrong, now=self._now)
-        ledger.set_canonical_credit(
-            tx, {id_: book.canonical_credit[id_] for id_ in book.changed.canonical_credit}
-        )
         hosts.save_qualities(tx, self._changed_qualities())
         credit_statistics.save_version_statistics(
             tx, {id_: book.versions[id_] for id_ in sorted(book.changed.versions)}
         )
         credit_statistics.save_app_statistics(tx, {id_: book.apps[id_] for id_ in sorted(book.changed.apps)})
+        return CreditOfRows(
+            results=ledger.credit_of_results(fresh),
+            workunits={id_: book.canonical_credit[id_] for id_ in book.changed.canonical_credit},
+        )
 
     def _changed_qualities(self) -> Iterator[tuple[RecordKey, hosts.Quality]]:
         for key in sorted(self._judged | self._book.changed.hosts):

@@ -25,6 +25,7 @@ from cobblestone.server.daemons.project_work import MAX_COMPARED_BYTES, Assimila
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.workers import Workers
 from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.process_group import Lease, LeaseLost, Shards
 from cobblestone.store.work import lifecycle
@@ -158,7 +159,7 @@ class Assimilator:
             canonical = view.workunit.canonical_result_id
             if canonical is not None:
                 batch.pay(view, {canonical: amounts[view.workunit.id]})
-        batch.save()
+        ledger.note_credit(tx, batch.save())
 
 
 def pays_after_assimilation(app: App) -> bool:

@@ -14,6 +14,7 @@ import structlog
 from cobblestone.domain.ids import ResultId, WorkunitId
 from cobblestone.domain.states import AssimilateState, FileDeleteState
 from cobblestone.domain.values import changed
+from cobblestone.domain.work import NO_CREDIT
 from cobblestone.policy.lifecycle.application import advance_assimilation, advance_files, advance_inputs
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.lifecycle.states import Cause
@@ -48,6 +49,7 @@ class Finisher:
         self.places: dict[
             WorkunitId, int
         ] = {}  #: of those that were handed over, in the lists of their batches
+        self.credit = NO_CREDIT  #: to be noted on the rows
 
     def finish(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
         """Return what becomes of workunits that the transitioner has looked at, in their order."""
@@ -75,7 +77,7 @@ class Finisher:
                     reports.append((view, report))
         if not reports:
             return []
-        decided = judge_and_grant(self._ctx, self._tx, reports, now=self._now)
+        decided, self.credit = judge_and_grant(self._ctx, self._tx, reports, now=self._now)
         lifecycle.note_reasons(self._tx, decided)
         return [apply_decision(view, decision, self._now) for view, decision in decided]
 

@@ -86,7 +86,8 @@ class Transitioner:
         finisher = Finisher(self._ctx, tx, self._timing, new_ids, now=now)
         after = finisher.finish([apply_transition(view, each, now, new_ids) for view, each in decided])
         before = (view for view, _ in decided)
-        view_changes.save(tx, zip(before, after, strict=True), places=finisher.places, now=now)
+        changes = zip(before, after, strict=True)
+        view_changes.save(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:
         late: list[tuple[tuple[HostId, AppVersionId], float]] = []

@@ -201,7 +201,8 @@ class Validator:
         if not reports:
             return
         now = self._ctx.clock()
-        lifecycle.apply_decisions(tx, judge_and_grant(self._ctx, tx, reports, now=now), now=now)
+        decided, credit = judge_and_grant(self._ctx, tx, reports, now=now)
+        lifecycle.apply_decisions(tx, decided, credit, now=now)
 
     async def _postpone(self, id_: WorkunitId, problem: str) -> None:
         """Look at a workunit again later, a limited number of times."""

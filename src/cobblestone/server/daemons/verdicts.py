@@ -8,6 +8,7 @@ import structlog
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.ids import ResultId
+from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.policy.validation.agreement import kind_named, missing_output
 from cobblestone.policy.validation.canonical import (
@@ -71,10 +72,10 @@ def judge_and_grant(
     reports: Sequence[tuple[WorkunitView, ValidationReport]],
     *,
     now: float,
-) -> list[tuple[WorkunitView, ValidationDecision]]:
+) -> tuple[list[tuple[WorkunitView, ValidationDecision]], CreditOfRows]:
     """Decide on workunits that were read in this write, and grant the credit that is due.
 
-    The decisions are still to be applied.
+    The decisions are still to be applied, and the credit is to be noted on the rows that they change.
     """
     decided = [(view, judge(view, report, now=now)) for view, report in reports]
     assigned = {
@@ -94,5 +95,4 @@ def judge_and_grant(
     )
     for view, decision in decided:
         batch.decide(view, decision)
-    batch.save()
-    return decided
+    return decided, batch.save()

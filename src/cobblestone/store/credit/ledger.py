@@ -17,6 +17,7 @@ from cobblestone.domain.ids import AppVersionId, HostId, ResultId, TeamId, UserI
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import value
+from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.credit.rac import common_moment
 from cobblestone.policy.credit.totals import OWNERS, CreditTotals
 from cobblestone.store.averages import CREDIT
@@ -79,7 +80,14 @@ _INSERT_ENTRY = (
 
 
 def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int:
-    """Write ledger entries and add them to all totals and averages; how many were new.
+    """Write ledger entries, add them to all totals and averages, and note them on their results; how many were new."""
+    fresh = enter(tx, entries, now=now)
+    note_credit(tx, CreditOfRows(results=credit_of_results(fresh), workunits={}))
+    return len(fresh)
+
+
+def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> list[CreditEntry]:
+    """Write ledger entries and add them to all totals and averages; return the new ones, to be noted on their results.
 
     The team is the one that the user belongs to now.  A second grant for a result is left out.
     """
@@ -113,11 +121,28 @@ def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int
         [(of, entry.granted, entry.work_start) for of, entry in zip(owners, fresh, strict=True)], now=now
     )
     _save_totals(tx, totals)
+    return fresh
+
+
+def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[float, float]]:
+    """Return what results claimed and are granted by entries, by id."""
+    found: dict[ResultId, tuple[float, float]] = {}
+    for entry in entries:
+        _, before = found.get(entry.result_id, (0.0, 0.0))
+        found[entry.result_id] = entry.claimed, before + entry.granted
+    return found
+
+
+def note_credit(tx: Transaction, credit: CreditOfRows) -> None:
+    """Write on results and workunits what they were granted."""
     tx.execute_many(
         "UPDATE result SET claimed_credit = ?, granted_credit = granted_credit + ? WHERE id = ?",
-        [(entry.claimed, entry.granted, entry.result_id) for entry in fresh],
+        [(claimed, granted, id_) for id_, (claimed, granted) in credit.results.items()],
     )
-    return len(fresh)
+    tx.execute_many(
+        "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
+        [(amount, id_) for id_, amount in credit.workunits.items()],
+    )
 
 
 class _ReasonTexts:
@@ -289,14 +314,6 @@ def _append_correction(
     totals.correct(line.owners(), credit=amount, granted_time=granted_time, now=now)
     _save_totals(tx, totals)
     tx.execute("UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, line.result_id))
-
-
-def set_canonical_credit(tx: Transaction, amounts: Mapping[WorkunitId, float]) -> None:
-    """Note what the canonical result got: later results of the workunit get the same."""
-    tx.execute_many(
-        "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
-        [(amount, id_) for id_, amount in amounts.items()],
-    )
 
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:

@@ -12,6 +12,7 @@ from itertools import count
 
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
 from cobblestone.domain.states import BatchState
+from cobblestone.domain.work import CreditOfRows
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.lifecycle.application import apply_transition
 from cobblestone.policy.lifecycle.effects import Transition, WorkunitView
@@ -113,14 +114,19 @@ def _of_shards(db: Database, sql: str, parameters: Parameters, shards: Shards, l
 
 
 def apply_decisions(
-    tx: Transaction, decided: Sequence[tuple[WorkunitView, ValidationDecision]], *, now: float
+    tx: Transaction,
+    decided: Sequence[tuple[WorkunitView, ValidationDecision]],
+    credit: CreditOfRows,
+    *,
+    now: float,
 ) -> None:
-    """Apply the validator's decisions on workunits that were read in this write (credit is granted separately, in the same one).
+    """Apply the validator's decisions on workunits that were read in this write, and note credit granted in the same one.
 
     Raises:
         IllegalTransition: an effect does not fit; nothing is changed.
     """
-    view_changes.save(tx, [(view, apply_decision(view, each, now)) for view, each in decided], now=now)
+    changes = [(view, apply_decision(view, each, now)) for view, each in decided]
+    view_changes.save(tx, changes, credit=credit, now=now)
     note_reasons(tx, decided)
     if any(decision.next_check is not None for _, decision in decided):
         tx.wake("transitioner")

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from cobblestone.domain.ids import WorkunitId
 from cobblestone.domain.states import AssimilateState, FileDeleteState
-from cobblestone.domain.work import Result, Workunit
+from cobblestone.domain.work import NO_CREDIT, CreditOfRows, Result, Workunit
 from cobblestone.policy.lifecycle.effects import WorkunitView
 from cobblestone.store.engine.database import Transaction
 
@@ -34,26 +34,41 @@ _OF_RESULT = ("server_state", "outcome", "validate_state", "file_delete_state")
 _workunit_states, _workunit_values = attrgetter(*_OF_WORKUNIT), attrgetter(*_OF_WORKUNIT_VALUES)
 _result_states = attrgetter(*_OF_RESULT)
 _VALUE_COLUMNS = tuple(name.rpartition(".")[2] for name in _OF_WORKUNIT_VALUES)
+_CREDITED = ("claimed_credit = ?", "granted_credit = granted_credit + ?")
 _HANDLER_IS_DONE = ("retry_time = 0", "handler_failures = 0", "handler_problem = ''")
 
 
 def save(
-    tx: Transaction, changes: Iterable[Change], *, places: Mapping[WorkunitId, int] = NO_PLACES, now: float
+    tx: Transaction,
+    changes: Iterable[Change],
+    *,
+    places: Mapping[WorkunitId, int] = NO_PLACES,
+    credit: CreditOfRows = NO_CREDIT,
+    now: float,
 ) -> int:
     """Write changes of workunits that were read in this write; return the number of results created.
 
-    ``places`` are those of finished workunits in the lists of their batches.  Wakes whoever goes on with the others.
+    ``places`` are those of finished workunits in the lists of their batches; ``credit`` is that of workunits and results among
+    those that change.  Wakes whoever goes on with the others.
     """
     updates: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)  # rows by statement
     new: list[tuple[object, ...]] = []
     for before, after in changes:
         workunit = after.workunit
         if workunit is not before.workunit:
-            _note_workunit(tx, updates, before.workunit, workunit, place=places.get(workunit.id), now=now)
+            _note_workunit(
+                tx,
+                updates,
+                before.workunit,
+                workunit,
+                place=places.get(workunit.id),
+                credit=credit.workunits.get(workunit.id),
+                now=now,
+            )
         n = len(before.results)
         for old, result in zip(before.results, after.results[:n], strict=True):
             if result is not old:
-                _note_result(tx, updates, old, result)
+                _note_result(tx, updates, old, result, credit.results.get(result.id))
         new += (
             (
                 each.name,
@@ -86,6 +101,7 @@ def _note_workunit(
     after: Workunit,
     *,
     place: int | None,
+    credit: float | None,
     now: float,
 ) -> None:
     sets = _differing(_OF_WORKUNIT, _workunit_states(before), _workunit_states(after))
@@ -106,6 +122,9 @@ def _note_workunit(
                 values.append(place)
         else:
             tx.wake("assimilator")
+    if credit is not None:
+        sets += ("canonical_credit = ?",)
+        values.append(credit)
     if sets:
         updates[_update("workunit", sets)].append((*values, after.id))
     if after.need_validate and not before.need_validate:
@@ -115,10 +134,16 @@ def _note_workunit(
 
 
 def _note_result(
-    tx: Transaction, updates: defaultdict[str, list[tuple[object, ...]]], before: Result, after: Result
+    tx: Transaction,
+    updates: defaultdict[str, list[tuple[object, ...]]],
+    before: Result,
+    after: Result,
+    credit: tuple[float, float] | None,
 ) -> None:
     sets = _differing(_OF_RESULT, _result_states(before), _result_states(after))
-    if sets:
+    if credit is not None:
+        updates[_update("result", (*sets, *_CREDITED))].append((*credit, after.id))
+    elif sets:
         updates[_update("result", sets)].append((after.id,))
     if after.file_delete_state is FileDeleteState.READY:
         tx.wake("file_deleter")
