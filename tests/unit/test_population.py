@@ -16,7 +16,8 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator import presets
 from cobblestone.simulator.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.population import PopulationRun, run_population
-from cobblestone.simulator.population_report import as_data, as_text, view_of
+from cobblestone.simulator.population_report import PopulationRecord, as_data, as_text, record_of, view_of
+from cobblestone.simulator.population_runs import run_side_by_side
 from cobblestone.simulator.scenario import (
     DAY,
     AppModel,
@@ -27,6 +28,7 @@ from cobblestone.simulator.scenario import (
     ServerModel,
 )
 from cobblestone.simulator.shared_project import Tally
+from cobblestone.sweep.backends import open_backend
 
 BASE = PolicyChoice()
 POLICIES = [
@@ -141,12 +143,56 @@ def test_the_first_hosts_are_the_same_whatever_their_number() -> None:
 
 def test_table_and_data_give_mean_and_interval_over_replicates() -> None:
     scenario = world(ServerModel())
-    results = {str(BASE): [run(scenario, seed=s) for s in (1, 2, 3)]}
-    assert "±" in as_text(results)
-    policies = as_data(results)["policies"]
+    results = {str(BASE): [record_of(run(scenario, seed=s)) for s in (1, 2, 3)]}
+    assert "±" in as_text(scenario, results)
+    assert "change" not in as_text(scenario, results)
+    policies = as_data(scenario, results)["policies"]
     assert isinstance(policies, dict)
     cell = policies[str(BASE)]["metrics"]["P"]["gflops"]
     assert cell["half_width"] > 0.0
+
+
+def test_changes_between_policies_are_taken_seed_by_seed_and_luck_is_marked() -> None:
+    scenario = world(ServerModel())
+    base = [record_of(run(scenario, seed=s)) for s in (1, 2, 3)]
+    worse = [replace(r, computers=replace(r.computers, idleness=r.computers.idleness + 0.1)) for r in base]
+    noisy = [
+        replace(r, computers=replace(r.computers, waste=r.computers.waste + by))
+        for r, by in zip(base, (-0.2, 0.1, 0.2), strict=True)
+    ]
+    text = as_text(scenario, {"base": base, "worse": worse, "noisy": noisy})
+    _, changes = text.split("change from base, seed by seed")
+    *_, sure, luck = changes.splitlines()
+    assert "+10.00 ±0.00 " in sure
+    assert "?" not in sure
+    assert luck.count("?") == 1
+    policies = as_data(scenario, {"base": base, "worse": worse})["policies"]
+    assert isinstance(policies, dict)
+    assert policies["worse"]["change"]["hosts"]["idleness"]["mean"] == pytest.approx(0.1)
+    assert "change" not in policies["base"]
+
+
+def test_kept_runs_are_not_made_again_and_those_of_another_scenario_not_taken(tmp_path: Path) -> None:
+    scenario, keep, told = world(ServerModel()), tmp_path / "runs.jsonl", list[tuple[int, int]]()
+    tables = {seed: draw_hosts(2, seed=seed) for seed in (1, 2)}
+    backend = open_backend(workers=1)
+
+    def runs(of: Scenario, keep: Path | None) -> dict[str, list[PopulationRecord]]:
+        told.clear()
+        return run_side_by_side(
+            of, tables, [BASE], backend=backend, keep=keep, progress=lambda *so_far: told.append(so_far)
+        )
+
+    try:
+        fresh = runs(scenario, keep)
+        kept = runs(scenario, keep)
+        assert told == [(2, 2)]
+        runs(replace(scenario, duration=scenario.duration / 2), keep)
+        assert told[0] == (0, 2)
+    finally:
+        backend.close()
+    assert kept == fresh
+    assert fresh[str(BASE)][1] == record_of(run_population(scenario, tables[2], BASE, seed=2))
 
 
 @pytest.mark.parametrize(

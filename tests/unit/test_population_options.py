@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from typer.testing import CliRunner
 from cobblestone.cli import build, simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.simulator.advice import Advisor, Limits, Step
-from cobblestone.simulator.advice_report import as_text
+from cobblestone.simulator.advice import Advisor, Demand, Limits, Point, Step, decide
+from cobblestone.simulator.advice_report import as_data, as_text
 from cobblestone.simulator.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.population import PopulationRun, run_population
 from cobblestone.simulator.population_report import hosts_view, view_of
@@ -30,6 +31,7 @@ from cobblestone.simulator.scenario import (
     ServerModel,
 )
 from cobblestone.simulator.shards import run_shards, split
+from cobblestone.simulator.statistics import estimate
 from cobblestone.sweep.backends import open_backend
 
 POLICY = PolicyChoice.parse("CS2_WF2_WS1_JC2")
@@ -172,6 +174,44 @@ def test_advice_takes_the_shortest_deadline_that_loses_little_and_the_smallest_q
     assert text.count("\n* ") == 4 - text.startswith("*")
 
 
+def _point(label: str, bad: tuple[float, ...], done: tuple[float, ...] = (10.0, 10.0, 10.0)) -> Point:
+    return Point(label=label, value=float(label), runs={"bad": bad, "workunits_per_day": done})
+
+
+def _decided(*points: Point, limit: float = 0.05) -> Step:
+    demands = [[Demand(estimate([bad - limit for bad in p.runs["bad"]]), surely=True)] for p in points]
+    return decide("deadline", ("bad", "workunits_per_day"), points, demands, "good", "none is")
+
+
+def test_advice_says_between_which_values_the_intervals_leave_it_undecided() -> None:
+    late, near, early = (0.2, 0.21, 0.22), (0.03, 0.045, 0.06), (0.0, 0.01, 0.005)
+    step = _decided(_point("1", late), _point("2", near), _point("3", early), _point("4", early))
+    assert (step.choice.label, step.rivals) == ("3", ["2"])  # "4" is never needed: "3" surely does
+    assert 3 < step.seeds <= 100
+    assert f"allow 2 as well; about --seeds {step.seeds:.0f} (now 3)" in as_text([step])
+    assert as_data([step])["deadline"]["undecided"] == ["2"]  # type: ignore[index]
+    enough = _decided(_point("2", near * 40), _point("3", early * 40))
+    assert (enough.choice.label, enough.rivals, enough.seeds) == ("2", [], 0.0)
+
+
+def test_advice_that_no_value_can_meet_is_undecided_between_the_equally_bad() -> None:
+    step = _decided(
+        _point("1", (0.30, 0.31, 0.32)), _point("2", (0.31, 0.30, 0.32)), _point("3", (0.9, 0.9, 0.8))
+    )
+    assert step.why == "none is"
+    assert {step.choice.label, *step.rivals} == {"1", "2"}
+    assert math.isinf(step.seeds)
+    assert "many more --seeds, or --hosts" in as_text([step])
+
+
+def test_the_table_marks_differences_that_may_be_luck_and_no_others() -> None:
+    points = _point("1", (0.01, 0.02, 0.03)), _point("2", (0.02, 0.01, 0.03)), _point("3", (0.51, 0.52, 0.53))
+    first, second, third = as_text([_decided(*points)]).splitlines()[1:4]
+    assert "?" not in first  # the recommended line itself
+    assert second.count("?") == 1  # its throughput is the same, run by run: no luck in that
+    assert "?" not in third
+
+
 def test_advice_is_for_one_project() -> None:
     world = replace(_world(), projects=(ProjectModel(name="A"), ProjectModel(name="B")))
     with pytest.raises(ConfigError, match="advice is for one project"):
@@ -195,3 +235,11 @@ def test_the_commands_say_what_is_wrong_and_run_in_parts(
     assert json.loads(capsys.readouterr().out)["hosts"] == 40
     assert simulating.main([str(scenario), "--hosts", "30", "--shards", "2"]) == 2
     assert "shards = 2 is not possible with 30 hosts" in capsys.readouterr().err
+    for more, words in (
+        (("--hosts", "40", "--shards", "2", "--keep", "x"), "--keep keeps whole runs"),
+        (("--hosts", "2", "--keep", str(tmp_path)), "cannot be written"),
+        (("--keep", "x"), "--keep is for runs with many hosts"),
+        (("--hosts", "2", "--workers", "0"), "'0' is not possible; allowed: 1 to 1024"),
+    ):
+        assert simulating.main([str(scenario), *more]) == 2
+        assert words in capsys.readouterr().err

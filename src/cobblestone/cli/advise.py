@@ -14,7 +14,7 @@ from cobblestone.cli.sweeping import Scheduler, Workers
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.advice import Advisor, Limits, Step
-from cobblestone.simulator.advice_report import as_data, as_text, draw_advice
+from cobblestone.simulator.advice_report import MOST_SEEDS, as_data, as_text, draw_advice
 from cobblestone.simulator.host_tables import hosts_for
 from cobblestone.simulator.picture import load_matplotlib
 from cobblestone.simulator.reading import read_scenario
@@ -35,7 +35,7 @@ def advise_command(
         str, typer.Option(help="How many hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
     ] = "",
     policy: Annotated[str, typer.Option(help="What the hosts' clients do.")] = "CS4_WF4_WS1_JC2",
-    seeds: Annotated[int, typer.Option(min=2, max=100, help="Replicates per point.")] = 3,
+    seeds: Annotated[int, typer.Option(min=2, max=MOST_SEEDS, help="Replicates per point.")] = 3,
     late: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Results that may come late or not at all.")
     ] = Limits().late,

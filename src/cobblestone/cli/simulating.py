@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
@@ -27,16 +27,16 @@ from cobblestone.simulator.statistics import estimate
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from cobblestone.simulator.population import PopulationRun
+    from cobblestone.simulator.population_report import PopulationRecord
     from cobblestone.simulator.scenario import HostModel
-
-Runner = Callable[[Sequence["HostModel"], PolicyChoice, int, Callable[[float, float], None]], "PopulationRun"]
-"""Runs a population with hosts, policy and seed; tells how much is done, of how much in all: days, or parts."""
+    from cobblestone.sweep.backends import Backend
 
 COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
 SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
 MAX_SEEDS = 10_000
+MAX_WORKERS = 1024
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,13 +64,24 @@ def parser() -> argparse.ArgumentParser:
     add("--shards", type=int, default=1, metavar="N",
         help="simulate many hosts in so many parts at a time, each with its part of the workunits (1)")  # fmt: skip
     add("--scheduler", default="", metavar="ADDRESS",
-        help="where the parts run: dask://host:port or dask://local; else on this machine's cores")  # fmt: skip
+        help="where parts or runs with many hosts go: dask://host:port or dask://local; else this machine's cores")  # fmt: skip
+    add("--workers", type=_workers, metavar="N", help="processes for them (one per core)")
+    add("--keep", type=Path, metavar="FILE.jsonl",
+        help="keep each run with many hosts as soon as it is there; the same command goes on from it")  # fmt: skip
     return made
 
 
 def _seeds(text: str) -> int:
-    if not (text.isdecimal() and 1 <= int(text) <= MAX_SEEDS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {MAX_SEEDS}")
+    return _count(text, MAX_SEEDS)
+
+
+def _workers(text: str) -> int:
+    return _count(text, MAX_WORKERS)
+
+
+def _count(text: str, most: int) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {most}")
     return int(text)
 
 
@@ -85,6 +96,9 @@ def main(arguments: Sequence[str]) -> int:
     except CobblestoneError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_USAGE
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; with --keep the same command goes on from what is kept\n")
+        return EXIT_INTERRUPTED
     sys.stdout.write(text + "\n")
     return 0
 
@@ -103,9 +117,9 @@ def _answer(options: argparse.Namespace) -> str:
     if explain is not None:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
-        seeds = range(first, first + options.seeds)
-        with _runner(scenario, options.shards, options.scheduler) as run:
-            return _population(scenario, choices, hosts, seeds, picture, run, as_json=options.as_json)
+        return _population(scenario, choices, hosts, options)
+    if options.keep is not None:
+        raise ConfigError("--keep is for runs with many hosts; one host takes seconds")
     if options.report is not None:
         return _report(scenario, choices[0], first, options.report, _window(options.window))
     recorded: RunResult | None = None
@@ -162,83 +176,117 @@ def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
 
 
 def _population(
-    scenario: Scenario,
-    choices: list[PolicyChoice],
-    hosts: str | int,
-    seeds: range,
-    picture: Path | None,
-    run: Runner,
-    *,
-    as_json: bool,
+    scenario: Scenario, choices: list[PolicyChoice], hosts: str | int, options: argparse.Namespace
 ) -> str:
     """Run many hosts with shared projects, and show what each project sees of them."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from cobblestone.cli.output import error_console
     from cobblestone.simulator.host_tables import hosts_for
     from cobblestone.simulator.population import require_population
     from cobblestone.simulator.population_report import as_data, as_text, draw_population
 
-    if picture is not None:
-        _check_suffix(picture)
+    if options.picture is not None:
+        _check_suffix(options.picture)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     tables = {seed: hosts_for(hosts, seed=seed) for seed in seeds}
     for table in tables.values():
         require_population(scenario, table)
-    results: dict[str, list[PopulationRun]] = {}
+    if options.shards > 1:
+        if options.keep is not None:
+            raise ConfigError("--keep keeps whole runs; leave it out, or leave --shards out")
+        results = _in_parts(scenario, tables, choices, options)
+    elif len(choices) * len(seeds) > 1 or options.keep is not None or options.scheduler:
+        results = _side_by_side(scenario, tables, choices, options)
+    else:
+        results = _alone(scenario, tables, choices[0])
+    if options.picture is not None:
+        draw_population(scenario, results, options.picture)
+    return json.dumps(as_data(scenario, results), indent=2) if options.as_json else as_text(scenario, results)
+
+
+Tables = Mapping[int, Sequence["HostModel"]]
+"""Hosts by seed."""
+Records = dict[str, list["PopulationRecord"]]
+"""Runs by policy, in the order of the seeds."""
+
+
+def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
+    """Make the one run, and show how many days are done."""
+    from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
+    from cobblestone.simulator.population import run_population
+    from cobblestone.simulator.population_report import record_of
+
+    ((seed, hosts),) = tables.items()
+    with _progress() as bar:
+        line = bar.add_task(f"{choice}, seed {seed}, days", total=scenario.duration / DAY)
+        show = partial(_show, bar, line)
+        run = run_population(scenario, hosts, choice, seed=seed, progress=show, backends=load_compiled())
+        show(scenario.duration / DAY, scenario.duration / DAY)
+    return {str(choice): [record_of(run)]}
+
+
+def _side_by_side(
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+) -> Records:
+    """Make whole runs on a backend."""
+    from cobblestone.simulator.population_runs import run_side_by_side
+
+    if options.keep is not None:
+        try:
+            options.keep.open("a").close()
+        except OSError as error:
+            raise ConfigError(f"{options.keep}: cannot be written ({error.strerror})") from error
+    with _backend(options) as backend, _progress() as bar:
+        line = bar.add_task("runs", total=None)
+        show = partial(_show, bar, line)
+        return run_side_by_side(scenario, tables, choices, backend=backend, keep=options.keep, progress=show)
+
+
+def _in_parts(
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+) -> Records:
+    """Make one run after the other, the parts of each on a backend."""
+    from cobblestone.simulator.population_report import record_of
+    from cobblestone.simulator.shards import run_shards
+
+    results: Records = {str(choice): [] for choice in choices}
+    with _backend(options) as backend, _progress() as bar:
+        for choice in choices:
+            for seed, hosts in tables.items():
+                line = bar.add_task(f"{choice}, seed {seed}, parts", total=options.shards)
+                show = partial(_show, bar, line)
+                run = run_shards(
+                    scenario, hosts, choice, seed=seed, shards=options.shards, backend=backend, progress=show
+                )
+                results[str(choice)].append(record_of(run))
+    return results
+
+
+@contextmanager
+def _backend(options: argparse.Namespace) -> Generator[Backend]:
+    from cobblestone.sweep.backends import open_backend
+
+    backend = open_backend(options.scheduler, workers=options.workers)
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def _progress() -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cobblestone.cli.output import error_console
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=error_console()) as bar:
-        for choice in choices:
-            runs = results.setdefault(str(choice), [])
-            for seed in seeds:
-                line = bar.add_task(f"{choice}, seed {seed}", total=None)
-                runs.append(run(tables[seed], choice, seed, partial(_show, bar, line)))
-    if picture is not None:
-        draw_population(results, picture)
-    return json.dumps(as_data(results), indent=2) if as_json else as_text(results)
+    return Progress(*columns, console=error_console())
 
 
 def _show(bar: Progress, line: TaskID, done: float, total: float) -> None:
     bar.update(line, completed=done, total=total)
-
-
-@contextmanager
-def _runner(scenario: Scenario, shards: int, scheduler: str) -> Generator[Runner]:
-    """Give a function that runs a population: whole, or in parts on a backend."""
-    from cobblestone.simulator.compiled import load_compiled  # Numba, where it is installed
-    from cobblestone.simulator.population import run_population
-    from cobblestone.simulator.shards import run_shards
-    from cobblestone.sweep.backends import open_backend
-
-    def whole(
-        hosts: Sequence[HostModel], choice: PolicyChoice, seed: int, progress: Callable[[float, float], None]
-    ) -> PopulationRun:
-        found = run_population(
-            scenario, hosts, choice, seed=seed, progress=progress, backends=load_compiled()
-        )
-        progress(scenario.duration / DAY, scenario.duration / DAY)
-        return found
-
-    if shards == 1 and not scheduler:
-        yield whole
-        return
-    backend = open_backend(scheduler)
-
-    def in_parts(
-        hosts: Sequence[HostModel], choice: PolicyChoice, seed: int, progress: Callable[[float, float], None]
-    ) -> PopulationRun:
-        return run_shards(
-            scenario, hosts, choice, seed=seed, shards=shards, backend=backend, progress=progress
-        )
-
-    try:
-        yield in_parts
-    finally:
-        backend.close()
 
 
 def _window(text: str) -> tuple[float, float]:

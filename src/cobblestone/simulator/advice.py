@@ -1,7 +1,9 @@
 """What a project should set for the hosts that it has: deadline, quorum, buffers and size of its batches.
 
 One setting is varied at a time, the others stay as the steps before have chosen; every point is simulated with
-several seeds.  A choice takes the end of the 95 % interval that speaks against it, so that luck recommends nothing.
+several seeds, the same for all, so that differences are taken seed by seed.  What must not be missed (late results, wrong
+answers) counts with the end of the 95 % interval that speaks against it.  Where intervals leave open whether a value
+meets the demands, the step is undecided, and says between which values.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
@@ -18,7 +21,7 @@ from cobblestone.simulator.population_report import hosts_view, view_of
 from cobblestone.simulator.scenario import DAY, HOUR, HostModel, Preferences, ProjectModel, Scenario
 from cobblestone.simulator.server import job_speed
 from cobblestone.simulator.shards import Shard, run_shard
-from cobblestone.simulator.statistics import Estimate, estimate
+from cobblestone.simulator.statistics import Estimate, estimate, paired
 from cobblestone.sweep.backends import Backend
 from cobblestone.sweep.grid import run_grid
 
@@ -53,7 +56,28 @@ class Point:
 
     label: str
     value: float
-    metrics: Mapping[str, Estimate]
+    runs: Mapping[str, tuple[float, ...]]  #: each metric, seed by seed
+
+    @property
+    def metrics(self) -> dict[str, Estimate]:
+        """Mean and interval of each metric."""
+        return {name: estimate(values) for name, values in self.runs.items()}
+
+    def against(self, other: Point, metric: str) -> Estimate:
+        """Return by how much a metric is above another point's."""
+        return paired(self.runs[metric], other.runs[metric])
+
+
+class Demand(NamedTuple):
+    """What a point is asked for: that ``excess`` is not above 0, with the whole interval if ``surely``."""
+
+    excess: Estimate
+    surely: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the point counts as meeting it."""
+        return self.excess.mean + (self.excess.half_width if self.surely else 0.0) <= 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +89,20 @@ class Step:
     points: tuple[Point, ...]
     chosen: int  #: position of the point that is recommended
     why: str
+    possible: tuple[int, ...] = ()  #: positions of all points that the intervals allow to be the right ones
+    seeds: float = (
+        0.0  #: replicates that would probably tell which; 0 if it is decided, infinite if none would
+    )
 
     @property
     def choice(self) -> Point:
         """The point that is recommended."""
         return self.points[self.chosen]
+
+    @property
+    def rivals(self) -> list[str]:
+        """Values that may be the right ones instead; none if the step is decided."""
+        return [self.points[i].label for i in self.possible if i != self.chosen]
 
 
 METRICS = {
@@ -83,6 +116,9 @@ METRICS = {
     "makespan": "days to the last",
     "swiftness": "part of the best rate",
 }
+
+#: Metrics of which less is better.
+LOW_IS_GOOD = frozenset({"bad", "wrong", "idleness"})
 
 
 class Advisor:
@@ -125,34 +161,38 @@ class Advisor:
         points = self._points(
             "deadline", {_time(b): (b, _with_bound(self._scenario, b)) for b in sorted(set(bounds))}
         )
-        most = max(p.metrics["workunits_per_day"].mean for p in points)
-        good = [
-            i
-            for i, p in enumerate(points)
-            if _high(p, "bad") <= self._limits.late and p.metrics["workunits_per_day"].mean >= AS_GOOD * most
-        ]
-        chosen = good[0] if good else _best(points, "bad", lowest=True)
-        why = (
-            f"the shortest with which at most {self._limits.late:.3g} of the results come late or not at all and throughput"
-            f" is within {1 - AS_GOOD:.0%} of the best"
-            if good
-            else f"none keeps what is late or lost to {self._limits.late:.3g}; this one loses least"
+        most = points[_best(points, "workunits_per_day", lowest=False)].runs["workunits_per_day"]
+        enough = [AS_GOOD * value for value in most]
+        late = self._limits.late
+        step = decide(
+            "deadline",
+            ("bad", "workunits_per_day", "turnaround_95"),
+            points,
+            [[_at_most(p, "bad", late), Demand(paired(enough, p.runs["workunits_per_day"]))] for p in points],
+            f"the shortest with which at most {late:.3g} of the results come late or not at all and throughput"
+            f" is within {1 - AS_GOOD:.0%} of the best",
+            f"none keeps what is late or lost to {late:.3g}; this one loses least",
         )
-        self._scenario = _with_bound(self._scenario, points[chosen].value)
-        return self._step("deadline", ("bad", "workunits_per_day", "turnaround_95"), points, chosen, why)
+        self._scenario = _with_bound(self._scenario, step.choice.value)
+        return step
 
     def quorum(self) -> Step:
         """Find the smallest quorum whose answers are right often enough."""
         points = self._points("quorum", {str(q): (q, _with_quorum(self._scenario, q)) for q in QUORUMS})
-        good = [i for i, p in enumerate(points) if _high(p, "wrong") <= self._limits.wrong]
-        chosen = good[0] if good else _best(points, "wrong", lowest=True)
-        why = f"the smallest with at most {self._limits.wrong:.3g} of the answers wrong"
+        step = decide(
+            "quorum",
+            ("wrong", "workunits_per_day", "replicas"),
+            points,
+            [[_at_most(p, "wrong", self._limits.wrong)] for p in points],
+            f"the smallest with at most {self._limits.wrong:.3g} of the answers wrong",
+            "none is right as often as it should be; this one is wrong least often",
+        )
         if not self.project.server.wrong_rate:
-            why = "no host is wrong in this scenario: say with wrong_rate how many results are"
-        elif not good:
-            why = "none is right as often as it should be; this one is wrong least often"
-        self._scenario = _with_quorum(self._scenario, int(points[chosen].value))
-        return self._step("quorum", ("wrong", "workunits_per_day", "replicas"), points, chosen, why)
+            step = replace(
+                step, why="no host is wrong in this scenario: say with wrong_rate how many results are"
+            )
+        self._scenario = _with_quorum(self._scenario, int(step.choice.value))
+        return step
 
     def buffers(self) -> Step:
         """Find the smallest buffer with which hosts are hardly ever idle."""
@@ -160,46 +200,45 @@ class Advisor:
             "buffers",
             {f"{a:g} + {b:g} d": (a + b, _with_buffers(self._scenario, a, b)) for a, b in BUFFERS},
         )
-        least = min(p.metrics["idleness"].mean for p in points)
-        good = [
-            i
-            for i, p in enumerate(points)
-            if p.metrics["idleness"].mean <= least + IDLER and _high(p, "bad") <= self._limits.late
-        ]
-        chosen = good[0] if good else _best(points, "idleness", lowest=True)
-        why = (
-            f"the smallest with which hosts are idle at most {IDLER:g} more than with the best: large buffers let jobs wait"
-            if good
-            else "hosts are idle least with it; with none of them results come in time as they should"
+        least = points[_best(points, "idleness", lowest=True)].runs["idleness"]
+        allowed = [value + IDLER for value in least]
+        step = decide(
+            "buffers",
+            ("idleness", "bad", "turnaround_95", "rpcs_per_result"),
+            points,
+            [
+                [Demand(paired(p.runs["idleness"], allowed)), _at_most(p, "bad", self._limits.late)]
+                for p in points
+            ],
+            f"the smallest with which hosts are idle at most {IDLER:g} more than with the best: large buffers let jobs wait",
+            "hosts are idle least with it; with none of them results come in time as they should",
         )
-        low, high = BUFFERS[chosen]
+        low, high = BUFFERS[step.chosen]
         self._scenario = _with_buffers(self._scenario, low, high)
-        shown = ("idleness", "bad", "turnaround_95", "rpcs_per_result")
-        return self._step("buffers", shown, points, chosen, why)
+        return step
 
     def batch(self) -> Step:
         """Find the smallest batch on which the population works at a good part of its rate."""
         cpus = sum(host.ncpus for host in self._hosts)
         sizes = sorted({max(1, round(cpus * part)) for part in BATCHES})
         points = self._points("batch", {str(n): (n, _with_batch(self._scenario, n)) for n in sizes})
-        best = max(p.metrics["rate"].mean for p in points)
+        best = points[_best(points, "rate", lowest=False)].metrics["rate"].mean
         points = [
             replace(
                 p,
-                metrics={
-                    **p.metrics,
-                    "swiftness": _scaled(p.metrics["rate"], 1.0 / best if best else 0.0),
+                runs={
+                    **p.runs,
+                    "swiftness": tuple(rate / best if best else 0.0 for rate in p.runs["rate"]),
                 },
             )
             for p in points
         ]
-        good = [i for i, p in enumerate(points) if p.metrics["swiftness"].mean >= SWIFT]
-        chosen = good[0] if good else len(points) - 1
         why = (
             f"the smallest that is worked on at {SWIFT:.0%} of the best rate: the last few workunits take as long in"
             f" every batch ({cpus} processors)"
         )
-        return self._step("batch", ("makespan", "swiftness"), points, chosen, why)
+        demands = [[Demand(estimate([SWIFT - swift for swift in p.runs["swiftness"]]))] for p in points]
+        return decide("batch", ("swiftness", "makespan"), points, demands, why, why)
 
     def typical_seconds(self) -> float:
         """Return how long a job takes on the median host, off-times included."""
@@ -223,14 +262,56 @@ class Advisor:
         points: list[Point] = []
         for label, (value, _) in worlds.items():
             runs = [found[f"{label} {seed}"] for seed in range(1, self._seeds + 1)]
-            metrics = {key: estimate([run[key] for run in runs]) for key in runs[0]}
-            points.append(Point(label=label, value=float(value), metrics=metrics))
+            metrics = {key: tuple(run[key] for run in runs) for key in runs[0]}
+            points.append(Point(label=label, value=float(value), runs=metrics))
         return points
 
-    def _step(
-        self, name: str, shown: tuple[str, ...], points: Sequence[Point], chosen: int, why: str
-    ) -> Step:
-        return Step(name=name, shown=shown, points=tuple(points), chosen=chosen, why=why)
+
+def decide(
+    name: str,
+    shown: tuple[str, ...],
+    points: Sequence[Point],
+    demands: Sequence[Sequence[Demand]],
+    good: str,
+    bad: str,
+) -> Step:
+    """Choose the first point that meets its demands, else the best in the first metric shown; ``good`` and ``bad`` say why.
+
+    The right one may be any that does not surely fail, up to the first that surely meets everything.
+    """
+    meeting = [i for i, asked in enumerate(demands) if all(demand.holds for demand in asked)]
+    possible: list[int] = []
+    for i, asked in enumerate(demands):
+        verdicts = [demand.excess.not_above for demand in asked]
+        if "no" not in verdicts:
+            possible.append(i)
+        if all(verdict == "yes" for verdict in verdicts):
+            break
+    chosen = meeting[0] if meeting else _best(points, shown[0], lowest=shown[0] in LOW_IS_GOOD)
+    if not possible:  # all fail surely: it is left open which of them is best only
+        possible = [
+            i for i, point in enumerate(points) if point.against(points[chosen], shown[0]).may_be_nothing
+        ]
+    open_ = [
+        demand.excess.count_to_decide
+        for i in possible
+        for demand in demands[i]
+        if demand.excess.not_above == "undecided"
+    ]
+    undecided = any(i != chosen for i in possible)
+    return Step(
+        name=name,
+        shown=shown,
+        points=tuple(points),
+        chosen=chosen,
+        why=good if meeting else bad,
+        possible=tuple(possible),
+        seeds=max(open_, default=math.inf) if undecided else 0.0,
+    )
+
+
+def _at_most(point: Point, metric: str, limit: float) -> Demand:
+    return Demand(estimate([value - limit for value in point.runs[metric]]), surely=True)
 
 
 def measure(shard: Shard) -> dict[str, float]:
@@ -290,19 +371,9 @@ def _with_batch(scenario: Scenario, workunits: int) -> Scenario:
     return replace(scenario, duration=duration, projects=(replace(project, server=server),))
 
 
-def _high(point: Point, metric: str) -> float:
-    """Return the upper end of the interval."""
-    found = point.metrics[metric]
-    return found.mean + found.half_width
-
-
 def _best(points: Sequence[Point], metric: str, *, lowest: bool) -> int:
     means = [p.metrics[metric].mean for p in points]
     return means.index(min(means) if lowest else max(means))
-
-
-def _scaled(found: Estimate, factor: float) -> Estimate:
-    return Estimate(found.mean * factor, found.half_width * factor, found.count)
 
 
 def _round_time(seconds: float) -> float:

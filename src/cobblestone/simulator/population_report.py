@@ -9,9 +9,9 @@ from pathlib import Path
 from cobblestone.simulator.metrics import compute_metrics
 from cobblestone.simulator.picture import colour, load_matplotlib
 from cobblestone.simulator.population import PopulationRun
-from cobblestone.simulator.scenario import DAY, HOUR
+from cobblestone.simulator.scenario import DAY, HOUR, Scenario
 from cobblestone.simulator.shared_project import Tally
-from cobblestone.simulator.statistics import Estimate, estimate
+from cobblestone.simulator.statistics import Estimate, estimate, paired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,8 @@ HEADINGS = {
     "wait": ("queue s", 1.0, ".2f"),
 }
 """Columns of the table: heading, unit, format.  Parts are in percent."""
+#: What the hosts together are called beside the projects.
+ALL_HOSTS = "all hosts"
 
 
 def view_of(tally: Tally, duration: float) -> ProjectView:
@@ -107,6 +109,21 @@ HOSTS_HEADINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopulationRecord:
+    """What is kept of a run: its projects' tallies, and the figures of its hosts together."""
+
+    seed: int
+    hosts: int
+    tallies: tuple[Tally, ...]
+    computers: HostsView
+
+
+def record_of(run: PopulationRun) -> PopulationRecord:
+    """Return what is kept of a run."""
+    return PopulationRecord(seed=run.seed, hosts=run.hosts, tallies=run.tallies, computers=hosts_view(run))
+
+
 def hosts_view(run: PopulationRun) -> HostsView:
     """Work the hosts' figures of merit out of their books."""
     each = [compute_metrics(books) for books in run.books]
@@ -129,82 +146,108 @@ def hosts_view(run: PopulationRun) -> HostsView:
     )
 
 
-def hosts_estimates(runs: Sequence[PopulationRun]) -> dict[str, Estimate]:
-    """Return mean and interval of the hosts' figures over replicates."""
-    views = [hosts_view(run) for run in runs]
-    return {f.name: estimate([getattr(v, f.name) for v in views]) for f in fields(HostsView)}
+Results = Mapping[str, Sequence[PopulationRecord]]
+"""Replicates by policy; those of all policies have the same seeds."""
 
 
-def estimates(runs: Sequence[PopulationRun]) -> list[dict[str, Estimate]]:
-    """Return mean and interval over replicates, per project."""
-    found: list[dict[str, Estimate]] = []
-    for i in range(len(runs[0].tallies)):
-        views = [view_of(run.tallies[i], run.scenario.duration) for run in runs]
-        found.append({f.name: estimate([getattr(v, f.name) for v in views]) for f in fields(ProjectView)})
+def _values(runs: Sequence[PopulationRecord], scenario: Scenario) -> dict[str, dict[str, list[float]]]:
+    """Return every figure seed by seed, by project, and of all hosts under the empty name."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for i, model in enumerate(sorted(scenario.projects, key=lambda p: p.name)):
+        views = [view_of(run.tallies[i], scenario.duration) for run in runs]
+        found[model.name] = {f.name: [getattr(v, f.name) for v in views] for f in fields(ProjectView)}
+    found[ALL_HOSTS] = {f.name: [getattr(r.computers, f.name) for r in runs] for f in fields(HostsView)}
     return found
 
 
-def as_text(results: Mapping[str, Sequence[PopulationRun]]) -> str:
-    """Return a table."""
-    first = next(iter(results.values()))
-    scenario = first[0].scenario
+def _estimates(
+    runs: Sequence[PopulationRecord], scenario: Scenario, base: Sequence[PopulationRecord] | None = None
+) -> dict[str, dict[str, Estimate]]:
+    """Return mean and interval of every figure, or of its change from ``base``, seed by seed."""
+    mine = _values(runs, scenario)
+    theirs = None if base is None else _values(base, scenario)
+    return {
+        name: {
+            key: estimate(values) if theirs is None else paired(values, theirs[name][key])
+            for key, values in figures.items()
+        }
+        for name, figures in mine.items()
+    }
+
+
+def as_text(scenario: Scenario, results: Results) -> str:
+    """Return a table; with several policies and seeds also of the changes from the first policy, seed by seed."""
+    base, first = next(iter(results.items()))
     lines = [
         f"{scenario.name}: {first[0].hosts} hosts, {scenario.duration / DAY:g} days, {len(first)} replicate(s); parts in percent",
-        f"{'policy':18s}{'project':14s}" + _heads(HEADINGS, len(first)),
+        *_tables({name: _estimates(runs, scenario) for name, runs in results.items()}),
     ]
-    for name, runs in results.items():
-        for model, found in zip(scenario.projects, estimates(runs), strict=True):
-            lines.append(f"{name:18s}{model.name[:13]:14s}" + _cells(found, HEADINGS))
-    lines += ["", f"{'policy':18s}{'':14s}" + _heads(HOSTS_HEADINGS, len(first))]
-    lines += [
-        f"{name:18s}{'all hosts':14s}" + _cells(hosts_estimates(runs), HOSTS_HEADINGS)
-        for name, runs in results.items()
-    ]
+    if len(results) > 1 and len(first) > 1:
+        others = {name: _estimates(runs, scenario, first) for name, runs in results.items() if name != base}
+        lines += ["", f"change from {base}, seed by seed (? = it may be luck)", *_tables(others, signed=True)]
     return "\n".join(lines)
 
 
-def _heads(headings: Mapping[str, tuple[str, float, str]], replicates: int) -> str:
-    return "".join(f"{head:>{16 if replicates > 1 else 12}s}" for head, _, _ in headings.values())
+def _tables(found: Mapping[str, Mapping[str, Mapping[str, Estimate]]], *, signed: bool = False) -> list[str]:
+    """Return the lines of the projects, and below them of all hosts together."""
+    tables: dict[bool, list[str]] = {False: [], True: []}
+    for policy, rows in found.items():
+        for name, figures in rows.items():
+            headings = HOSTS_HEADINGS if name == ALL_HOSTS else HEADINGS
+            lines = tables[name == ALL_HOSTS]
+            cells = [
+                _cell(figures[key], unit, form, signed=signed) for key, (_, unit, form) in headings.items()
+            ]
+            width = 12 if figures[next(iter(headings))].count < 2 else 18 if signed else 16
+            if not lines:
+                heads = "".join(f"{head:>{width}s}" for head, _, _ in headings.values())
+                lines.append(f"{'policy':18s}{'' if name == ALL_HOSTS else 'project':14s}{heads}")
+            lines.append(f"{policy:18s}{name[:13]:14s}" + "".join(f"{cell:>{width}s}" for cell in cells))
+    return [*tables[False], "", *tables[True]]
 
 
-def _cells(found: Mapping[str, Estimate], headings: Mapping[str, tuple[str, float, str]]) -> str:
-    cells: list[str] = []
-    for key, (_, unit, form) in headings.items():
-        mean, half = (format(x / unit, form) for x in (found[key].mean, found[key].half_width))
-        cells.append(f"{f'{mean} ±{half}':>16s}" if found[key].count > 1 else f"{mean:>12s}")
-    return "".join(cells)
+def _cell(found: Estimate, unit: float, form: str, *, signed: bool) -> str:
+    mean = format(found.mean / unit, f"+{form}" if signed else form)
+    if found.count < 2:
+        return mean
+    luck = " ?" if signed and found.may_be_nothing else ""
+    return f"{mean} ±{format(found.half_width / unit, form)}{luck}"
 
 
-def as_data(results: Mapping[str, Sequence[PopulationRun]]) -> dict[str, object]:
-    """Return everything, JSON-ready: means with half widths of the 95 % intervals, and the tallies of each run."""
-    first = next(iter(results.values()))
-    scenario = first[0].scenario
+def as_data(scenario: Scenario, results: Results) -> dict[str, object]:
+    """Return everything, JSON-ready: means with half widths of the 95 % intervals, changes from the first policy, and the tallies
+    of each run.
+    """
+    base, first = next(iter(results.items()))
+    names = sorted(model.name for model in scenario.projects)
+    policies: dict[str, object] = {}
+    for name, runs in results.items():
+        found = {key: _plain(each) for key, each in _estimates(runs, scenario).items()}
+        entry: dict[str, object] = {
+            "hosts": found.pop(ALL_HOSTS),
+            "metrics": found,
+            "runs": [
+                {
+                    "seed": run.seed,
+                    "projects": {m: _tally(t) for m, t in zip(names, run.tallies, strict=True)},
+                }
+                for run in runs
+            ],
+        }
+        if name != base:
+            change = {key: _plain(each) for key, each in _estimates(runs, scenario, first).items()}
+            entry |= {"change": {"hosts": change.pop(ALL_HOSTS), "metrics": change}}
+        policies[name] = entry
     return {
         "scenario": scenario.name,
         "hosts": first[0].hosts,
         "days": scenario.duration / DAY,
-        "policies": {
-            name: {
-                "metrics": {
-                    model.name: {k: {"mean": e.mean, "half_width": e.half_width} for k, e in found.items()}
-                    for model, found in zip(scenario.projects, estimates(runs), strict=True)
-                },
-                "hosts": {
-                    k: {"mean": e.mean, "half_width": e.half_width} for k, e in hosts_estimates(runs).items()
-                },
-                "runs": [
-                    {
-                        "seed": run.seed,
-                        "projects": {
-                            m.name: _tally(t) for m, t in zip(scenario.projects, run.tallies, strict=True)
-                        },
-                    }
-                    for run in runs
-                ],
-            }
-            for name, runs in results.items()
-        },
+        "policies": policies,
     }
+
+
+def _plain(found: Mapping[str, Estimate]) -> dict[str, dict[str, float]]:
+    return {k: {"mean": e.mean, "half_width": e.half_width} for k, e in found.items()}
 
 
 def _tally(tally: Tally) -> dict[str, object]:
@@ -212,7 +255,7 @@ def _tally(tally: Tally) -> dict[str, object]:
     return {k: v for k, v in asdict(tally).items() if isinstance(v, int | float)}
 
 
-def draw_population(results: Mapping[str, Sequence[PopulationRun]], path: Path) -> None:
+def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
     """Draw the first replicate of each policy: workunits done a day, turnaround, contacts an hour, fate of FLOPs."""
     plt = load_matplotlib()
     fig, axes = plt.subplots(2, 2, figsize=(12, 7.4), layout="constrained")
@@ -221,7 +264,7 @@ def draw_population(results: Mapping[str, Sequence[PopulationRun]], path: Path) 
     shades = ("#2a6f97", "#a9d6e5", "#e9c46a", "#c1121f", "#6d597a")
     for number, (name, runs) in enumerate(results.items()):
         run = runs[0]
-        days = int(run.scenario.duration // DAY)
+        days = int(scenario.duration // DAY)
         done = [sum(t.done_by_day.get(d, 0) for t in run.tallies) for d in range(days)]
         throughput.plot([d + 0.5 for d in range(days)], done, color=colour(number), label=name)
         times = sorted(x / HOUR for t in run.tallies for x in t.turnarounds)
@@ -229,7 +272,7 @@ def draw_population(results: Mapping[str, Sequence[PopulationRun]], path: Path) 
             turnaround.plot(
                 times, [(i + 1) / len(times) for i in range(len(times))], color=colour(number), label=name
             )
-        hours = range(int(run.scenario.duration // HOUR))
+        hours = range(int(scenario.duration // HOUR))
         rate = [sum(t.rpcs_by_hour.get(h, 0) for t in run.tallies) for h in hours]
         contacts.plot([h / 24.0 for h in hours], rate, color=colour(number), linewidth=0.8, label=name)
         left = 0.0
@@ -253,6 +296,6 @@ def draw_population(results: Mapping[str, Sequence[PopulationRun]], path: Path) 
     fate.legend(fontsize=8, ncols=len(parts), loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
     fate.invert_yaxis()
     first = next(iter(results.values()))[0]
-    fig.suptitle(f"{first.scenario.name}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
+    fig.suptitle(f"{scenario.name}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
     fig.savefig(path, dpi=120)
     plt.close(fig)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 #: Two-sided 97.5 % quantiles of Student's distribution for 1 ... 30 degrees of freedom.
 _STUDENT = (
@@ -24,6 +25,36 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.mean:.3f} ±{self.half_width:.3f}" if self.count > 1 else f"{self.mean:.3f}"
 
+    @property
+    def not_above(self) -> Literal["yes", "no", "undecided"]:
+        """Tell whether the mean is at most 0; undecided if the interval allows both."""
+        if self.mean + self.half_width <= 0.0:
+            return "yes"
+        return "no" if self.mean - self.half_width > 0.0 else "undecided"
+
+    @property
+    def may_be_nothing(self) -> bool:
+        """Tell whether a difference may be luck: its interval holds 0.  A single value tells nothing of its luck."""
+        return self.count < 2 or 0.0 < self.half_width >= abs(self.mean)
+
+    @property
+    def count_to_decide(self) -> float:
+        """How many values as scattered as these would tell the mean from 0; infinite if it is 0."""
+        if self.count < 2 or self.mean == 0.0:
+            return math.inf
+        deviation = self.half_width * math.sqrt(self.count) / _quantile(self.count)
+        ratio = deviation / abs(self.mean)
+        if ratio > 1e3:  # a million and more
+            return math.inf
+        count = self.count
+        while _quantile(count) * ratio >= math.sqrt(count):
+            count += max(1, count // 10)
+        return float(count)
+
+
+def _quantile(count: int) -> float:
+    return _STUDENT[count - 2] if count - 2 < len(_STUDENT) else 1.96
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Return mean and interval; a single value has no interval (half width 0)."""
@@ -34,5 +65,9 @@ def estimate(values: Sequence[float]) -> Estimate:
     if count == 1:
         return Estimate(mean, 0.0, 1)
     variance = math.fsum((v - mean) ** 2 for v in values) / (count - 1)
-    quantile = _STUDENT[count - 2] if count - 2 < len(_STUDENT) else 1.96
-    return Estimate(mean, quantile * math.sqrt(variance / count), count)
+    return Estimate(mean, _quantile(count) * math.sqrt(variance / count), count)
+
+
+def paired(ours: Sequence[float], base: Sequence[float]) -> Estimate:
+    """Return by how much ``ours`` is above ``base``, replicate by replicate, with the interval of these differences."""
+    return estimate([mine - other for mine, other in zip(ours, base, strict=True)])

@@ -181,7 +181,7 @@ def verdicts(
         Verdict(
             "share violation not above theirs in the mean",
             "share_violation",
-            _sign(share),
+            share.not_above,
             f"{_mean(by['share_violation'])}, change {share}",
         ),
         _nowhere(
@@ -216,14 +216,7 @@ def _half(demand: str, figure: str, found: Sequence[Change]) -> Verdict:
     )
     many = sum(c.base > 0.02 for c in found)
     text = f"{_mean(found)}: {part:.2f} of it; more than half in {len(offenders)} of the {many} scenarios with waste above 0.02"
-    return Verdict(demand, figure, _sign(over), text, tuple(offenders))
-
-
-def _sign(found: Estimate) -> str:
-    """Tell whether a mean is not above 0."""
-    if found.mean + found.half_width <= 0.0:
-        return "yes"
-    return "no" if found.mean - found.half_width > 0.0 else "undecided"
+    return Verdict(demand, figure, over.not_above, text, tuple(offenders))
 
 
 def _mean(found: Sequence[Change]) -> str:
