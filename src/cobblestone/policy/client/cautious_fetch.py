@@ -6,6 +6,8 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
   the server's deadline check (WS2), made by the client, which knows its own off-times and how long the
   project's jobs keep its processors busy.  Without it a buffer that is longer than the latency bound makes
   jobs late while they wait, and blocked projects come back all at once when the host runs dry;
+* keeps few jobs of a project until some have ended: where the project's estimate is a quarter of the truth, a full buffer is
+  four full buffers, most of which will be late;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
 A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
@@ -17,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cobblestone.policy.client.app_history import KNOWN
 from cobblestone.policy.client.interruptions import Interruptions
 from cobblestone.policy.client.project_history import Outlook
 from cobblestone.policy.client.round_robin import RoundRobinOutcome
@@ -35,6 +38,9 @@ CAUTION = 1.5
 RESERVE = 1.0
 #: Seconds without contact for which one job of an unknown project will do.
 FEW_JOBS_LAST = 3600.0
+#: Jobs per processor that are kept of a project before the first has ended; so many more with each that ends, until
+#: :data:`KNOWN` have.
+FIRST_JOBS = 2
 #: Seconds of its share of all processors that a project may be owed before it gets a job that may be late.
 OWED = 43200.0
 #: The host may be on for so many times its usual time until the next contact.
@@ -75,7 +81,11 @@ def fetch_in_time(
         if not outlook.known:
             # one job, to get to know the project, if more can be had soon
             return replace(plan, seconds=1.0) if until_next_contact < FEW_JOBS_LAST else plan
-        seconds = _admitted(outlook, booked, plan.seconds, prefs.ncpus, interruptions)
+        wanted = plan.seconds
+        if outlook.ended < KNOWN and until_next_contact < FEW_JOBS_LAST:
+            room = FIRST_JOBS * prefs.ncpus * (1 + outlook.ended) - projects[plan.project].queued
+            wanted = min(wanted, max(0, room) * outlook.busy)
+        seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
         if until_next_contact > 0.0:
             part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
             lasting = until_next_contact * prefs.ncpus * part_on - sum([job.remaining for job in promised])

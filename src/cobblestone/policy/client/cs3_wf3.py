@@ -340,6 +340,12 @@ class OwnPolicy(Published):
         need = self._history(job).need(estimate=job.raw, used=job.done, fraction=job.fraction_done)
         return need.least > 0.0 and not can_be_in_time(need.least, left, interruptions)
 
+    def workload(self) -> list[Job] | None:
+        """Return the jobs that count for a server that checks deadlines: not those that make way for others."""
+        jobs = super().workload()
+        late = self.memory.unmeetable
+        return [job for job in jobs if job.serial not in late] if jobs is not None and late else jobs
+
     def _too_many(self) -> set[int]:
         """Return the jobs not begun for which there is no time beside those that were: better some late than all."""
         if not any(self.memory.misses):
@@ -361,6 +367,11 @@ class OwnPolicy(Published):
     def _give_up(self, job: Job) -> bool:
         """Tell whether a job may be given up, and learn from it if so."""
         i, now = job.project, self.state.now
+        if job.done <= 0.0 and now > job.report_deadline:
+            # the project has given it up already, and its size is not known
+            self.memory.unmeetable.discard(job.serial)
+            self.outcome = None
+            return True
         known = self.memory.projects[i]
         known.giving_up = known.giving_up.at(now, ncpus=self.ncpus)
         if not known.giving_up.possible:

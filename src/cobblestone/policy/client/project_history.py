@@ -30,6 +30,7 @@ class Outlook:
     """What is to be expected of a project's next job."""
 
     known: bool = False  #: has it had a job of the project?
+    ended: int = 0  #: jobs whose size is known
     busy: float = 0.0  #: seconds of computing, mean
     deviation: float = 0.0
     time_left: float = 0.0  #: seconds from its arrival to its deadline
@@ -76,6 +77,7 @@ class ProjectHistory:
         apps = {job.app for job in kept}
         return Outlook(
             known=True,
+            ended=len(self.jobs),
             busy=mean,
             deviation=math.sqrt(variance),
             time_left=self.latency_bound,

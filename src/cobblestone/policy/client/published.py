@@ -77,7 +77,6 @@ class Published:
         self.faults = ways.faults
         self.backends = backends
         self.polling = ways.poll_seconds > 0.0
-        self.tells_workload = choice.work_send == 2
         self.reports_all = ways.one_contact_reports_all
         self.explain = False
         self.outcome: RoundRobinOutcome | None = None
@@ -228,13 +227,16 @@ class Published:
             return state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle
         return self.memory.debts.efficiency if self.availability == "efficiency" else self.availability
 
+    def workload(self) -> list[Job] | None:
+        """Return all jobs, their remaining times up to date, if the server's check (WS2) wants them."""
+        if self.choice.work_send != 2:
+            return None
+        self.estimate()
+        return self.state.jobs
+
     def correction(self, project: int) -> float:
         """Return the project's duration correction factor."""
         return self.memory.dcf[project]
-
-    def refresh(self) -> None:
-        """Bring remaining times up to date."""
-        self.estimate()
 
     def estimate(self) -> list[ProjectQueue]:
         """Bring remaining times up to date and return the queues for the round-robin simulation.

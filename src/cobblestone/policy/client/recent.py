@@ -70,7 +70,6 @@ class Recent:
         self.choice = choice
         self.rng = rng
         self.availability = availability
-        self.tells_workload = choice.work_send == 2
         self.outlook: Outlook | None = None
         self.run_list: RunList[Job] = RunList()
 
@@ -227,6 +226,13 @@ class Recent:
         if self.state.projects[project].description.dont_use_dcf:
             return 1.0
         return self.memory.dcf[project]
+
+    def workload(self) -> list[Job] | None:
+        """Return all jobs, their remaining times up to date, if the server's check (WS2) wants them."""
+        if self.choice.work_send != 2:
+            return None
+        self.refresh()
+        return self.state.jobs
 
     def refresh(self) -> None:
         """Bring remaining times up to date."""

@@ -226,12 +226,12 @@ class Decisions:
     ) -> ContactProject:
         """Return the instruction to contact a project."""
         s = self.state
-        workload = None
-        if requests and self.policy.tells_workload:
-            self.policy.refresh()
-            workload = tuple(
-                [QueuedWork(j.id, j.report_deadline, j.remaining, j.gpu, j.cpus) for j in s.jobs]
-            )
+        jobs = self.policy.workload() if requests else None
+        workload = (
+            None
+            if jobs is None
+            else tuple([QueuedWork(j.id, j.report_deadline, j.remaining, j.gpu, j.cpus) for j in jobs])
+        )
         return ContactProject(
             project=s.projects[i].description.id,
             requests=requests,

@@ -37,11 +37,6 @@ class Policy(Protocol):
         ...
 
     @property
-    def tells_workload(self) -> bool:
-        """Whether requests list all jobs in progress, for servers that check deadlines."""
-        ...
-
-    @property
     def reports_all(self) -> bool:
         """Whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
         ...
@@ -158,8 +153,8 @@ class Policy(Protocol):
         """Return the seconds between two looks at least."""
         ...
 
-    def refresh(self) -> None:
-        """Bring the estimates of remaining times up to date."""
+    def workload(self) -> Sequence[Job] | None:
+        """Return the jobs to tell a server that checks deadlines, their remaining times up to date; None tells nothing."""
         ...
 
     def correction(self, project: int) -> float:
