@@ -41,6 +41,8 @@ FEW_JOBS_LAST = 3600.0
 #: Jobs per processor that are kept of a project before the first has ended; so many more with each that ends, until
 #: :data:`KNOWN` have.
 FIRST_JOBS = 2
+#: A project's jobs should take this part of their latency bound at most, at the project's share of the processors.
+PART_OF_BOUND = 0.5
 #: Seconds of its share of all processors that a project may be owed before it gets a job that may be late.
 OWED = 43200.0
 #: The host may be on for so many times its usual time until the next contact.
@@ -57,6 +59,7 @@ def fetch_in_time(
     interruptions: Interruptions,
     *,
     prefs: FetchPreferences,
+    held: Sequence[float],
     idle_cpus: int,
     until_next_contact: float = 0.0,
     explain: bool = False,
@@ -85,6 +88,10 @@ def fetch_in_time(
         if outlook.ended < KNOWN and until_next_contact < FEW_JOBS_LAST:
             room = FIRST_JOBS * prefs.ncpus * (1 + outlook.ended) - projects[plan.project].queued
             wanted = min(wanted, max(0, room) * outlook.busy)
+        part = projects[plan.project].share / total_share
+        in_share = PART_OF_BOUND * outlook.time_left * part * prefs.ncpus / interruptions.wall_seconds(1.0)
+        if until_next_contact < FEW_JOBS_LAST:
+            wanted = min(wanted, max(0.0, max(in_share, outlook.busy) - held[plan.project]))
         seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
         if until_next_contact > 0.0:
             part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))

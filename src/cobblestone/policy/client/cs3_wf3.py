@@ -476,6 +476,10 @@ class OwnPolicy(Published):
             for j in state.jobs
             if j.serial not in late
         ]
+        held = [0.0] * len(projects)
+        for job in state.jobs:
+            if job.serial not in late:
+                held[job.project] += job.remaining
         plan = fetch_in_time(
             projects,
             outcome,
@@ -483,6 +487,7 @@ class OwnPolicy(Published):
             promised,
             self.memory.interruptions,
             prefs=self.prefs,
+            held=held,
             idle_cpus=self.ncpus - len(state.running),
             until_next_contact=self.connection_interval,
             explain=self.explain,
