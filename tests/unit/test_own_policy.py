@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.policy.client.app_history import MEMORY, AppHistory, BandReadings, note_progress
+from cobblestone.policy.client.app_history import KNOWN, MEMORY, AppHistory, BandReadings, note_progress
 from cobblestone.policy.client.cautious_fetch import OWED, fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -352,12 +352,15 @@ def ask(
     idle: int = 0,
     until_next_contact: float = 0.0,
     owed: float = 0.0,
+    of_others: bool = False,
+    share: float = 1.0,
 ) -> FetchPlan:
     queues = [ProjectQueue(1.0, [], [])]
     outcome = simulate_round_robin(
         queues, now=0.0, ncpus=2, cpu_fraction=1.0, buffer_seconds=PREFS.buffer_total, total_share=1.0
     )
-    projects = [FetchProject(1.0, True, owed, 1.0, len(promised or []))]
+    held = [] if of_others else promised or []
+    projects = [FetchProject(share, True, owed, 1.0, len(held))]
     return fetch_in_time(
         projects,
         outcome,
@@ -365,6 +368,7 @@ def ask(
         promised or [],
         ALWAYS,
         prefs=PREFS,
+        held=[sum(job.remaining for job in held)],
         idle_cpus=idle,
         until_next_contact=until_next_contact,
     )
@@ -380,30 +384,47 @@ def test_an_unknown_project_is_asked_for_all_if_nothing_can_be_had_soon() -> Non
 
 
 def test_no_more_is_asked_for_than_can_be_in_time() -> None:
-    plan = ask(Outlook(known=True, busy=10_000.0, time_left=25_000.0))
-    assert plan.seconds == pytest.approx(35_000.0)  # two jobs on each processor, less half a job
+    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0))
+    assert plan.seconds == pytest.approx(25_000.0)  # half of what two processors can do until the deadline
     full = [BookedJob(25_000.0, 10_000.0)] * 4
-    assert ask(Outlook(known=True, busy=10_000.0, time_left=25_000.0), full).project is None
+    assert ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full).project is None
+    by_others = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0), full, of_others=True)
+    assert by_others.project is None
+
+
+@pytest.mark.parametrize(("ended", "jobs"), [(0, 4), (1, 8), (3, 16)])
+def test_few_jobs_are_kept_of_a_project_until_some_have_ended(ended: int, jobs: int) -> None:
+    outlook = Outlook(known=True, ended=ended, busy=100.0, time_left=1e6)
+    assert ask(outlook).seconds == pytest.approx(100.0 * jobs)
+    held = [BookedJob(1e6, 100.0)] * jobs
+    assert ask(outlook, held).project is None
+    assert ask(outlook, held, idle=1).seconds == 1.0  # ... unless a processor has nothing to do
+    assert ask(outlook, until_next_contact=DAY).seconds > 100.0 * jobs  # ... or nothing can be had for long
+
+
+def test_shares_of_nothing_divide_nothing() -> None:
+    assert ask(Outlook(known=True, ended=KNOWN, busy=100.0, time_left=1e6), share=0.0, idle=1).project == 0
 
 
 def test_an_idle_processor_is_given_a_job_that_may_be_late() -> None:
-    plan = ask(Outlook(known=True, busy=10_000.0, time_left=9000.0), idle=1)
+    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=9000.0), idle=1)
     assert (plan.project, plan.seconds) == (0, 1.0)
 
 
 def test_varying_sizes_enlarge_the_request() -> None:
-    steady = ask(Outlook(known=True, busy=5000.0, time_left=1e6))
-    varying = ask(Outlook(known=True, busy=5000.0, deviation=10_000.0, time_left=1e6))
+    steady = ask(Outlook(known=True, ended=KNOWN, busy=5000.0, time_left=1e6))
+    varying = ask(Outlook(known=True, ended=KNOWN, busy=5000.0, deviation=10_000.0, time_left=1e6))
     assert varying.seconds > 1.1 * steady.seconds
 
 
 def test_a_project_that_is_owed_half_a_day_gets_jobs_that_may_be_late() -> None:
     full = [BookedJob(25_000.0, 10_000.0)] * 4
-    expected = Outlook(known=True, busy=10_000.0, time_left=25_000.0)
-    assert ask(expected, full, owed=2 * OWED - 1.0).project is None
-    assert ask(expected, full, owed=2 * OWED + 500.0).seconds == pytest.approx(500.0)
+    expected = Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=25_000.0)
+    assert ask(expected, full, owed=2 * OWED - 1.0, of_others=True).project is None
+    assert ask(expected, full, owed=2 * OWED + 500.0, of_others=True).seconds == pytest.approx(500.0)
+    assert ask(expected, full, owed=2 * OWED + 500.0).project is None  # it has what it can do in time
 
 
 def test_a_project_without_hope_is_asked_for_its_share() -> None:
-    plan = ask(Outlook(known=True, busy=10_000.0, time_left=100.0, hopeless=True))
+    plan = ask(Outlook(known=True, ended=KNOWN, busy=10_000.0, time_left=100.0, hopeless=True))
     assert plan.seconds == pytest.approx(2 * PREFS.buffer_total)

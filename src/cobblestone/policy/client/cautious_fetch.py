@@ -8,6 +8,8 @@ WF2 decides when the host needs work and which project is owed most.  WF3 keeps 
   jobs late while they wait, and blocked projects come back all at once when the host runs dry;
 * keeps few jobs of a project until some have ended: where the project's estimate is a quarter of the truth, a full buffer is
   four full buffers, most of which will be late;
+* keeps no more of a project than its share can do in half of the latency bound: what is more gets a processor by its deadline
+  alone, and others lose their share to it;
 * asks for more where sizes vary, so that the buffer lasts although some of the jobs turn out to be short.
 
 A processor that is idle overrules the check if nobody passes it: a job that may be late is better than none.
@@ -67,6 +69,7 @@ def fetch_in_time(
     """Return the request.
 
     ``promised``: deadline (seconds from now) and remaining CPU seconds of every job on the host.
+    ``held``: remaining CPU seconds of each project's jobs.
     ``until_next_contact``: seconds for which nobody can be asked again after this.
     """
     booked = [BookedJob(job.deadline, _cautious(job.remaining, interruptions)) for job in promised]
@@ -84,14 +87,12 @@ def fetch_in_time(
         if not outlook.known:
             # one job, to get to know the project, if more can be had soon
             return replace(plan, seconds=1.0) if until_next_contact < FEW_JOBS_LAST else plan
+        part = projects[plan.project].share / total_share if total_share > 0.0 else 1.0
         wanted = plan.seconds
-        if outlook.ended < KNOWN and until_next_contact < FEW_JOBS_LAST:
-            room = FIRST_JOBS * prefs.ncpus * (1 + outlook.ended) - projects[plan.project].queued
-            wanted = min(wanted, max(0, room) * outlook.busy)
-        part = projects[plan.project].share / total_share
-        in_share = PART_OF_BOUND * outlook.time_left * part * prefs.ncpus / interruptions.wall_seconds(1.0)
         if until_next_contact < FEW_JOBS_LAST:
-            wanted = min(wanted, max(0.0, max(in_share, outlook.busy) - held[plan.project]))
+            cpus = part * prefs.ncpus / interruptions.wall_seconds(1.0)
+            room = _room(outlook, projects[plan.project].queued, held[plan.project], cpus, prefs.ncpus)
+            wanted = min(wanted, room)
         seconds = _admitted(outlook, booked, wanted, prefs.ncpus, interruptions)
         if until_next_contact > 0.0:
             part_on = min(1.0, MORE_THAN_USUAL / interruptions.wall_seconds(1.0))
@@ -99,14 +100,26 @@ def fetch_in_time(
             seconds = max(seconds, min(plan.seconds, lasting))
         if seconds > 0.0:
             return replace(plan, seconds=seconds)
-        share = projects[plan.project].share / total_share
-        owed = projects[plan.project].long_term_debt - OWED * prefs.ncpus * share
-        if owed > 0.0:
-            return replace(plan, seconds=min(plan.seconds, owed))
+        owed = projects[plan.project].long_term_debt - OWED * prefs.ncpus * part
+        if owed > 0.0 and wanted > 0.0:
+            return replace(plan, seconds=min(wanted, owed))
         candidates[plan.project] = replace(candidates[plan.project], contactable=False)
     if first is not None and idle_cpus > 0 and first.urgency is Urgency.NEED_IMMEDIATELY:
         return replace(first, seconds=1.0)
     return plan
+
+
+def _room(outlook: Outlook, queued: int, held: float, cpus: float, ncpus: int) -> float:
+    """Return the CPU seconds of jobs for which a project that holds ``held`` has room.
+
+    Few until its jobs are known, and no more than its share of the processors (``cpus`` of them, off-times deducted) can do
+    well before their deadline.
+    """
+    room = max(PART_OF_BOUND * outlook.time_left * cpus, outlook.busy) - held
+    if outlook.ended < KNOWN:
+        jobs = FIRST_JOBS * ncpus * (1 + outlook.ended) - queued
+        room = min(room, jobs * outlook.busy)
+    return max(0.0, room)
 
 
 def _cautious(computing: float, interruptions: Interruptions) -> float:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from cobblestone.domain.errors import IllegalTransition
 from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.decisions import Decisions, hand_in, lose
 from cobblestone.policy.client.core.reasons import why
-from cobblestone.policy.client.core.state import NEVER, NOTHING, ClientState, Contact, Job, Phase, Project
+from cobblestone.policy.client.core.state import (
+    LONGEST,
+    NEVER,
+    NOTHING,
+    ClientState,
+    Contact,
+    Job,
+    Phase,
+    Project,
+    within,
+)
 from cobblestone.policy.client.core.values import JobDescription
 
 #: A silence longer than this (seconds) is a sleep of the computer, for drivers that are never silent so long.
@@ -197,7 +208,7 @@ class Intake:
             job = s.by_id.get(each.id)
             if job is None:
                 continue
-            job.cpus, job.gpus = each.cpus, each.gpus
+            job.cpus, job.gpus = within(each.cpus), within(each.gpus)
             job.exact_fraction, job.report_immediately = each.exact_fraction, each.report_immediately
             if job.phase in _ENDED:
                 job.report_at = self.policy.report_at(job)
@@ -259,7 +270,12 @@ class Intake:
             job = by_id.get(reading[0])
             if job is None:
                 continue  # it has ended in the meantime
-            _, job.done, fraction, at, saved, working_set, swap, _ = reading
+            _, done, fraction, at, saved, working_set, swap, _ = reading
+            if not isfinite(done + (fraction or 0.0) + (at or 0.0) + (saved or 0.0) + working_set + swap):
+                continue  # apps may say anything
+            job.done = done if done > 0.0 else 0.0
+            if fraction is not None:
+                fraction = 0.0 if fraction < 0.0 else min(fraction, 1.0)
             if fraction is not None and fraction != job.fraction_done:
                 if job.fraction_done is not None and fraction < job.fraction_done:
                     s.next_schedule = min(s.next_schedule, s.slice_after(s.now))
@@ -275,8 +291,9 @@ class Intake:
     def job_checkpointed(self, event: ev.JobCheckpointed) -> None:
         """Take the figures over."""
         job = self.job(event.job)
-        job.checkpointed_at, job.checkpoint_elapsed = event.now, event.elapsed
-        job.done = max(job.done, event.elapsed)
+        elapsed = within(event.elapsed, LONGEST)
+        job.checkpointed_at, job.checkpoint_elapsed = event.now, elapsed
+        job.done = max(job.done, elapsed)
 
     def job_finished(self, event: ev.JobFinished) -> None:
         """Hand it in."""
@@ -292,6 +309,7 @@ class Intake:
         s = self.state
         given_up = job.phase is Phase.GIVEN_UP
         job.move("end_uploading" if uploading else "end")
+        elapsed = elapsed if isfinite(elapsed) and elapsed >= 0.0 else job.done
         if given_up:
             s.must_fetch = True
             return  # everything else was done when it was given up

@@ -26,6 +26,8 @@ from cobblestone.policy.client.core.values import (
 )
 
 NEVER = math.inf
+#: Bounds of what is told of jobs: seconds or bytes, and CPUs or instances.
+LONGEST, MOST_INSTANCES = 1e15, 1e4
 
 
 class Phase(enum.StrEnum):
@@ -128,14 +130,17 @@ class Job:
 
     @classmethod
     def of(cls, description: JobDescription, project: int) -> Job:
-        """Return the job as it arrives."""
+        """Return the job as it arrives; figures that cannot be are brought within bounds."""
         d = description
+        estimate, received, deadline, memory_bound = (
+            within(figure, LONGEST) for figure in (d.estimate, d.received, d.deadline, d.memory_bound)
+        )
         return cls(
-            d.id, project, d.app, d.version, d.cpus, d.gpu, d.gpus, d.estimate, d.received, d.deadline,
-            d.memory_bound, d.strict_memory_bound, d.exact_fraction, d.non_cpu_intensive, d.sporadic,
+            d.id, project, d.app, d.version, within(d.cpus), d.gpu, within(d.gpus), estimate,
+            received, deadline, memory_bound, d.strict_memory_bound, d.exact_fraction, d.non_cpu_intensive, d.sporadic,
             d.needs_network, d.report_immediately,
             phase=Phase.WAITING if d.ready else Phase.DOWNLOADING,
-            runnable=d.ready, remaining=d.estimate, cutoff=d.deadline, run_start=d.received, working_set=d.memory_bound,
+            runnable=d.ready, remaining=estimate, cutoff=deadline, run_start=received, working_set=memory_bound,
         )  # fmt: skip
 
     def move(self, cause: str) -> None:
@@ -155,6 +160,11 @@ class Job:
     def queued(self) -> bool:
         """Whether it counts as work: runnable now or as soon as its files are here."""
         return not (self.suspended or self.stalled or self.phase is Phase.GIVEN_UP)
+
+
+def within(figure: float, most: float = MOST_INSTANCES) -> float:
+    """Return a figure brought between 0 and ``most``; what is no number counts as 0."""
+    return min(figure, most) if figure > 0.0 else 0.0
 
 
 @dataclass(slots=True, eq=False)
