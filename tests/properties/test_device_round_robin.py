@@ -14,6 +14,7 @@ from cobblestone.policy.client.device_picks import STEP, QueuedJob, QueueProject
 from cobblestone.policy.client.device_round_robin import (
     LONG_STEP,
     MAX_STEPS,
+    Cap,
     Outlook,
     limited_caps,
     simulate_devices,
@@ -62,7 +63,7 @@ class Found:
     limit_shortfalls: dict[tuple[int, str], float]
 
 
-def reference(case: Case, caps: dict[tuple[int, str], float]) -> Found:
+def reference(case: Case, caps: dict[tuple[int, str], Cap]) -> Found:
     """Choose anew which jobs run in each step, one by one, and let each run down by itself."""
     jobs, projects, devices = case.jobs, case.projects, case.devices
     counts = {g.name: len(g.usable) for g in devices.gpus} | {CPU: devices.ncpus}
@@ -88,7 +89,9 @@ def reference(case: Case, caps: dict[tuple[int, str], float]) -> Found:
             if used[kind] >= count:
                 found.saturated[kind] = time + step
         for key, cap in caps.items():
-            found.limit_shortfalls[key] += max(0.0, cap - used_by.get(key, 0.0)) * within
+            running = sum(jobs[i].project == key[0] for i in picked)
+            missing = min(cap.most - used_by.get(key, 0.0), (cap.jobs - running) * cap.usage)
+            found.limit_shortfalls[key] += max(0.0, missing) * within
         time += step
         fade = 0.5 ** (step / case.half_life)
         recs = [rec * fade for rec in recs]
@@ -104,7 +107,9 @@ def reference(case: Case, caps: dict[tuple[int, str], float]) -> Found:
         found.shortfall[kind] += max(0.0, case.buffer_total - time) * count
         found.busy[kind] = min(booked[kind], default=0.0)
     for key, cap in caps.items():
-        found.limit_shortfalls[key] += max(0.0, case.buffer_total - time) * cap
+        found.limit_shortfalls[key] += max(0.0, case.buffer_total - time) * min(
+            cap.most, cap.jobs * cap.usage
+        )
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from cobblestone.policy.client.core.events import (
     JobProgressed,
     JobReady,
     JobsDescribed,
+    JobsFound,
     JobSuspended,
     JobUploaded,
     PermissionChanged,
@@ -92,6 +94,39 @@ def with_jobs(name: str, *jobs: JobDescription, ncpus: int = 2) -> tuple[ClientC
     core, out = begin(name, ncpus=ncpus)
     assert of(ContactProject, out)
     return core, core.handle(ReplyReceived(1.0, "p", jobs))
+
+
+IMPOSSIBLE = (math.nan, math.inf, -math.inf, -1.0, 1e308, -1e308)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_that_cannot_be_are_passed_over_or_brought_within_bounds(name: str) -> None:
+    core, _ = with_jobs(name, job("a"), job("b"), job("c"))
+    now = 1.0
+    for figure in IMPOSSIBLE:
+        for field in (
+            "elapsed",
+            "fraction_done",
+            "checkpointed_at",
+            "checkpoint_elapsed",
+            "working_set",
+            "swap",
+        ):
+            now += 60.0
+            reading = Reading("a", elapsed=60.0, fraction_done=0.01)._replace(**{field: figure})
+            core.handle(JobProgressed(now, (reading,)), TimePassed(now))
+        for field in ("estimate", "received", "deadline", "cpus", "memory_bound"):
+            odd = replace(job(f"{field} {figure}", deadline=now + 1e6), **{field: figure})  # type: ignore[arg-type]  # fields that exist
+            core.handle(JobsFound(now, (odd,)))
+            core.handle(JobsDescribed(now, (odd,)))
+            json.dumps(core.snapshot(), allow_nan=False)
+            core.handle(JobFailed(now, odd.id, figure))
+    assert running(core) >= {"a"}
+    assert 0.0 <= core.state.by_id["a"].done <= now
+    assert now < core.state.alarm < now + 10 * 86400.0
+    out = core.handle(JobFinished(now + 3600.0, "a", 3600.0), TimePassed(now + 3600.0))
+    assert running(core) == {"b", "c"}
+    assert all(math.isfinite(r.seconds) for each in of(ContactProject, out) for r in each.requests.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,6 +213,21 @@ def test_what_the_volunteer_forbids_stops_and_comes_back(name: str) -> None:
     assert running(core) == set()
     core.handle(ProjectAttached(70.0, ProjectDescription(id="p")))
     assert running(core) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "fewer",
+    [DevicesChanged(600.0, HostDevices(ncpus=1)), PermissionChanged(600.0, Permission(ncpus=1))],
+    ids=["devices", "permission"],
+)
+def test_processors_that_are_taken_away_are_free_at_once(name: str, fewer: Event) -> None:
+    core, _ = with_jobs(name, *(job(str(i)) for i in range(6)), ncpus=4)
+    assert len(running(core)) == 4
+    out = core.handle(fewer)
+    assert len(of(SuspendTask, out)) == 3
+    assert len(running(core)) == 1
+    assert not of(StartTask, out)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.client_play import DAY, HOUR, Play, Requests, endless, job, once
+from tests.helpers.client_play import DAY, HOUR, Play, Requests, Server, endless, job, once
 
 from cobblestone.policy.client.core.events import (
     ContactAsked,
@@ -100,6 +100,32 @@ def test_gpu_jobs_that_use_up_a_limit_leave_the_cpus_to_other_projects() -> None
     assert sum(name[0] == "g" for name in play.running) == 2
     assert sum(name[0] == "c" for name in play.running) == 1
     assert sum(name[0] == "q" for name in play.running) == 3
+
+
+def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus() -> None:
+    """Two kinds of GPU, one of them excluded, and a limit on all jobs of the project: its CPU jobs piled up."""
+    kinds = {"": 1.0, "NVIDIA": 0.2, "AMD": 0.2}
+
+    def mixed(project: str) -> Server:
+        servers = [
+            endless(f"{project}{gpu}", gpu=gpu, gpus=float(bool(gpu)), cpus=cpus)
+            for gpu, cpus in kinds.items()
+        ]
+        return lambda requests, now: [
+            replace(each, project=project) for server in servers for each in server(requests, now)
+        ]
+
+    limited = replace(P, supplies=tuple(kinds), max_concurrent=2, gpu_exclusions=(GpuExclusion(gpu="AMD"),))
+    play = Play(
+        [limited, replace(Q, supplies=tuple(kinds))],
+        {"p": mixed("p"), "q": mixed("q")},
+        devices=HostDevices(ncpus=2, gpus=(Gpu(name="NVIDIA", count=2), Gpu(name="AMD"))),
+        preferences=SMALL,
+    )
+    play.run(6 * HOUR)
+    assert play.idle < 0.02 * 2 * 6 * HOUR
+    assert len([name for name in play.known if name[0] == "p" and name not in play.finished]) < 8
+    assert all(play.known[name].project == "q" for name in play.running if play.known[name].gpu == "AMD")
 
 
 def test_a_backup_project_with_a_limit_is_asked_just_in_time() -> None:

@@ -253,6 +253,10 @@ class Picks:
         """Return how many instances of a device type a project uses."""
         return self._chosen.by_project.get((project, kind), 0.0) if kind else self._charges[project]
 
+    def running_of(self, project: int) -> int:
+        """Return how many jobs of a project run."""
+        return len(self._running[project]) + self._chosen.counts[project]
+
     def recs_after(self, recs: Sequence[float], seconds: float, half_life: float) -> list[float]:
         """Return the projects' recent credit after so many seconds of what runs now."""
         fade = 0.5 ** (seconds / half_life)

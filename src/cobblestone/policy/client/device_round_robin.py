@@ -8,8 +8,9 @@ the next end of a job.  Source: BOINC's ``rr_sim``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cobblestone.policy.client.device_picks import STEP, Picks, QueuedJob, QueueProject, Rundown
 from cobblestone.policy.client.rec import Devices
@@ -96,19 +97,31 @@ def simulate_devices(
         if time < buffer_total:
             found.shortfall += (buffer_total - time) * found.instances
         found.busy = min(found.booked) if found.booked else 0.0
-    _book_limited(outlook, caps, lambda project, kind: 0.0, time, math.inf, buffer_total)
+    _book_limited(outlook, caps, None, time, math.inf, buffer_total)
     return outlook
+
+
+class Cap(NamedTuple):
+    """What a limit on concurrent jobs leaves a project of one device type."""
+
+    most: float  #: instances that it can keep busy
+    jobs: float  #: jobs of all types that may run together
+    usage: float  #: instances of the type that one of its jobs takes
+
+    def missing(self, used: float, running: int) -> float:
+        """Return the instances that more jobs could use beside ``used`` ones, while ``running`` of its jobs run, of any type."""
+        return max(0.0, min(self.most - used, (self.jobs - running) * self.usage))
 
 
 def limited_caps(
     jobs: Sequence[QueuedJob], projects: Sequence[QueueProject], devices: Devices, counts: dict[str, int]
-) -> dict[tuple[int, str], float]:
+) -> dict[tuple[int, str], Cap]:
     """Return, for projects with a limit on concurrent jobs, the instances that each can keep busy at most.
 
     Where only some apps are limited the project may have jobs of others too, so all instances count, unless it has sent so
     many jobs of limited apps that more of them would be a flood.
     """
-    caps: dict[tuple[int, str], float] = {}
+    caps: dict[tuple[int, str], Cap] = {}
     for i, project in enumerate(projects):
         limits = project.limits
         if not limits.limited:
@@ -118,20 +131,18 @@ def limited_caps(
             usage = max([job.gpus if kind else job.cpus for job in mine], default=1.0)
             apps = {job.app_name for job in mine}
             most = float(limits.usable_count(devices, kind))
-            if limits.max_concurrent:
-                most = min(most, limits.max_concurrent * usage)
             if apps and all(limits.app_max_concurrent.get(app) for app in apps):
                 together = sum(limits.app_max_concurrent[app] for app in apps)
                 if len(mine) >= together + count:
                     most = min(most, together * usage)
-            caps[i, kind] = most
+            caps[i, kind] = Cap(most, limits.max_concurrent or math.inf, usage)
     return caps
 
 
 def _book_limited(
     outlook: Outlook,
-    caps: dict[tuple[int, str], float],
-    used_by: Callable[[int, str], float],
+    caps: dict[tuple[int, str], Cap],
+    picks: Picks | None,
     time: float,
     step: float,
     buffer_total: float,
@@ -140,7 +151,7 @@ def _book_limited(
         return
     length = min(time + step, buffer_total) - time
     for key, cap in caps.items():
-        missing = max(0.0, cap - used_by(*key))
+        missing = cap.missing(picks.used_by(*key), picks.running_of(key[0])) if picks else cap.missing(0.0, 0)
         outlook.limit_shortfalls[key] = outlook.limit_shortfalls.get(key, 0.0) + missing * length
 
 
@@ -156,7 +167,7 @@ def _next_step(delay: float, ending: int) -> tuple[float, int | None]:
 def _book(
     outlook: Outlook,
     picks: Picks,
-    caps: dict[tuple[int, str], float],
+    caps: dict[tuple[int, str], Cap],
     time: float,
     step: float,
     buffer_total: float,
@@ -169,7 +180,7 @@ def _book(
         else:
             found.saturated = time + step
     if caps:
-        _book_limited(outlook, caps, picks.used_by, time, step, buffer_total)
+        _book_limited(outlook, caps, picks, time, step, buffer_total)
 
 
 def _book_late(outlook: Outlook, job: QueuedJob, position: int, speed: float) -> None:

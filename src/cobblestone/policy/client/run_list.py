@@ -199,9 +199,9 @@ def enforce_run_list(
 ) -> Enforcement[JobT]:
     """Decide who starts and who is preempted.
 
-    A wanted job takes a free processor, or the place of the most preemptable task if its own project is in
-    deadline trouble or that task has had its time slice and checkpointed within ``RECENT_CHECKPOINT``
-    seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
+    Tasks beyond ``ncpus`` stop at once.  A wanted job takes a free processor, or the place of the most preemptable task if
+    its own project is in deadline trouble or that task has had its time slice and checkpointed within
+    ``RECENT_CHECKPOINT`` seconds.  ``last_checkpoint`` (per running task) may be left out if tasks checkpoint all the time.
     ``line_up`` may put another order of preemption in place of :class:`ByPreemptability`; it gets all running tasks, the
     time and the misses, which fall as tasks are preempted for a project.
     """
@@ -221,6 +221,9 @@ def enforce_run_list(
     start: list[JobT] = []
     preempt: list[JobT] = []
     look_again: float | None = None
+    while used > ncpus and len(victims):  # the volunteer has taken processors away
+        preempt.append(victims.pop())
+        used -= 1
     for job in wanted:
         if job.running and job not in preempt:
             victims.keep(job)
