@@ -31,6 +31,7 @@ from cobblestone.policy.client.core.values import (
     Reading,
     SchedulingPreferences,
 )
+from cobblestone.policy.client.recent import Recent
 from cobblestone.policy.client.version_estimates import VersionHistory
 
 P = ProjectDescription(id="p")
@@ -112,7 +113,7 @@ def test_a_limit_that_gpu_jobs_use_up_is_no_reason_to_fetch_more_for_the_cpus() 
             for gpu, cpus in kinds.items()
         ]
         return lambda requests, now: [
-            replace(each, project=project) for server in servers for each in server(requests, now)
+            replace(each, project=project) for server in servers for each in server(requests, now) or ()
         ]
 
     limited = replace(P, supplies=tuple(kinds), max_concurrent=2, gpu_exclusions=(GpuExclusion(gpu="AMD"),))
@@ -533,6 +534,7 @@ def test_two_apps_with_different_errors_are_estimated_each_by_its_own_jobs(jobs:
         )
         play.run(4.01 * HOUR)
         left = {j.app_name: j.remaining for j in play.core.state.jobs if not j.start_order}
+        assert isinstance(play.core.policy, Recent)
         play.core.policy.refresh()
         waiting = {j.app_name: j.remaining for j in play.core.state.jobs if j.done == 0.0}
         for app, remaining in (left | waiting).items():

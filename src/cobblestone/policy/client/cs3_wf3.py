@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, BandReadings, note_progress
+from cobblestone.policy.client.app_history import PROBE_SECONDS, AppHistory, note_progress
 from cobblestone.policy.client.cautious_fetch import fetch_in_time
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.contact_time import PendingReport, contact_delay
@@ -22,16 +21,16 @@ from cobblestone.policy.client.core.plain import from_plain
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, Job, Phase
 from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
-from cobblestone.policy.client.interruptions import Interruptions
-from cobblestone.policy.client.project_history import Outlook, PastJob, ProjectHistory
-from cobblestone.policy.client.published import Availability, Published, PublishedMemory
+from cobblestone.policy.client.own_memory import OwnMemory, ProjectMemory
+from cobblestone.policy.client.project_history import Outlook, PastJob
+from cobblestone.policy.client.published import Availability, Published
 from cobblestone.policy.client.round_robin import ProjectQueue, RoundRobinOutcome
 from cobblestone.policy.client.round_robin_backends import PURE, RoundRobinBackends
 from cobblestone.policy.client.run_list import make_run_list
-from cobblestone.policy.client.unmeetable_deadlines import GivingUp, can_be_in_time
+from cobblestone.policy.client.unmeetable_deadlines import can_be_in_time
 from cobblestone.policy.client.ways_2007 import TODAY, Ways2007
 from cobblestone.policy.client.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
-from cobblestone.policy.client.yields import WASTE_AVERSION, ProjectYield
+from cobblestone.policy.client.yields import WASTE_AVERSION
 from cobblestone.policy.dispatch.deadline_check import BookedJob, all_in_time, too_many
 
 TINY = 1e-6
@@ -41,43 +40,6 @@ EDF_CAUTION = 1.0
 SAME_CAUTION = 600.0
 #: A project's weight that changes by less leaves its share as it is.
 SAME_WEIGHT = 0.01
-
-
-@dataclass(slots=True)
-class ProjectMemory:
-    """What the policy remembers of one project."""
-
-    history: ProjectHistory = field(default_factory=ProjectHistory)
-    apps: dict[str, AppHistory] = field(default_factory=dict[str, AppHistory])
-    giving_up: GivingUp = field(default_factory=GivingUp)
-    worth: ProjectYield = field(default_factory=ProjectYield)
-
-
-@dataclass(slots=True)
-class OwnMemory(PublishedMemory):
-    """What the policy remembers."""
-
-    interruptions: Interruptions = field(default_factory=Interruptions)
-    projects: list[ProjectMemory] = field(default_factory=list[ProjectMemory])
-    progress: dict[int, dict[int, BandReadings]] = field(default_factory=dict[int, dict[int, BandReadings]])
-    """By serial number of a job, and by band: what it reported."""
-    unmeetable: set[int] = field(default_factory=set[int])
-    """Serial numbers of jobs that will be late, kept for want of better ones."""
-    full_shares: list[float] = field(default_factory=list[float])  #: as the volunteer set them
-    shares: list[float] = field(default_factory=list[float])  #: ... and as they are weighed
-    outlooks: list[Outlook] = field(default_factory=list[Outlook])  #: what is expected of each project's jobs
-    outlook_of: list[tuple[ProjectHistory, Interruptions] | None] = field(
-        default_factory=list[tuple[ProjectHistory, Interruptions] | None]
-    )
-    """What each outlook was worked out of."""
-    cautions: list[float] = field(
-        default_factory=list[float]
-    )  #: seconds by which deadlines are brought forward
-    interval: float = 0.0  #: between contacts, as the outlooks take it
-    urgency: int = Urgency.DONT_NEED  #: as of the last look at work fetch
-    gap_clock: float = 0.0
-    probe_at: float = NEVER  #: when a running job will have shown its size
-    waits: bool = False  #: a contact waits
 
 
 class OwnPolicy(Published):

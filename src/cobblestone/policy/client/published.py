@@ -408,9 +408,7 @@ class Published:
             plan = self.ask(projects, outcome)
             if not literal:
                 wait = self.next_look(projects, outcome, running, plan.project is None)
-        state.next_fetch = now + wait
-        if not literal:
-            state.next_fetch = max(state.next_fetch, state.next_contact(now))
+        state.next_fetch = now + wait if literal else max(now + wait, state.next_contact(now))
         others = {i: {CPU: WorkRequest(seconds)} for i, seconds in plan.others.items() if seconds > 0.0}
         requests = {CPU: WorkRequest(plan.seconds)} if plan.seconds > 0.0 else {}
         return FetchPlan(
