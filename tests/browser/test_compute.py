@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 import socket
 import threading
@@ -17,6 +19,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, expect
+from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS, Watched
 from tests.helpers.browser import release
@@ -214,6 +217,57 @@ def test_a_module_that_fails_or_never_ends_is_reported_with_its_words(computing:
     assert "I cannot do this" in failed
     assert "the module failed" in failed
     assert "more than 1000000000 instructions" in endless
+
+
+def test_a_slow_network_shows_how_far_it_is_and_stop_stops_that_too(computing: Computing):
+    computing.app(
+        "large", module("(loop $again (br $again))", large=random.Random(1).randbytes(50_000).hex())
+    )
+    page = computing.open()
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    slow = {"offline": False, "latency": 20, "downloadThroughput": 25_000, "uploadThroughput": 25_000}
+    network.send("Network.emulateNetworkConditions", slow)
+    start(page)
+    expect(page.locator("[data-part=state]")).to_have_text(
+        re.compile(r"[1-9]\d? % / 0\.1\d MB"), timeout=PATIENCE_MS
+    )
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    expect(page.locator("[data-part=message]")).to_be_empty()
+    network.send("Network.emulateNetworkConditions", slow | {"downloadThroughput": -1})
+    start(page)
+    computes(page)
+    network.send("Network.emulateNetworkConditions", slow | {"offline": True})
+    page.get_by_label("Tasks at the same time").select_option("2")  # it asks for a further job
+    expect(page.locator("[data-part=message]")).to_contain_text("cannot be reached")
+    computes(page)
+
+
+def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_lost(
+    computing: Computing, tmp_path: Path
+):
+    app = computing.app("steps", steps(100_000_000))
+    folder = tmp_path / "profile" / "Default"
+    folder.mkdir(parents=True)
+    blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}  # as for all data of sites
+    (folder / "Preferences").write_text(json.dumps(blocked))
+    context = computing.chromium.browser_type.launch_persistent_context(
+        folder.parent, executable_path=CHROMIUM, args=FLAGS, base_url=computing.url
+    )
+    try:
+        page = context.new_page()
+        page.goto("compute")
+        start(page)
+        expect(page.locator("[data-part=storage]")).to_contain_text("no room", timeout=PATIENCE_MS)
+        done(page)
+    finally:
+        context.close()
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    assert (
+        computing.world.value("SELECT COUNT(*) FROM host") == 2
+    )  # its token was kept while the tab was open
 
 
 @pytest.mark.parametrize("look", ["desktop", "phone", "dark"])

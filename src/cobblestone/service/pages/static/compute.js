@@ -10,37 +10,69 @@ const CHECKPOINT_SECONDS = Number(page.dataset.checkpointSeconds), ASK_AGAIN_MS 
 const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
 const later = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** What is kept in the browser's storage, where it has some for us. */
+const kept = new Map();
 const stored = (key, otherwise) => {
   try {
-    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
+    return JSON.parse(localStorage.getItem(key)) ?? kept.get(key) ?? otherwise;
   } catch {
-    return otherwise;
+    return kept.get(key) ?? otherwise;
   }
 };
-const store = (key, value) => localStorage.setItem(key, JSON.stringify(value));
+const store = (key, value) => {
+  kept.set(key, value);
+  try {
+    localStorage.setItem(key, JSON.stringify(value));
+  } catch {
+    part("storage").textContent = say.unkept;
+  }
+};
 
-/** Jobs that this browser holds, in its database: {name, job, state?, result?}. */
+/** Jobs that this browser holds: {name, job, state?, result?}; in its database too, for the time after this tab. */
 class Shelf {
-  static async open() {
-    const shelf = new Shelf();
-    const opening = indexedDB.open(`cobblestone:${page.dataset.base}`, 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore("jobs", {keyPath: "name"});
-    shelf.database = await finished(opening);
-    return shelf;
+  known = new Map();
+
+  /** Read what an earlier tab has left. */
+  async open() {
+    try {
+      const opening = indexedDB.open(`cobblestone:${page.dataset.base}`, 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("jobs", {keyPath: "name"});
+      this.database ??= await finished(opening);
+      this.known = new Map((await this.act("readonly", (jobs) => jobs.getAll())).map((record) => [record.name, record]));
+    } catch {
+      part("storage").textContent = say.unkept;
+    }
   }
 
   act(mode, call) { return finished(call(this.database.transaction("jobs", mode).objectStore("jobs"))); }
-  all() { return this.act("readonly", (jobs) => jobs.getAll()); }
-  get(name) { return this.act("readonly", (jobs) => jobs.get(name)); }
-  remove(name) { return this.act("readwrite", (jobs) => jobs.delete(name)); }
+  all() { return [...this.known.values()]; }
+
+  /** Without room in the storage the tab goes on. */
+  async keep(call) {
+    try {
+      await this.act("readwrite", call);
+      part("storage").textContent = "";
+    } catch {
+      part("storage").textContent = say.unkept;
+    }
+  }
+
+  add(job) {
+    const record = {name: job.name, job};
+    this.known.set(job.name, record);
+    return this.keep((jobs) => jobs.put(record));
+  }
 
   /** Change a job that is still held. */
   async change(name, changes) {
-    const known = await this.get(name);
-    if (known) await this.act("readwrite", (jobs) => jobs.put({...known, ...changes}));
+    const record = this.known.get(name);
+    if (record) await this.keep((jobs) => jobs.put(Object.assign(record, changes)));
   }
 
-  add(job) { return this.act("readwrite", (jobs) => jobs.put({name: job.name, job})); }
+  remove(name) {
+    this.known.delete(name);
+    return this.keep((jobs) => jobs.delete(name));
+  }
 }
 
 function finished(request) {
@@ -49,6 +81,11 @@ function finished(request) {
     request.onerror = () => failed(request.error);
   });
 }
+
+/** Say in words that the network failed, in which browsers see a mistake of types. */
+const online = (asked) => asked.catch((error) => {
+  throw error instanceof TypeError ? new Error(say.offline) : error;
+});
 
 /** The server refuses; `status` says why. */
 class Refused extends Error {
@@ -60,7 +97,7 @@ class Refused extends Error {
 
 async function ask(method, path, body, token) {
   const headers = {"Content-Type": "application/json", ...(token ? {Authorization: `Bearer ${token}`} : {})};
-  const answer = await fetch(API + path, {method, headers, body: body && JSON.stringify(body), cache: "no-store"});
+  const answer = await online(fetch(API + path, {method, headers, body: body && JSON.stringify(body), cache: "no-store"}));
   const reply = await answer.json().catch(() => ({}));
   if (answer.ok) return reply;
   throw new Refused(answer.status, reply.error?.message ?? answer.statusText, Number(answer.headers.get("Retry-After") ?? 0));
@@ -70,6 +107,7 @@ async function ask(method, path, body, token) {
 class Task {
   constructor(compute, record) {
     Object.assign(this, {compute, record, job: record.job, state: record.state, fraction: 0, counted: 0});
+    this.halt = new AbortController();
     this.orders = globalThis.crossOriginIsolated ? new Int32Array(new SharedArrayBuffer(8)) : null;
     this.row = part("task").content.firstElementChild.cloneNode(true);
     this.row.querySelector("[data-part=title]").textContent = record.job.title || record.job.app;
@@ -85,22 +123,31 @@ class Task {
   }
 
   async load() {
+    const {module, files} = this.job, whole = [module, ...files].reduce((sum, {nbytes}) => sum + nbytes, 0);
+    let arrived = 0;
     const bring = async ({url, nbytes}) => {
-      const answer = await fetch(url);
+      const answer = await online(fetch(url, {signal: this.halt.signal}));
       if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-      const bytes = new Uint8Array(await answer.arrayBuffer());
-      if (bytes.length !== nbytes) throw new Error(`${url}: ${bytes.length} bytes instead of ${nbytes}`);
-      return bytes;
+      const bytes = new Uint8Array(nbytes), reader = answer.body.getReader();
+      for (let at = 0; ; ) {
+        const {done, value} = await online(reader.read());
+        if (done ? at < nbytes : at + value.length > nbytes) throw new Error(`${url}: not the ${nbytes} bytes that it has`);
+        if (done) return bytes;
+        bytes.set(value, at);
+        at += value.length;
+        arrived += value.length;
+        this.show(`${say.loading} ${((100 * arrived) / whole).toFixed(0)} % / ${(whole / 1e6).toPrecision(2)} MB`);
+      }
     };
-    const names = this.job.files.map(({open_name: name}) => name);
-    const [module, ...contents] = await Promise.all([this.job.module, ...this.job.files].map(bring));
-    this.content = {module, files: Object.fromEntries(names.map((name, i) => [name, contents[i]]))};
+    const [code, ...contents] = await Promise.all([module, ...files].map(bring));
+    this.content = {module: code, files: Object.fromEntries(files.map(({open_name: name}, i) => [name, contents[i]]))};
   }
 
   /** Compute to the end; the result, or null if the job was dropped. */
   async run() {
     if (this.record.result) return this.record.result;
     await this.load();
+    if (this.halt.signal.aborted) return null;
     return new Promise((done, failed) => {
       this.end = done;
       this.fail = failed;
@@ -168,6 +215,7 @@ class Task {
   }
 
   drop() {
+    this.halt.abort();
     this.stop();
     this.end?.(null);
   }
@@ -223,7 +271,7 @@ class Compute {
     try {
       return await ask(method, path, body, token);
     } catch (error) {
-      if (error.status === 401) localStorage.removeItem(OWNER);
+      if (error.status === 401) store(OWNER, null);
       throw error;
     }
   }
@@ -231,6 +279,7 @@ class Compute {
   async start() {
     this.running = true;
     this.showState();
+    await this.shelf.open();
     while (this.running) {
       let wait = ASK_AGAIN_MS;
       try {
@@ -246,7 +295,7 @@ class Compute {
 
   /** Begin jobs until each thread has one; milliseconds until it makes sense to look again. */
   async fill() {
-    const {threads} = this.choices, held = await this.shelf.all();
+    const {threads} = this.choices, held = this.shelf.all();
     for (const record of held)
       if (this.tasks.size < threads && !this.tasks.has(record.name)) this.begin(record);
     if (this.pausedFor) return LONGEST_WAIT_MS;
@@ -273,8 +322,10 @@ class Compute {
       const result = await task.run();
       if (result) await this.send(record, result);
     } catch (error) {
-      part("message").textContent = error.message;
-      again = ASK_AGAIN_MS;
+      if (!task.halt.signal.aborted) {
+        part("message").textContent = error.message;
+        again = ASK_AGAIN_MS;
+      }
     }
     task.stop();
     await later(again);
@@ -300,7 +351,8 @@ class Compute {
   }
 
   async upload(job, {upload_header: header}, bytes) {
-    const answer = await fetch(job.upload_url, {method: "POST", body: new Blob([header.replace("{nbytes}", bytes.length), bytes])});
+    const body = new Blob([header.replace("{nbytes}", bytes.length), bytes]);
+    const answer = await online(fetch(job.upload_url, {method: "POST", body}));
     const text = await answer.text();
     // -1: the server will never take it; the report then says that it is missing.
     if (!/<status>(0|-1)<\/status>/.test(text)) throw new Error(say.busy);
@@ -355,7 +407,7 @@ function choose(compute, changed) {
 }
 
 async function main() {
-  const compute = new Compute(await Shelf.open());
+  const compute = new Compute(new Shelf());
   compute.showDay(compute.today());
   const watchHidden = () => {
     compute.hold("hidden", compute.choices.hidden && document.hidden);
@@ -373,13 +425,19 @@ async function main() {
   part("start").disabled = false;
 }
 
-/** One tab of a browser computes; further ones say so. */
+/** One tab of a browser computes; further ones say so. Without storage there are no locks either. */
 async function alone(compute) {
   if (!navigator.locks) return compute();
-  await navigator.locks.request(LOCK, {ifAvailable: true}, (lock) => {
+  const free = (lock) => {
     if (lock) return compute();
     part("message").textContent = say.elsewhere;
-  });
+  };
+  try {
+    await navigator.locks.request(LOCK, {ifAvailable: true}, free);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error;
+    await compute();
+  }
 }
 
 main().catch((error) => (part("message").textContent = error.message));
