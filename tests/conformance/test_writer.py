@@ -14,6 +14,7 @@ from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
+from cobblestone.store.engine import database
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.people import users
 
@@ -49,6 +50,44 @@ def test_writes_that_arrive_together_fail_alone(store: Store):
         futures[1].result()
     assert futures[2].result() > 0
     assert titles(store) == ["second", "first"]
+
+
+def test_what_was_asked_ahead_is_forgotten_at_the_end_of_a_write(store: Store):
+    gate = threading.Event()
+    blocked = store._writer.submit(lambda tx: gate.wait())
+    asked = store._writer.submit(lambda tx: tx.ask_ahead(users.list_news))
+    add(store, "first")
+    found = store._writer.submit(users.list_news)
+    gate.set()
+    assert [item.title for item in found.result()] == ["first"]
+    assert blocked.result()
+    assert asked.result() is None
+
+
+def test_what_was_asked_ahead_is_as_it_was_then_for_one_time(store: Store):
+    def ask(tx: Transaction) -> list[list[str]]:
+        tx.ask_ahead(users.list_news)
+        users.add_news(tx, "first", "text", now=1.0)
+        return [[item.title for item in users.list_news(tx)] for _ in range(2)]
+
+    ahead, then = store.write(ask)
+    assert ahead in ([], ["first"])  # SQLite is asked when it is asked
+    assert then == ["first"]
+
+
+def test_a_long_transaction_leaves_the_other_writes_to_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(database, "LONGEST_SECONDS", 0.0)
+    gates = [threading.Event() for _ in range(3)]
+    blocked, first, second = (store._writer.submit(lambda tx, gate=gate: gate.wait()) for gate in gates)
+    gates[0].set()
+    gates[1].set()
+    assert blocked.result(10)
+    assert first.result(10), "it was committed while the next one was at work"
+    assert not second.done()
+    gates[2].set()
+    assert second.result(10)
 
 
 def test_memory_hears_of_what_was_undone(store: Store):

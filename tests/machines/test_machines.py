@@ -132,3 +132,14 @@ def test_a_machine_that_is_cut_off_and_one_with_a_bad_contact_lose_and_double_no
         machines.connect("one")
         eventually(network.servers[0].is_ready, seconds=60, pause=0.2)
         network.check()
+
+
+def test_a_database_that_is_far_away_slows_the_work_down_and_loses_nothing(
+    tmp_path: Path, machines: Machines
+):
+    with contextlib.ExitStack() as stack:
+        network = Network(stack, machines, tmp_path / "project", n_jobs=10, delay=0.1)
+        began = time.monotonic()
+        eventually(lambda: network.left() == 0, seconds=240, pause=0.2)
+        print(f"10 jobs were finished in {time.monotonic() - began:.0f} s")
+        network.check()

@@ -8,6 +8,7 @@ that several validators add to what the rows hold by then.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
@@ -75,10 +76,17 @@ class GrantBatch:
         }
         versions = sorted({key[1] for key in keys if not is_generalised(key[1])})
         app_ids = sorted({view.workunit.app_id for view in views})
-        self._qualities = hosts.qualities(tx, keys)
+        host_ids = sorted({key[0] for key in keys})
+        tx.lock("host", host_ids)
         tx.lock("app_version", versions)
         tx.lock("app", app_ids)
-        host_ids = sorted({key[0] for key in keys})
+        tx.ask_ahead(
+            partial(hosts.qualities, keys=keys),
+            partial(hosts.processors, host_ids=host_ids),
+            partial(credit_statistics.version_statistics, version_ids=versions),
+            partial(credit_statistics.app_statistics, app_ids=app_ids),
+        )
+        self._qualities = hosts.qualities(tx, keys)
         self._processors = hosts.processors(tx, host_ids)
         by_work = any(getattr(find_system(self._apps[id_].credit_system), "votes", False) for id_ in app_ids)
         self._computers = hosts.computers_of_owners(tx, host_ids) if by_work else {}

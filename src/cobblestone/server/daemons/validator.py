@@ -225,7 +225,9 @@ class Validator:
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:
     """Workunits to look at, with the outputs of their results."""
     views = [(view, results_to_check(view)) for view in lifecycle.views(db, ids)]
-    outputs = outputs_of_results(db, [id_ for _, checked in views for id_ in checked], with_data=with_data)
+    wanted = [id_ for _, checked in views for id_ in checked]
+    db.ask_ahead(partial(outputs_of_results, result_ids=wanted, with_data=with_data), apps.list_apps)
+    outputs = outputs_of_results(db, wanted, with_data=with_data)
     found = {app.id: app for app in apps.list_apps(db)}
     return [
         (found[view.workunit.app_id], view, {id_: outputs[id_] for id_ in checked}) for view, checked in views

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -91,18 +92,15 @@ def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> lis
 
     The team is the one that the user belongs to now.  A second grant for a result is left out.
     """
-    granted_before = {
-        row[0]
-        for row in tx.query_in(
-            "SELECT result_id FROM credit_entry WHERE kind = 'grant' AND result_id IN (??)",
-            [entry.result_id for entry in entries if entry.kind == GRANT],
-        )
-    }
+    results = [entry.result_id for entry in entries if entry.kind == GRANT]
+    tx.ask_ahead(
+        partial(_granted, result_ids=results),
+        partial(_teams, user_ids=sorted({entry.user_id for entry in entries})),
+    )
+    granted_before = _granted(tx, results)
     fresh = [entry for entry in entries if entry.kind != GRANT or entry.result_id not in granted_before]
     users = sorted({entry.user_id for entry in fresh})
-    team_of: dict[UserId, TeamId | None] = {
-        row[0]: row[1] for row in tx.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", users)
-    }
+    team_of = _teams(tx, users)
     # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
     tx.lock("host", [entry.host_id for entry in fresh])
     tx.lock("app_version", [entry.app_version_id for entry in fresh if entry.app_version_id is not None])
@@ -143,6 +141,18 @@ def note_credit(tx: Transaction, credit: CreditOfRows) -> None:
         "UPDATE workunit SET canonical_credit = ? WHERE id = ?",
         [(amount, id_) for id_, amount in credit.workunits.items()],
     )
+
+
+def _granted(db: Database, result_ids: Sequence[ResultId]) -> set[int]:
+    """Return those of the results that have their grant."""
+    sql = "SELECT result_id FROM credit_entry WHERE kind = 'grant' AND result_id IN (??)"
+    return {row[0] for row in db.query_in(sql, result_ids)}
+
+
+def _teams(db: Database, user_ids: Sequence[UserId]) -> dict[UserId, TeamId | None]:
+    """Return the teams that users belong to."""
+    rows = db.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", user_ids)
+    return {row[0]: row[1] for row in rows}
 
 
 class _ReasonTexts:
@@ -188,8 +198,13 @@ def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditSt
 def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
     """Totals and averages of those who are named."""
     totals = CreditTotals()
-    for kind, ids in zip(OWNERS, zip(*owners, strict=True), strict=False):
-        totals.rows[kind] = _statements(db, kind, sorted({id_ for id_ in ids if id_ is not None}))
+    wanted = {
+        kind: sorted({id_ for id_ in ids if id_ is not None})
+        for kind, ids in zip(OWNERS, zip(*owners, strict=True), strict=False)
+    }
+    db.ask_ahead(*(partial(_statements, table=kind, ids=ids) for kind, ids in wanted.items()))
+    for kind, ids in wanted.items():
+        totals.rows[kind] = _statements(db, kind, ids)
     return totals
 
 

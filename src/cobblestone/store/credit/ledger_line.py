@@ -10,7 +10,7 @@ import msgspec
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import restored
-from cobblestone.store.engine.database import Row
+from cobblestone.store.engine.engine import Row
 
 ENTRY_COLUMNS = (
     "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"

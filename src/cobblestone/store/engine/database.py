@@ -23,8 +23,9 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters, Row
+from cobblestone.store.engine.engine import Connection, Engine, Fault, Parameters
 from cobblestone.store.engine.process_group import ProcessGroup, Program
+from cobblestone.store.engine.reading import Database
 from cobblestone.store.engine.select import engine_for
 
 T = TypeVar("T")
@@ -36,49 +37,10 @@ callers this saves a third of them, and a sixth of all CPU time.  For one caller
 MAX_ATTEMPTS = 6
 """Times that a write is tried when other processes are in its way."""
 ATTEMPT_SECONDS = 0.01
+LONGEST_SECONDS = 1.0
+"""A transaction that has lasted so long takes no further write: others wait for the rows that it has locked."""
 
 log = structlog.get_logger(__name__)
-
-
-class Database:
-    """Runs SQL with ``?`` placeholders and returns rows as tuples."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Return all rows of a query."""
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """Return the first row of a query, or None."""
-        return self._connection.execute(sql, parameters).fetchone()
-
-    def value(
-        self, sql: str, parameters: Parameters = ()
-    ) -> Any:  # a driver's value: the caller knows its type
-        """Return the first column of the first row, or None."""
-        row = self.one(sql, parameters)
-        return None if row is None else row[0]
-
-    def columns(self, table: str) -> list[str]:
-        """Return names of a table's columns, in order."""
-        return self._connection.column_names(table)
-
-    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
-        """Return rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
-
-        With very many values the order of rows holds for some hundred of them at a time only.
-        """
-        return self._connection.select_in(sql, values, parameters)
-
-    @property
-    def claiming(self) -> str:
-        """End of a query that takes work: in a write, rows that another process works on are left out, and the rest is ours."""
-        return ""
-
-    def lock(self, table: str, ids: Iterable[int]) -> None:
-        """Keep others from changing these rows before this write ends.  A look changes nothing, and needs no lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +123,8 @@ class Transaction(Database):
         if self._connection.row_locks:
             wanted = [value for value in dict.fromkeys(values) if (rows, value) not in self._locked]
             if wanted:
-                self.query_in(
-                    f"SELECT id FROM {rows.table} WHERE {rows.where} ORDER BY id FOR NO KEY UPDATE", wanted
-                )
+                sql = f"SELECT id FROM {rows.table} WHERE {rows.where} ORDER BY id FOR NO KEY UPDATE"
+                self.execute_many(sql, [[wanted]])
                 self._locked.update((rows, value) for value in wanted)
 
     def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
@@ -306,21 +267,25 @@ class Writer:
                     stop = True
                     break
                 batch.append(more)
-            try:
-                self._commit(batch)
-            except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: nobody else writes
-                self._give_up(error, batch)
-                self._answer(batch)
             n_before = len(batch)
+            while batch:
+                try:
+                    n_done = self._commit(batch)
+                except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: nobody else writes
+                    self._give_up(error, batch)
+                    n_done = len(batch)
+                self._answer(batch[:n_done])
+                del batch[:n_done]
             if stop:
                 return
 
-    def _commit(self, batch: list[_Job]) -> None:
-        """Carry out writes in one transaction, or each in its own when one was in the way of the others."""
-        if not self._attempt(batch):
+    def _commit(self, batch: list[_Job]) -> int:
+        """Carry out writes in one transaction, or each in its own when one was in the way of the others; how many."""
+        n_done = self._attempt(batch)
+        if not n_done:
             for job in batch:
                 self._retry(job)
-        self._answer(batch)
+        return n_done or len(batch)
 
     def _retry(self, job: _Job) -> None:
         """Carry out one write, again and again while other processes are in its way."""
@@ -329,26 +294,31 @@ class Writer:
                 return
             time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
 
-    def _attempt(self, batch: list[_Job], *, last: bool = False) -> bool:
-        """Carry out writes in one transaction; False: nothing was changed, and each shall be tried alone."""
+    def _attempt(self, batch: list[_Job], *, last: bool = False) -> int:
+        """Carry out writes in one transaction, as many as there is time for.
+
+        Return how many are done with; 0: nothing was changed, and each shall be tried alone.
+        """
         connection = self._connection
         transaction = Transaction(connection)
+        n_done, end = 0, time.monotonic() + LONGEST_SECONDS
         try:
             connection.begin()
         except Exception as error:  # noqa: BLE001  # the callers get it
             self._give_up(error, batch)
-            return True
+            return len(batch)
         try:
             transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
-            for job in batch:
-                self._apply(transaction, job)
+            while n_done < len(batch) and (not n_done or time.monotonic() < end):
+                self._apply(transaction, batch[n_done])
+                n_done += 1
             connection.commit()
         except BaseException as error:  # noqa: BLE001  # the callers get it
             connection.rollback()
             self._rolled_back()
-            return self._explain(error, batch, last=last)
+            return len(batch) if self._explain(error, batch, last=last) else 0
         self._announce(transaction)
-        return True
+        return n_done
 
     def _announce(self, transaction: Transaction) -> None:
         """Tell of a commit; what fails now changes nothing about it."""
@@ -388,6 +358,7 @@ class Writer:
     def _apply(self, transaction: Transaction, job: _Job) -> None:
         """Run one write.  Where the database has cheap savepoints, a failing one is undone alone."""
         connection = self._connection
+        connection.drop_answers()
         if not connection.savepoints:
             job.answer = job.operation(transaction)
             return

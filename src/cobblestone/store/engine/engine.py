@@ -50,8 +50,18 @@ class Connection(Protocol):
         bool  #: whether a failed write is undone alone; else its neighbours are tried again without it
     )
 
+    asks_ahead: bool  #: whether a question costs a round trip, so that several shall travel together
+
     def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
         """Run a statement."""
+        ...
+
+    def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
+        """Send queries that will be run soon, together; each is answered when it is run with the same parameters."""
+        ...
+
+    def drop_answers(self) -> None:
+        """Forget answers to what was asked ahead, and was not run."""
         ...
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 import psycopg
@@ -23,6 +24,10 @@ READ_ANSWER_SECONDS = 9.0
 LOCK_SECONDS = 1.0
 """Processes of ours hold the locks of rows for some milliseconds.  Who waits longer waits for somebody else, and lets the
 other writes of its transaction go on without it."""
+TRIPS = 20
+"""Round trips to the database that a write of ours takes at most while it holds locks: so much longer do others wait for it."""
+LONGEST_TRIP = 0.5
+"""Seconds; no more is allowed for, however far away the server is."""
 IDLE_SECONDS = 10.0
 """A process that was stopped in the middle of a write loses its connection after that, and with it its locks."""
 
@@ -50,16 +55,17 @@ class PostgresEngine:
         """
         seconds = READ_ANSWER_SECONDS if read_only else WRITE_ANSWER_SECONDS
 
-        def serving() -> psycopg.Connection[Row]:
+        def serving() -> tuple[psycopg.Connection[Row], float]:
             connection = connect(self._address)
-            limits = {"lock": LOCK_SECONDS, "statement": seconds - 1, "idle": IDLE_SECONDS}
+            away = TRIPS * _round_trip(connection)
+            limits = {"lock": LOCK_SECONDS + away, "statement": seconds - 1 + away, "idle": IDLE_SECONDS}
             milliseconds = {name: round(1000 * limit) for name, limit in limits.items()}
             connection.execute(_SERVING.format(**milliseconds).encode(), prepare=False)
             if not read_only:
                 connection.execute(_WRITING, prepare=False)
-            return connection
+            return connection, seconds + away
 
-        return PostgresConnection(serving, read_only=read_only, answer_seconds=seconds)
+        return PostgresConnection(serving, read_only=read_only)
 
     def fault(self, error: BaseException) -> Fault:
         """Return what an error means for its transaction, of which PostgreSQL keeps nothing after any error."""
@@ -120,6 +126,17 @@ def connect(address: str) -> psycopg.Connection[Row]:
     adapt(connection)
     connection.execute(_SESSION, prepare=False)
     return connection
+
+
+def _round_trip(connection: psycopg.Connection[Row]) -> float:
+    """Return how far away a server is, in seconds there and back; a machine that is busy makes some trips longer."""
+
+    def trip() -> float:
+        began = time.perf_counter()
+        connection.execute("SELECT 1", prepare=False)
+        return time.perf_counter() - began
+
+    return min(*(trip() for _ in range(3)), LONGEST_TRIP)
 
 
 def first_line(error: BaseException) -> str:

@@ -13,7 +13,8 @@ import select
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import count
+from typing import Any, TypeGuard
 
 import psycopg
 from psycopg import errors, pq
@@ -120,6 +121,7 @@ _Expectation = tuple[
     int, Callable[[int], Exception]
 ]  # number of changed rows, and what is raised for another one
 _Bound = tuple[bytes, Sequence[Any], Sequence[pq.Format]]  # name of the statement, its parameters as bytes
+_Question = tuple[str, tuple[object, ...]]  # a query and its parameters
 
 
 class PostgresConnection:
@@ -127,23 +129,31 @@ class PostgresConnection:
 
     row_locks = True
     savepoints = False
+    asks_ahead = True
 
     def __init__(
-        self, connect: Callable[[], psycopg.Connection[Row]], *, read_only: bool, answer_seconds: float
+        self, connect: Callable[[], tuple[psycopg.Connection[Row], float]], *, read_only: bool
     ) -> None:
-        """Connect; a server that says nothing for ``answer_seconds`` counts as gone."""
+        """Connect; a server that says nothing for the seconds that ``connect`` returns too counts as gone."""
         self._connect = connect
-        self._answer_ms = int(answer_seconds * 1000)
         self._begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         self._open()
 
     def _open(self) -> None:
-        self._connection = self._connect()
+        self._connection, answer_seconds = self._connect()
+        self._answer_ms = int(answer_seconds * 1000)
         self._pg = self._connection.pgconn
         self._values = Transformer(self._connection)
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._new: dict[
+            bytes, tuple[str, tuple[int, ...]]
+        ] = {}  # of those, what the server has not been told
+        self._numbers = count()
         self._waiting: list[_Bound] = []
         self._expected: dict[int, _Expectation] = {}  # by place among what waits
+        self._asked: dict[_Question, int] = {}  # places of questions that wait
+        self._answers: dict[_Question, pq.abc.PGresult] = {}  # to questions that nobody has asked for yet
+        self._unheard = False  # whether the answer to a ROLLBACK is under way
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
         self._ready.register(self._pg.socket, select.POLLIN | select.POLLOUT)
@@ -152,13 +162,31 @@ class PostgresConnection:
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> Answer:
         """Run a statement."""
+        if self._asked or self._answers:
+            question = _question(sql, parameters)
+            if question in self._asked:
+                self._send_waiting()
+            known = self._answers.pop(question, None)
+            if known is not None:
+                return self._answer(known)
         bound = self._bind(sql, parameters)
-        if self._waiting:
+        name, values, formats = bound
+        if self._waiting or name in self._new:
             self._waiting.append(bound)
             return self._answer(self._send_waiting()[-1])
-        name, values, formats = bound
         self._pg.send_query_prepared(name, values, formats, pq.Format.BINARY)
         return self._answer(self._result())
+
+    def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
+        """See `Connection.ask_ahead`."""
+        for sql, parameters in questions:
+            self._asked[_question(sql, parameters)] = len(self._waiting)
+            self._wait(self._bind(sql, parameters))
+
+    def drop_answers(self) -> None:
+        """See `Connection.drop_answers`."""
+        self._asked.clear()
+        self._answers.clear()
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next one that is answered."""
@@ -207,6 +235,10 @@ class PostgresConnection:
 
     def begin(self) -> None:
         """Begin a transaction, after connecting again if the server has gone."""
+        if self._unheard:
+            self._unheard = False
+            with contextlib.suppress(psycopg.Error):  # the connection was closed, which is seen below
+                self._result()
         if not self._alive():
             self.close()
             self._open()
@@ -228,13 +260,15 @@ class PostgresConnection:
             raise psycopg.OperationalError("the server has undone the transaction instead of committing it")
 
     def rollback(self) -> None:
-        """Undo the transaction; never raises."""
+        """Undo the transaction; never raises.  What the server says to it is heard before the next one begins."""
         self._waiting.clear()
         self._expected.clear()
+        self.drop_answers()
         with contextlib.suppress(psycopg.Error):
             if self._pg.transaction_status != pq.TransactionStatus.IDLE:
                 self._pg.send_query(b"ROLLBACK")
-                self._result()
+                self._unheard = True
+                self._pg.flush()
 
     def close(self) -> None:
         """Close the connection."""
@@ -263,11 +297,12 @@ class PostgresConnection:
         self._pg.send_query(b"DEALLOCATE ALL")
         self._result()
         self._prepared.clear()
+        self._new.clear()
 
     def _prepare(self, key: tuple[str, tuple[int, ...]]) -> bytes:
-        name = b"s%d" % len(self._prepared)
-        self._pg.send_prepare(name, translated(key[0]), key[1])
-        self._result()
+        """Give a statement a name; the server is told it together with the first use."""
+        name = b"s%d" % next(self._numbers)
+        self._new[name] = key
         self._prepared[key] = name
         return name
 
@@ -309,9 +344,16 @@ class PostgresConnection:
         """Send what waits, and bring the answers; the first one that is an error is raised."""
         waiting, self._waiting = self._waiting, []
         expected, self._expected = self._expected, {}
+        asked, self._asked = self._asked, {}
+        unsaid = dict(self._new)
+        told: dict[int, bytes] = {}  # names of statements that are new, by the place of the answer to that
         try:
             self._pg.enter_pipeline_mode()
-            for name, values, formats in waiting:
+            for place, (name, values, formats) in enumerate(waiting):
+                if name in unsaid:
+                    sql, types = unsaid.pop(name)
+                    told[place + len(told)] = name
+                    self._pg.send_prepare(name, translated(sql), types)
                 self._pg.send_query_prepared(name, values, formats, pq.Format.BINARY)
             self._pg.pipeline_sync()
             results = self._receive()
@@ -319,12 +361,18 @@ class PostgresConnection:
         except psycopg.Error:  # nobody knows which answers would come next
             self._connection.close()
             raise
+        for place, name in told.items():
+            if results[place].status in _GOOD:
+                del self._new[name]
         for result in results:
             if result.status not in _GOOD:
                 raise self._error(result)
+        if told:
+            results = [result for place, result in enumerate(results) if place not in told]
         for place, (n, error) in expected.items():
             if (changed := results[place].command_tuples or 0) != n:
                 raise error(changed)
+        self._answers |= {question: results[place] for question, place in asked.items()}
         return results
 
     def _receive(self) -> list[pq.abc.PGresult]:
@@ -357,6 +405,14 @@ class PostgresConnection:
             self._connection.close()
             return psycopg.OperationalError(result.get_error_message())
         return errors.error_from_result(result)
+
+
+def _question(sql: str, parameters: Parameters) -> _Question:
+    return sql, tuple(tuple(each) if _is_list(each) else each for each in parameters)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 @lru_cache(maxsize=256)

@@ -53,6 +53,7 @@ class SqliteConnection(apsw.Connection):
 
     row_locks = False
     savepoints = True
+    asks_ahead = False
 
     if TYPE_CHECKING:  # the driver's own methods, whose cursors are ours
 
@@ -92,6 +93,12 @@ class SqliteConnection(apsw.Connection):
         with contextlib.suppress(apsw.Error):
             if self.in_transaction:
                 self.execute("ROLLBACK")
+
+    def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
+        """Do nothing: the database is here."""
+
+    def drop_answers(self) -> None:
+        """Do nothing: there are none."""
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; the number of changed rows of each."""

@@ -19,7 +19,8 @@ from cobblestone.policy.lifecycle.states import (
     VALIDATE_ERROR,
 )
 from cobblestone.store.catalog import apps
-from cobblestone.store.engine.database import Database, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.figures import RATE_WINDOW
 from cobblestone.store.people import hosts, users

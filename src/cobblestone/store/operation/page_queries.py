@@ -18,7 +18,8 @@ from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.lifecycle import states
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.engine.database import Database, Parameters, Row
+from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.engine import Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.ranking import MAX_PAGE, PAGE_SIZE, SHOWN
 from cobblestone.store.people import hosts

@@ -10,7 +10,8 @@ from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.badges import RANKED_RECENT, n_best
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
-from cobblestone.store.engine.database import Database, Row
+from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.engine import Row
 
 PAGE_SIZE = 25
 MAX_PAGE = 400

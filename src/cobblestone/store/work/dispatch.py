@@ -254,12 +254,7 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
     if not names:
         return {}
     tx.lock_rows(WORKUNITS_OF_RESULTS, names)
-    rows = tx.query_in(
-        f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id, u.name FROM result r"
-        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id"
-        " LEFT JOIN upload u ON u.result_id = r.id WHERE r.name IN (??)",
-        names,
-    )
+    rows = rows_to_report(tx, names)
     by_result: dict[int, list[Row]] = {}  # a row for each output that is there
     for row in rows:
         by_result.setdefault(row[0], []).append(row)
@@ -276,6 +271,16 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
             replaced=result.outcome is Outcome.CLIENT_DETACHED and _has_replacement(tx, result),
         )
     return found
+
+
+def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
+    """Return what `reported_rows` asks; of use to ask it ahead."""
+    return db.query_in(
+        f"SELECT {_RESULT_COLUMNS}, w.output_specs, w.delay_bound, h.user_id, u.name FROM result r"
+        " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN host h ON h.id = r.host_id"
+        " LEFT JOIN upload u ON u.result_id = r.id WHERE r.name IN (??)",
+        names,
+    )
 
 
 def _has_replacement(tx: Transaction, lost: Result) -> bool:

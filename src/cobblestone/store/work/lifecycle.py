@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from cobblestone.domain.ids import BatchId, ResultId, WorkunitId
@@ -24,7 +25,8 @@ from cobblestone.policy.lifecycle.states import (
     Cause,
 )
 from cobblestone.policy.validation.canonical import ValidationDecision, apply_decision
-from cobblestone.store.engine.database import Database, Parameters, Row, Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Parameters, Row
 from cobblestone.store.engine.process_group import SHARDS, Shards
 from cobblestone.store.work import app_days, files, view_changes
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
@@ -44,6 +46,7 @@ def views(db: Database, ids: Sequence[int]) -> list[WorkunitView]:
     In a write they belong to it until it ends: nobody else changes them or their results.
     """
     db.lock("workunit", ids)
+    db.ask_ahead(partial(workunits, ids=ids), partial(results_of_workunits, ids=ids))
     found = workunits(db, ids)
     results = results_of_workunits(db, ids)
     in_batches = {each.batch_id for each in found.values() if each.batch_id is not None}
@@ -221,15 +224,12 @@ def workunits_to_assimilate(
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[WorkunitView], *, now: float) -> None:
     """Note that the project has these answers; counts them in their batches and gives them their place in the list."""
-    fresh: list[WorkunitView] = []
     tx.lock("workunit", [view.workunit.id for view in assimilated])
-    for view in assimilated:
-        changed = tx.execute(
-            _ASSIMILATED.update("workunit", also="transition_time = ?, completed_time = ?"),
-            (now, now, view.workunit.id),
-        )
-        if changed:
-            fresh.append(view)
+    changed = tx.execute_each(
+        _ASSIMILATED.update("workunit", also="transition_time = ?, completed_time = ?"),
+        [(now, now, view.workunit.id) for view in assimilated],
+    )
+    fresh = [view for view, n in zip(assimilated, changed, strict=True) if n]
     places = count_assimilated(tx, fresh, now=now)
     tx.execute_many(
         "UPDATE workunit SET completed_seq = ? WHERE id = ?", [(place, id_) for id_, place in places.items()]
@@ -245,6 +245,7 @@ def count_assimilated(tx: Transaction, views: Sequence[WorkunitView], *, now: fl
         if view.workunit.batch_id is not None:
             by_batch[view.workunit.batch_id].append(view)
     tx.lock("batch", by_batch)
+    tx.ask_ahead(*(partial(_count_of_batch, batch_id=batch_id) for batch_id in by_batch))
     places: dict[WorkunitId, int] = {}
     for batch_id, members in by_batch.items():
         places |= _count_in_batch(tx, batch_id, members, now=now)
@@ -262,10 +263,14 @@ def _count_by_app(tx: Transaction, ended: Sequence[WorkunitView], *, now: float)
     )
 
 
+def _count_of_batch(db: Database, batch_id: BatchId) -> Row | None:
+    return db.one("SELECT n_success, n_error, njobs FROM batch WHERE id = ?", (batch_id,))
+
+
 def _count_in_batch(
     tx: Transaction, batch_id: BatchId, members: Sequence[WorkunitView], *, now: float
 ) -> dict[WorkunitId, int]:
-    row = tx.one("SELECT n_success, n_error, njobs FROM batch WHERE id = ?", (batch_id,))
+    row = _count_of_batch(tx, batch_id)
     if row is None:
         return {}
     n_success, n_error, njobs = row
@@ -273,12 +278,11 @@ def _count_in_batch(
     good = sum(1 for view in members if not view.workunit.error_mask)
     n_success += good
     n_error += len(members) - good
-    tx.execute(
-        "UPDATE batch SET n_success = ?, n_error = ? WHERE id = ?",
-        (n_success, n_error, batch_id),
+    tx.execute_many(
+        "UPDATE batch SET n_success = ?, n_error = ? WHERE id = ?", [(n_success, n_error, batch_id)]
     )
     if n_success + n_error >= njobs:
-        tx.execute(_JOBS_FINISHED.update("batch", also="complete_time = ?"), (now, batch_id))
+        tx.execute_many(_JOBS_FINISHED.update("batch", also="complete_time = ?"), [(now, batch_id)])
     return places
 
 
@@ -312,8 +316,9 @@ def mark_files_deleted(tx: Transaction, gone: FilesToDelete, *, now: float) -> N
     """Note that files are gone: one reference less on each input."""
     tx.lock("workunit", [id_ for id_, _ in gone.workunits])
     released: Counter[str] = Counter()
-    for id_, names in gone.workunits:
-        if tx.execute(_FILES_DELETED.update("workunit"), (id_,)):
+    changed = tx.execute_each(_FILES_DELETED.update("workunit"), [(id_,) for id_, _ in gone.workunits])
+    for (_, names), n in zip(gone.workunits, changed, strict=True):
+        if n:
             released.update(names)
     files.release_references(tx, released, now=now)
     tx.execute_many(_FILES_DELETED.update("result"), [(id_,) for id_ in gone.results])

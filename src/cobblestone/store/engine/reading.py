@@ -1,0 +1,89 @@
+"""Questions to a database, as the verbs ask them.
+
+A database on another machine is a round trip away, and a request asks some ten questions, of which only few depend on the
+answers to others: those travel together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from cobblestone.store.engine.engine import Connection, Parameters, Row
+
+
+class Database:
+    """Runs SQL with ``?`` placeholders and returns rows as tuples."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Return all rows of a query."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """Return the first row of a query, or None."""
+        return self._connection.execute(sql, parameters).fetchone()
+
+    def value(
+        self, sql: str, parameters: Parameters = ()
+    ) -> Any:  # a driver's value: the caller knows its type
+        """Return the first column of the first row, or None."""
+        row = self.one(sql, parameters)
+        return None if row is None else row[0]
+
+    def columns(self, table: str) -> list[str]:
+        """Return names of a table's columns, in order."""
+        return self._connection.column_names(table)
+
+    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
+        """Return rows of a query that holds ``IN (??)`` for a list of values, placed after ``parameters``.
+
+        With very many values the order of rows holds for some hundred of them at a time only.
+        """
+        return self._connection.select_in(sql, values, parameters)
+
+    def ask_ahead(self, *askers: Callable[[Database], object]) -> None:
+        """Let questions that will be asked one after the other travel to the database together, where that is not here.
+
+        Each of ``askers`` is called with a database that has no rows, to see what it asks; nothing that they ask about may
+        change in this transaction before it is asked in earnest.
+        """
+        if self._connection.asks_ahead:
+            noted = _Questions(self._connection)
+            for ask in askers:
+                ask(noted)
+            self._connection.ask_ahead(noted.asked)
+
+    @property
+    def claiming(self) -> str:
+        """End of a query that takes work: in a write, rows that another process works on are left out, and the rest is ours."""
+        return ""
+
+    def lock(self, table: str, ids: Iterable[int]) -> None:
+        """Keep others from changing these rows before this write ends.  A look changes nothing, and needs no lock."""
+
+
+class _Questions(Database):
+    """Tables without rows, which note what they are asked."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.asked: list[tuple[str, Parameters]] = []
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """See `Database.query`."""
+        self.asked.append((sql, parameters))
+        return []
+
+    def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        """See `Database.one`."""
+        self.asked.append((sql, parameters))
+        return None
+
+    def query_in(self, sql: str, values: Sequence[object], parameters: Parameters = ()) -> list[Row]:
+        """See `Database.query_in`; an empty list is not asked about."""
+        if values:
+            self.asked.append((sql, [*parameters, list(values)]))
+        return []
