@@ -39,7 +39,7 @@ class ProxiedWorld(EitherWorld):
     def __init__(self, urls: list[str], rng: random.Random) -> None:
         super().__init__(urls, rng)
         for each in self.worlds:
-            each.http.timeout = httpx.Timeout(5, connect=0.5)
+            each.http.timeout = httpx.Timeout(60, connect=1)
 
     def post(self, path: str, **options: object) -> httpx.Response:
         last, *others = self.rng.sample(self.worlds, len(self.worlds))

@@ -6,6 +6,7 @@ Sources: the ELF specification (``e_ident``, ``e_machine``), Microsoft's PE form
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 
 LINUX = (
     "x86_64-pc-linux-gnu",
@@ -91,3 +92,28 @@ def _platforms_of_mach_o(head: bytes) -> tuple[str, ...] | None:
         )
         return tuple(_MACH_O[cpu] for cpu in cpus if cpu in _MACH_O)
     return None
+
+
+_SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+_UNIX = (*_SHELLS, "env", "nice", "timeout", "cat", "cp", "awk", "sed", "grep", "sort", "tar", "make", "bc")
+"""Programs that Linux and macOS have, and Windows has not."""
+
+
+def platforms_of_command(
+    words: Sequence[str], programs: Mapping[str, tuple[str, ...] | None]
+) -> tuple[tuple[str, ...] | None, str]:
+    """Return the platforms that can start a command, and names of the files that decide it; None: nothing does.
+
+    ``programs``: its files by name, and what `platforms_of_program` says of each.  A program that the command itself starts
+    decides, but for a script, which may start the programs among the files; else these decide, which may be one for each
+    platform.
+    """
+    name = words[0].removeprefix("./")
+    started = POSIX if name in _UNIX else programs.get(name)
+    binaries = {each: found for each, found in programs.items() if found is not None and found != POSIX}
+    of_binaries = tuple(dict.fromkeys(platform for found in binaries.values() for platform in found))
+    if started == POSIX and (both := tuple(platform for platform in POSIX if platform in of_binaries)):
+        return both, ", ".join((name, *binaries))
+    if started is not None:
+        return started, name
+    return (of_binaries, ", ".join(binaries)) if binaries else (None, "")

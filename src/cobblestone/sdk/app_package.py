@@ -30,7 +30,12 @@ from cobblestone.domain.job_form import (
     find_placeholders,
     output_names,
 )
-from cobblestone.domain.platforms import HEAD_NBYTES, PLATFORMS, POSIX, platforms_of_program
+from cobblestone.domain.platforms import (
+    HEAD_NBYTES,
+    PLATFORMS,
+    platforms_of_command,
+    platforms_of_program,
+)
 from cobblestone.launcher import APP_FILE, BUNDLE_FILE, RESERVED_OPEN_NAMES, app_description, launcher_bytes
 from cobblestone.launcher.container import IMAGE_FILE
 from cobblestone.sdk.connection import Connection
@@ -184,39 +189,24 @@ def _check_program(words: Sequence[str], contents: Mapping[str, bytes]) -> None:
     )
 
 
-_SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
-_UNIX = (*_SHELLS, "env", "nice", "timeout", "cat", "cp", "awk", "sed", "grep", "sort", "tar", "make", "bc")
-"""Programs that Linux and macOS have, and Windows has not."""
-
-
 def command_platforms(
     words: Sequence[str], contents: Mapping[str, bytes], wanted: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the platforms that can start a command: those ``wanted``, or all that its files allow.
 
-    A program that the command itself starts decides, but for a script, which may start the programs among the files; else these
-    decide, which may be one for each platform; else everything that has a Python can run it.
+    Where no file decides it, everything that has a Python can run it.
 
     Raises:
         JobError: no platform can start it, or not one of those wanted.
     """
     own = {name: platforms_of_program(data[:HEAD_NBYTES]) for name, data in contents.items()}
-    name = words[0].removeprefix("./")
-    started = POSIX if name in _UNIX else own.get(name)
-    binaries = {each: found for each, found in own.items() if found is not None and found != POSIX}
-    of_binaries = tuple(dict.fromkeys(platform for found in binaries.values() for platform in found))
-    if started == POSIX and (both := tuple(platform for platform in POSIX if platform in of_binaries)):
-        able, why = both, ", ".join((name, *binaries))
-    elif started is not None:
-        able, why = started, name
-    elif binaries:
-        able, why = of_binaries, ", ".join(binaries)
-    else:
-        able, why = (ANY_PLATFORM,), ""
+    able, why = platforms_of_command(words, own)
+    if able is None:
+        return tuple(dict.fromkeys(wanted)) or (ANY_PLATFORM,)
     if not able:
         raise JobError(f"{why} is a program for a kind of computer that no client of the family runs on.")
-    if able == (ANY_PLATFORM,) or not wanted:
-        return tuple(dict.fromkeys(wanted)) or able
+    if not wanted:
+        return able
     for platform in wanted:
         if platform not in able:
             raise JobError(f"--platform {platform}: {why} can be started on {', '.join(able)} only.")

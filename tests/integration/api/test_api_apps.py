@@ -315,6 +315,70 @@ def test_a_computer_that_cannot_start_a_version_is_told_so_and_gets_none(api: Ap
         assert n_jobs or any(f"computers of type {platform}" in text for text in host.messages())
 
 
+ELF = b"\x7fELF\x02\x01\x01" + bytes(11) + b"\x3e\x00" + bytes(44)
+PE = b"MZ" + bytes(58) + b"\x40\0\0\0" + b"PE\0\0" + b"\x64\x86" + bytes(20)
+MACH_O = b"\xcf\xfa\xed\xfe" + b"\x0c\0\0\x01" + bytes(24)
+SCRIPT = b"#!/bin/sh\n"
+LINUX, WINDOWS, MAC = "x86_64-pc-linux-gnu", "windows_x86_64", "arm64-apple-darwin"
+
+
+@pytest.mark.parametrize(
+    ("main", "tool", "platform", "also_for", "refused"),
+    [
+        (ELF, None, LINUX, [], ""),
+        (ELF, None, WINDOWS, [], "main cannot be started on 'windows_x86_64', but on x86_64-pc-linux-gnu"),
+        (ELF, None, LINUX, [MAC], "main cannot be started on 'arm64-apple-darwin'"),
+        (ELF, None, "any", [], "main cannot be started on 'any'"),
+        (PE, None, LINUX, [], "but on windows_x86_64"),
+        (PE, None, WINDOWS, [], ""),
+        (MACH_O, None, MAC, [], ""),
+        (MACH_O, None, "x86_64-apple-darwin", [], "but on arm64-apple-darwin"),
+        (SCRIPT, None, WINDOWS, [], "main cannot be started on 'windows_x86_64'"),
+        (SCRIPT, ELF, "any", [], "tool cannot be started on 'any', but on x86_64-pc-linux-gnu"),
+        (SCRIPT, ELF, LINUX, [], ""),
+        (SCRIPT, ELF, LINUX, [MAC], "tool cannot be started on 'arm64-apple-darwin'"),
+        (SCRIPT, SCRIPT, "any", [], "tool cannot be started on 'any'"),
+        (ELF[:18] + b"\xf3\0" + ELF[20:], None, LINUX, [], "no client of the family"),
+        (ELF, None, "sparc-sun-solaris", [], ""),  # nothing is known of it
+        (b"a program of its own kind", None, LINUX, [], ""),
+    ],
+)
+def test_a_posted_version_is_only_for_platforms_that_can_start_its_files(
+    api: ApiClient, main: bytes, tool: bytes | None, platform: str, also_for: list[str], refused: str
+):
+    command = ["./tool", "{output}"] if tool is not None else []
+    api.post("/apps", {"name": "shell", "command": command, "outputs": [{"name": "output"}]})
+    files = [{"file": api.put(main, "main"), "open_name": "main", "main_program": True}]
+    if tool is not None:
+        files.append({"file": api.put(tool, "tool"), "open_name": "tool"})
+    version = {"platform": platform, "also_for": also_for, "files": files}
+    if refused:
+        problem = api.problem(422, "POST", "/apps/shell/versions", version)
+        assert refused in problem["message"]
+        assert api.get("/apps/shell/versions")["versions"] == []
+    else:
+        assert api.post("/apps/shell/versions", version)["platform"] == platform
+
+
+def test_each_platform_of_a_version_may_have_a_program_of_its_own(api: ApiClient):
+    programs = {LINUX: ELF, WINDOWS: PE}
+    own = {
+        platform: [{"file": api.put(program, "main"), "open_name": "main", "main_program": True}]
+        for platform, program in programs.items()
+    }
+    data = [{"file": api.put(b"data", "data"), "open_name": "data"}]
+    version = {"platform": LINUX, "also_for": [WINDOWS], "files": data, "platform_files": own}
+    app = {"name": "shell", "outputs": [{"name": "output"}]}
+    swapped = dict(zip(own, reversed(own.values()), strict=True))
+    assert (
+        "cannot be started on"
+        in api.problem(422, "POST", "/apps", {**app, "version": {**version, "platform_files": swapped}})[
+            "message"
+        ]
+    )
+    assert len(api.post("/apps", {**app, "version": version})["versions"]) == 2
+
+
 def test_a_version_for_every_platform_has_no_further_ones(api: ApiClient):
     body = {
         "name": "x",

@@ -15,6 +15,7 @@ from cobblestone.domain.people import Scope
 from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
 from cobblestone.policy.rollout import RolloutPlan
 from cobblestone.server.api import app_rules
+from cobblestone.server.api.app_programs import Programs, check_programs, read_programs
 from cobblestone.server.api.app_replies import app_reply, version_reply
 from cobblestone.server.api.routing import Call, endpoint
 from cobblestone.server.core.context import ServerContext
@@ -44,7 +45,13 @@ def _describe(db: Database, app: App) -> schema.App:
 class _VersionAdder:
     """Adds a version inside a transaction; what needs the disk is read before."""
 
-    def __init__(self, ctx: ServerContext, now: float) -> None:
+    @classmethod
+    async def prepare(cls, call: Call, body: schema.NewVersion) -> _VersionAdder:
+        """Read what is needed to add this version."""
+        return cls(call.ctx, await read_programs(call.ctx, body), call.now)
+
+    def __init__(self, ctx: ServerContext, programs: Programs, now: float) -> None:
+        self._programs = programs
         self._now = now
         self._private_key = private_key_of(ctx.folder)
         self._plan_classes = load_plan_classes(ctx.folder.root)
@@ -86,6 +93,7 @@ class _VersionAdder:
             stored=files.files_by_name(tx, [file.file for file in body.files]),
             plan_classes=self._plan_classes,
         )
+        check_programs(body, form.command, self._programs)
         known = {
             file.name: file.signature
             for each in apps.list_versions(tx, deprecated=True)
@@ -106,11 +114,11 @@ async def create_app(call: Call, body: schema.NewApp) -> schema.App:
     """
     form = app_rules.form_from(body)
     app = app_rules.app_from(body)
-    adder = _VersionAdder(call.ctx, call.now)
+    adder = None if body.version is None else await _VersionAdder.prepare(call, body.version)
 
     def create(tx: Transaction) -> schema.App:
         created = apps.create_app(tx, app, form=form, now=call.now)
-        if body.version is not None:
+        if body.version is not None and adder is not None:
             adder.add(tx, body.version, created, form)
         return _describe(tx, created)
 
@@ -194,7 +202,7 @@ async def add_version(call: Call, name: str, body: schema.NewVersion) -> schema.
     Its files must be stored already. If the project's private key lies on the server, files are signed; else the
     version is not sent until signatures are imported (`POST /signatures`).
     """
-    adder = _VersionAdder(call.ctx, call.now)
+    adder = await _VersionAdder.prepare(call, body)
 
     def add(tx: Transaction) -> schema.Version:
         app = app_named(tx, name)
