@@ -1,7 +1,7 @@
 """Volunteers as a process on a machine of its own: they work for some servers until they are told to stop.
 
-``python -m tests.helpers.distant_volunteers SEED USER URL...``; a line of input ends it, and it prints as JSON what was
-acknowledged to it.
+``python -m tests.helpers.distant_volunteers SEED USER PATIENCE URL...``; a line of input ends it, and it prints as JSON what was
+acknowledged to it and how long the scheduler's answers took.  PATIENCE: seconds that a volunteer waits for an answer.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class EitherWorld:
 class ProxiedWorld(EitherWorld):
     """Takes another server where one takes no connections, as a proxy does; a request that was sent is not sent again."""
 
-    def __init__(self, urls: list[str], rng: random.Random) -> None:
+    def __init__(self, urls: list[str], rng: random.Random, *, patience: float) -> None:
         super().__init__(urls, rng)
+        self.seconds: list[float] = []  #: that the scheduler took to answer
         for each in self.worlds:
-            each.http.timeout = httpx.Timeout(60, connect=1)
+            each.http.timeout = httpx.Timeout(patience, connect=1)
 
     def post(self, path: str, **options: object) -> httpx.Response:
         last, *others = self.rng.sample(self.worlds, len(self.worlds))
@@ -52,16 +53,21 @@ class ProxiedWorld(EitherWorld):
 
     def answered(self, world: RemoteWorld, path: str, **options: object) -> httpx.Response:
         """Post; that a server is busy is an exception, after which a client comes again."""
+        began = time.monotonic()
         response = world.post(path, **options)
         if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
             response.raise_for_status()
+        if path.endswith("/cgi"):
+            self.seconds.append(time.monotonic() - began)
         return response
 
 
-def run(seed: int, user: str, urls: list[str], *, n_hosts: int = 3) -> set[str]:
-    """Work until a line comes; names of results whose report was acknowledged."""
+def run(
+    seed: int, user: str, urls: list[str], *, patience: float, n_hosts: int = 3
+) -> tuple[set[str], list[float]]:
+    """Work until a line comes; names of results whose report was acknowledged, and seconds of the scheduler's answers."""
     rng = random.Random(seed)
-    world = ProxiedWorld(urls, rng)
+    world = ProxiedWorld(urls, rng, patience=patience)
     hosts = [
         SimHost(world, user, f"{seed * 100 + each:032x}", {"domain_name": f"h{seed}-{each}"})
         for each in range(n_hosts)
@@ -80,8 +86,9 @@ def run(seed: int, user: str, urls: list[str], *, n_hosts: int = 3) -> set[str]:
         except (httpx.HTTPError, AssertionError):  # AssertionError: an upload is put off, too
             time.sleep(0.1)
     world.close()
-    return acknowledged
+    return acknowledged, world.seconds
 
 
 if __name__ == "__main__":
-    print(json.dumps(sorted(run(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))))
+    names, seconds = run(int(sys.argv[1]), sys.argv[2], sys.argv[4:], patience=float(sys.argv[3]))
+    print(json.dumps([sorted(names), seconds]))

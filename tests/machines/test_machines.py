@@ -51,16 +51,20 @@ class Machine(Server):
 class Volunteers:
     """Volunteers on the machine of the database, in a process of their own."""
 
-    def __init__(self, machines: Machines, number: int, user: str, urls: list[str]) -> None:
-        words = (sys.executable, "-m", "tests.helpers.distant_volunteers", str(number), user, *urls)
+    def __init__(
+        self, machines: Machines, number: int, user: str, urls: list[str], *, patience: float
+    ) -> None:
+        program = (sys.executable, "-m", "tests.helpers.distant_volunteers")
+        words = (*program, str(number), user, str(patience), *urls)
         self._process = subprocess.Popen(
             [*machines.on("hub"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def end(self) -> set[str]:
-        """Stop; names of results whose report was acknowledged."""
+    def end(self) -> tuple[list[str], list[float]]:
+        """Stop; names of results whose report was acknowledged, and seconds of the scheduler's answers."""
         said, _ = self._process.communicate("stop\n", timeout=120)
-        return set(json.loads(said))
+        names, seconds = json.loads(said)
+        return names, seconds
 
     def close(self) -> None:
         self._process.kill()
@@ -78,9 +82,16 @@ class Network:
     """A project of two servers on machines of their own, its database on a third, and volunteers who reach both servers."""
 
     def __init__(
-        self, stack: contextlib.ExitStack, machines: Machines, root: Path, *, n_jobs: int, delay: float
+        self,
+        stack: contextlib.ExitStack,
+        machines: Machines,
+        root: Path,
+        *,
+        n_jobs: int,
+        delay: float,
+        patience: float = 5.0,
     ) -> None:
-        """``delay``: seconds that each part of a conversation with the database is under way."""
+        """``delay``: seconds that each part of a conversation with the database is under way; ``patience``: of a volunteer."""
         durable = PostgresServer(durable=True)
         stack.callback(durable.close)
         local = durable.project_database()
@@ -97,7 +108,9 @@ class Network:
             server.start()
             stack.callback(server.stop)
         urls = [each.url for each in self.servers]
-        self._volunteers = [Volunteers(machines, n, user, urls) for n, user in enumerate(users)]
+        self._volunteers = [
+            Volunteers(machines, n, user, urls, patience=patience) for n, user in enumerate(users)
+        ]
         for each in self._volunteers:
             stack.callback(each.close)
         self._database = Store(local, readers=1)
@@ -109,10 +122,15 @@ class Network:
         sql = "SELECT COUNT(*) FROM workunit WHERE assimilate_state <> 2"
         return self._database.read(lambda db: db.value(sql))
 
-    def check(self) -> None:
-        """Stop the volunteers; see that nothing that was acknowledged to them was lost or doubled."""
-        acknowledged = set().union(*(each.end() for each in self._volunteers))
+    def check(self) -> list[float]:
+        """Stop the volunteers; see that nothing that was acknowledged to them was lost or doubled.
+
+        Return how long the scheduler's answers took, in order.
+        """
+        ends = [each.end() for each in self._volunteers]
+        acknowledged = {name for names, _ in ends for name in names}
         check(self._database, self._root, acknowledged, n_jobs=self._n_jobs)
+        return sorted(second for _, seconds in ends for second in seconds)
 
 
 def test_a_machine_that_is_cut_off_and_one_with_a_bad_contact_lose_and_double_nothing(
@@ -134,12 +152,21 @@ def test_a_machine_that_is_cut_off_and_one_with_a_bad_contact_lose_and_double_no
         network.check()
 
 
+@pytest.mark.parametrize(("milliseconds", "n_jobs"), [(0, 200), (20, 100), (200, 20)])
 def test_a_database_that_is_far_away_slows_the_work_down_and_loses_nothing(
-    tmp_path: Path, machines: Machines
+    tmp_path: Path, machines: Machines, milliseconds: int, n_jobs: int
 ):
+    """``milliseconds``: from a server to the database and back."""
     with contextlib.ExitStack() as stack:
-        network = Network(stack, machines, tmp_path / "project", n_jobs=10, delay=0.1)
-        began = time.monotonic()
+        away = milliseconds / 2000
+        network = Network(stack, machines, tmp_path / "project", n_jobs=n_jobs, delay=away, patience=60)
+        warm = n_jobs // 2
+        eventually(lambda: network.left() <= warm, seconds=240, pause=0.2)
+        n_left, began = network.left(), time.monotonic()
         eventually(lambda: network.left() == 0, seconds=240, pause=0.2)
-        print(f"10 jobs were finished in {time.monotonic() - began:.0f} s")
-        network.check()
+        minutes = (time.monotonic() - began) / 60
+        seconds = network.check()
+        p50, p99 = (seconds[int(len(seconds) * part)] for part in (0.5, 0.99))
+        print(
+            f"{milliseconds} ms away: {n_left / minutes:.0f} jobs/min, requests p50 {p50:.2f} s, p99 {p99:.2f} s"
+        )
