@@ -407,6 +407,11 @@ def test_well_formed_outputs_are_usable(name: str, content: bytes | str):
     ("name", "content", "text"),
     [
         ("r.json", '{"x": 1', "r.json: is not JSON: Expecting ',' delimiter, line 1 column 8"),
+        (
+            "r.json",
+            '{"x": 9, "x": 1}',
+            "r.json: is not JSON that can be compared: 'x' comes twice in an object",
+        ),
         ("r.json", "", "is not JSON: Expecting value"),
         ("r.json", b"\xff\xff", "is not UTF-8 text"),
         ("r.json", "[" * 300 + "]" * 300, "nested more than 200 deep"),
