@@ -23,6 +23,8 @@ def test_a_clock_that_goes_back_locks_nobody_out_for_longer() -> None:
     bucket = Bucket(1)
     bucket.take("a", now=1e9)
     assert bucket.wait("a", now=1.0) == pytest.approx(3600)
+    assert bucket.wait("a", now=1801.0) == pytest.approx(1800)
+    assert bucket.wait("a", now=3601.0) == 0
 
 
 def test_the_number_of_buckets_is_bounded_and_the_latest_stay() -> None:
