@@ -12,6 +12,9 @@ from tests.helpers.project_world import SimHost, World, post_upload
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.service.cached_read import CachedRead
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import users
 
 
 @contextmanager
@@ -118,3 +121,25 @@ def test_a_short_lock_only_makes_a_request_wait(world: World):
     request.join(20)
     assert not request.is_alive()
     ends_well(world, host, names)
+
+
+@pytest.mark.of_sqlite
+def test_readiness_is_true_after_the_clock_was_set_back(world: World):
+    assert world.get("/readyz").json()["database"] == "ok"
+    world.now -= 86_400
+    with locked_database(world, patience=0):
+        assert world.get("/readyz").json()["database"] != "ok"
+
+
+@pytest.mark.parametrize("set_by", [0.0, 365 * 86_400.0, -365 * 86_400.0])
+def test_no_answer_is_kept_for_ever_when_the_clock_is_set(world: World, set_by: float):
+    def read(db: Database) -> list[tuple[int]]:
+        world.now += set_by  # while it reads
+        return db.query("SELECT COUNT(*) FROM news")
+
+    kept = CachedRead(world.ctx, read)
+    for n, seconds in enumerate((0.0, 1e6, -1e6)):
+        world.now += seconds
+        assert world.run(kept.get()) == [(n,)]
+        assert world.run(kept.get()) == [(n,)]
+        world.write(lambda tx: users.add_news(tx, "one more", "text", now=1.0))

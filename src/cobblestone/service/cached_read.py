@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -24,14 +25,19 @@ class CachedRead(Generic[T]):
         self._read = read
         self._lock = asyncio.Lock()
         self._answer: T | None = None
-        self._good_until = 0.0
+        self._read_time = 0.0
+        self._lasts = 0.0  # seconds from then on
 
     async def get(self) -> T:
         """Return the answer, at most ``MIN_AGE_SECONDS`` old unless reading it takes long."""
         async with self._lock:
-            started = self._ctx.clock()
-            if self._answer is None or started >= self._good_until:
+            now = self._ctx.clock()
+            # A clock that is set, forward while this reads or back, makes no answer last for ever.
+            if self._answer is None or not 0 <= now - self._read_time < self._lasts:
+                began = time.monotonic()
                 self._answer = await self._ctx.store.aread(self._read)
-                cost = self._ctx.clock() - started
-                self._good_until = started + max(MIN_AGE_SECONDS, cost / MAX_SHARE)
+                self._read_time, self._lasts = (
+                    now,
+                    max(MIN_AGE_SECONDS, (time.monotonic() - began) / MAX_SHARE),
+                )
             return self._answer

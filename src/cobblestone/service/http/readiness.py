@@ -68,7 +68,7 @@ class Readiness:
         """Return what is wrong with the database; empty: it reads and writes.  Asked at most once a second."""
         async with self._probe_lock:
             now = self._service.clock()
-            if now - self._probe[0] >= 1:
+            if abs(now - self._probe[0]) >= 1:  # also when the clock was set back
                 self._probe = (now, await self._try_database())
             return self._probe[1]
 
