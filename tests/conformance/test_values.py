@@ -63,7 +63,7 @@ def test_rows_that_writes_name_ahead_are_locked_once_and_in_the_order_of_their_r
     asked: list[str] = []
 
     def look(tx: Transaction) -> None:
-        tx.execute_many = lambda sql, rows: asked.append(f"{sql} {rows[0][0]}")
+        tx.execute_many = lambda sql, rows: asked.append(f"{sql} {next(iter(rows))[0]}")
         tx.lock_ahead([{by_id: (1, 2)}, {by_id: (2, 3), by_text: ["a", "a"]}])
         tx.lock("news", (3, 1))
 
