@@ -328,26 +328,47 @@ def test_attempts_at_one_process_count_at_the_others(stores: list[Store]):
 
 
 HANGING = """
-import sys, time
+import sys
 from cobblestone.store.engine.database import Store
+from cobblestone.store.engine.process_group import LeaseLost
 group = Store(sys.argv[1], readers=1).process_group(("validator", "purger"))
 group.join(["validator"], ["purger"], lambda names: None)
 with group.lease_shards("validator") as lease:
     print(len(lease.shards), flush=True)
-    time.sleep(600)
+    for line in sys.stdin:
+        try:
+            lease.ensure(int(line))
+            print("ours", flush=True)
+        except LeaseLost:
+            print("lost", flush=True)
 """
 
 
 def test_shards_of_a_process_that_hangs_go_to_the_others(stores: list[Store], address: str):
-    process = subprocess.Popen([sys.executable, "-c", HANGING, address], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, "-c", HANGING, address]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask() -> str:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("1\n")
+        process.stdin.flush()
+        return process.stdout.readline().strip()
+
     try:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == str(SHARDS)
         second = join(stores[1])
         assert shards(second) == set(), "it works on all of them"
+        assert ask() == "ours"
         process.send_signal(signal.SIGSTOP)
         eventually(lambda: shards(second) == set(range(SHARDS)))
+        process.send_signal(signal.SIGCONT)
+        assert ask() == "lost", "at once"
         second.close()
+        sql = "SELECT COUNT(*) FROM process_lease WHERE role = 'validator' AND until > 0"
+        eventually(lambda: stores[0].read(lambda db: db.value(sql)) == SHARDS)
+        assert ask() == "lost", "it has leases again, but other ones"
     finally:
         process.kill()
         process.communicate()

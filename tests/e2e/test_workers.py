@@ -15,6 +15,7 @@ from cobblestone.domain.errors import JobError
 from cobblestone.ops.settings import ChecksSection
 from cobblestone.server.daemons import workers as workers_module
 from cobblestone.server.daemons.workers import WorkerFailedError, Workers
+from cobblestone.store.engine.process_group import LeaseLost
 
 
 def pid(_: object) -> int:
@@ -57,6 +58,29 @@ def test_an_idle_worker_that_is_killed_is_replaced(workers: Workers):
             os.kill(first, signal.SIGKILL)
             psutil.wait_procs([psutil.Process(os.getpid())], timeout=0.05)
             assert await workers.call(pid, None) != first
+
+    asyncio.run(play())
+
+
+def test_a_call_whose_turn_comes_too_late_is_not_begun(workers: Workers):
+    late = False
+
+    def ensure() -> None:
+        if late:
+            raise LeaseLost
+
+    async def play() -> None:
+        nonlocal late
+        first = asyncio.create_task(workers.call(sleep, 1, before=ensure))
+        await asyncio.sleep(0.2)
+        second = asyncio.create_task(workers.call(leave, "os._exit", before=ensure))
+        await asyncio.sleep(0)
+        late = True  # while the second one waits for the one worker
+        with pytest.raises(LeaseLost):
+            await second
+        late = False
+        assert await workers.call(sleep, 0, before=ensure) == 0
+        await asyncio.wait([first])
 
     asyncio.run(play())
 

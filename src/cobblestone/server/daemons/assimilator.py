@@ -73,11 +73,9 @@ class Assimilator:
     async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease) -> None:
         """Hand one workunit over, and note that; whatever goes wrong concerns this workunit alone."""
         workunit = item.view.workunit
-        if not lease.in_time():  # somebody else may have it already, or will find it
-            return
         await bring_outputs(self._ctx.storage, self._ctx.folder.upload, outputs)
         try:
-            amount = await self._hand_over(app, item, outputs)
+            amount = await self._hand_over(app, item, outputs, lease)
             pays = not workunit.error_mask and pays_after_assimilation(app)
             amounts = {workunit.id: amount or 0.0} if pays else {}
             await self._ctx.store.awrite(
@@ -92,8 +90,14 @@ class Assimilator:
             problem = f"{type(error).__name__}: {error}"
             await self._ctx.store.awrite(partial(self._postpone, item=item, problem=problem))
 
-    async def _hand_over(self, app: App, item: ToAssimilate, outputs: list[StoredOutput]) -> float | None:
-        """Hand a workunit over; what the project's function returned, if it is a number."""
+    async def _hand_over(
+        self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease
+    ) -> float | None:
+        """Hand a workunit over; what the project's function returned, if it is a number.
+
+        Raises:
+            LeaseLost: when its turn came, it was another process's: a call may wait long for a worker, or all of us hung.
+        """
         folder = self._ctx.folder
         workunit = item.view.workunit
         if app.assimilator.startswith(FOLDER_PREFIX):
@@ -102,6 +106,7 @@ class Assimilator:
             target = folder.root / app.assimilator.removeprefix(FOLDER_PREFIX)
             if not target.resolve().is_relative_to(folder.root.resolve()):
                 raise JobError(f"The assimilator's folder {target} lies outside of the project.")
+            lease.ensure(workunit.id)
             await asyncio.to_thread(_write_outputs, item, outputs, target, folder.upload)
             return None
         task = AssimilationTask(
@@ -117,7 +122,7 @@ class Assimilator:
             upload_folder=folder.upload,
             project_folder=folder.root,
         )
-        return await self._workers.call(assimilate, task)
+        return await self._workers.call(assimilate, task, before=partial(lease.ensure, workunit.id))
 
     def _transact(
         self, tx: Transaction, *, lease: Lease, done: list[WorkunitView], amounts: dict[WorkunitId, float]

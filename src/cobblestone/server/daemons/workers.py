@@ -56,8 +56,10 @@ class Workers:
         self._threads = ThreadPoolExecutor(2 * settings.workers, thread_name_prefix="worker")
         self._closed = False
 
-    async def call(self, function: Callable[[A], R], argument: A) -> R:
-        """Run ``function(argument)`` in a worker.
+    async def call(
+        self, function: Callable[[A], R], argument: A, *, before: Callable[[], None] = lambda: None
+    ) -> R:
+        """Run ``function(argument)`` in a worker.  ``before`` is called when its turn has come; what it raises ends the call.
 
         Raises:
             WorkerFailedError: it took too long or too much memory, or its process died.
@@ -71,21 +73,24 @@ class Workers:
         finally:
             self._n_waiting -= 1
         try:
-            outcome = await self._run(function, argument, place)
+            outcome = await self._run(function, argument, place, before)
             while outcome is None:  # it was stopped, for it is slow
                 await place.take(self._slow_places)
-                outcome = await self._run(function, argument, place)
+                outcome = await self._run(function, argument, place, before)
         finally:
             place.leave()
         return outcome[0]
 
-    async def _run(self, function: Callable[[A], R], argument: A, place: _Place) -> tuple[R] | None:
+    async def _run(
+        self, function: Callable[[A], R], argument: A, place: _Place, before: Callable[[], None]
+    ) -> tuple[R] | None:
         """Run a call once; None: it was stopped, for it is slow, others wait, and all places for slow calls are taken."""
         process = self._take_process()
         loop = asyncio.get_running_loop()
         running: asyncio.Future[Any] = loop.run_in_executor(self._threads, process.start)
         try:
             await asyncio.shield(running)  # importing is no part of the call's time
+            before()
             running = loop.run_in_executor(self._threads, process.call, function, argument)
             return await self._wait(running, place)
         except WorkerFailedError:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import psycopg
 import structlog
@@ -137,7 +138,7 @@ class PostgresProcessGroup:
             known.busy.update(fences)
             known.workers += 1
         try:
-            yield Lease(role, self._me, fences, in_time=self._in_time)
+            yield Lease(role, self._me, fences, holds=partial(self._holds, known))
         finally:
             with self._lock:
                 known.workers -= 1
@@ -149,6 +150,11 @@ class PostgresProcessGroup:
 
     def _in_time(self) -> bool:
         return time.monotonic() < self._valid_until
+
+    def _holds(self, role: _Role, shard: int, fence: int | None) -> bool:
+        # Who hung for a while has leases again at the next beat, but other ones.
+        with self._lock:
+            return self._in_time() and role.held.get(shard, 0) == fence
 
     def rank(self, role: str) -> tuple[int, int]:
         """See `ProcessGroup.rank`."""

@@ -58,22 +58,35 @@ class Lease:
         owner: str,
         fences: Mapping[int, int] | None,
         *,
-        in_time: Callable[[], bool] = lambda: True,
+        holds: Callable[[int, int | None], bool] = lambda shard, fence: True,
     ) -> None:
         """Tell what was leased.
 
-        ``fences``: fencing numbers by shard; None: everything, for there is no other process.  ``in_time``: whether the leases
-        are good for some seconds more.
+        ``fences``: fencing numbers by shard; None: everything, for there is no other process.  ``holds``: whether a shard's
+        lease of a fencing number is good for some seconds more, as far as this process knows.
         """
         self._role = role
         self._owner = owner
         self._fences = fences
-        self.in_time = in_time
+        self._holds = holds
 
     @property
     def shards(self) -> Shards:
         """The shards; an empty tuple: none at this moment."""
         return None if self._fences is None else tuple(sorted(self._fences))
+
+    def ensure(self, id_: int) -> None:
+        """Let something begin that cannot be taken back only if the shard of this workunit is ours for some seconds more.
+
+        Raises:
+            LeaseLost: it is not, or was not for a while.
+        """
+        shard = id_ % SHARDS
+        if self._fences is not None and not self._holds(shard, self._fences.get(shard)):
+            raise self._lost()
+
+    def _lost(self) -> LeaseLost:
+        return LeaseLost(f"Another process does this work of the {self._role} now; nothing was changed.")
 
     def check(self, tx: Write, ids: Iterable[int]) -> None:
         """Let a write go on only if the shards of these workunits are still ours, and keep them ours until it ends.
@@ -90,7 +103,7 @@ class Lease:
             (self._role, self._owner),
         )
         if {shard: self._fences.get(shard) for shard in wanted} != dict(rows):
-            raise LeaseLost(f"Another process does this work of the {self._role} now; nothing was changed.")
+            raise self._lost()
 
 
 class ProcessGroup(Protocol):
