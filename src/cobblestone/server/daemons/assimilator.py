@@ -65,7 +65,9 @@ class Assimilator:
                 await self._ctx.store.awrite(partial(self._transact, lease=lease, done=done, amounts={}))
             others = [each for each in work if each[0].assimilator][: self.side_work.room]
             for app, item, outputs in others:
-                self.side_work.begin(item.view.workunit.id, partial(self._handle, app, item, outputs))
+                # On the lease under which it was read: who hung since may have another one, and not know what was done meanwhile.
+                work_on_it = partial(self._handle, app, item, outputs, lease)
+                self.side_work.begin(item.view.workunit.id, work_on_it)
             begun = {item.view.workunit.id for _, item, _ in others}
             await self.side_work.wait(begun)
         return len(done) + len(begun)

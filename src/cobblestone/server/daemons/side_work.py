@@ -9,7 +9,7 @@ import structlog
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.ids import WorkunitId
-from cobblestone.store.engine.process_group import Lease, ProcessGroup
+from cobblestone.store.engine.process_group import ProcessGroup
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +18,7 @@ MAX_UNFINISHED = 1000
 PATIENCE_SECONDS = 1.0
 """How long a round waits for the work that it began."""
 
-Work = Callable[[Lease], Coroutine[None, None, None]]
+Work = Callable[[], Coroutine[None, None, None]]
 
 
 class SideWork:
@@ -40,7 +40,7 @@ class SideWork:
         return max(0, MAX_UNFINISHED - len(self._tasks))
 
     def begin(self, workunit_id: WorkunitId, work: Work) -> None:
-        """Begin to work on a workunit; ``work`` gets the lease that it rests on, and writes its outcome itself."""
+        """Begin to work on a workunit; ``work`` writes its outcome itself."""
         task = asyncio.create_task(self._do(workunit_id, work), name=f"{self._role} {workunit_id}")
         self._tasks[workunit_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(workunit_id, None))
@@ -52,9 +52,9 @@ class SideWork:
             await asyncio.wait(tasks, timeout=at_most)
 
     async def _do(self, workunit_id: WorkunitId, work: Work) -> None:
-        with self._processes.lease_shards(self._role) as lease:
+        with self._processes.lease_shards(self._role):
             try:
-                await work(lease)
+                await work()
             except StoreError as error:  # the database or the file storage is away
                 log.warning("side_work_put_off", daemon=self._role, workunit=workunit_id, error=str(error))
             except Exception:  # the workunit is found again in the next round

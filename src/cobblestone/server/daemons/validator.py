@@ -34,7 +34,6 @@ from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_
 from cobblestone.server.daemons.workers import WorkerFailedError, Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.process_group import Lease
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.uploads import outputs_of_results
 
@@ -114,7 +113,7 @@ class Validator:
                 work = partial(self._validate_in_worker, app, view, outputs)
                 self.side_work.begin(view.workunit.id, work)
 
-    async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs, _: Lease) -> None:
+    async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs) -> None:
         """Compare, then decide; whatever goes wrong concerns this workunit alone.
 
         The decision needs no lease: it is made on rows that are read and locked by its own write.
