@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.ids import AppVersionId, HostId
@@ -27,6 +26,7 @@ from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler import kept_files
+from cobblestone.server.scheduler.first_questions import ask_ahead
 from cobblestone.server.scheduler.host_quality import record_after_report
 from cobblestone.server.scheduler.late_jobs import extend_deadlines
 from cobblestone.server.scheduler.links import Links
@@ -38,7 +38,7 @@ from cobblestone.server.scheduler.send_work import WorkSender
 from cobblestone.server.scheduler.work_request import project_preferences, with_capacity, work_request
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work import rows as work
@@ -84,25 +84,10 @@ class Exchange:
 
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
-        self._ask_ahead()
+        ask_ahead(self.tx, self.message)
         found = users.user_by_authenticator(self.tx, self.message.authenticator)
         with use_language(chosen(best_of(accepted_languages), found[0].language if found else "")):
             return self._run(found, address)
-
-    def _ask_ahead(self) -> None:
-        """Ask for what nearly every request asks, where it then comes together."""
-        message, host_id = self.message, HostId(self.message.hostid)
-        askers: list[Callable[[Database], object]] = [
-            partial(users.user_by_authenticator, authenticator=message.authenticator)
-        ]
-        if message.hostid > 0:
-            askers += [
-                partial(hosts.host_by_id, host_id=host_id),
-                partial(hosts.records_of_host, host_id=host_id),
-                partial(messages.waiting_messages, host_id=host_id),
-            ]
-        askers.append(partial(dispatch.rows_to_report, names=[item.name for item in message.results]))
-        self.tx.ask_ahead(*askers)
 
     def _run(self, found: tuple[User, bool] | None, address: str) -> SchedulerReply:
         if found is None:
