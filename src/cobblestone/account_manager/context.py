@@ -12,8 +12,8 @@ from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
 
-CHECKER, MAKER, DAYS, COLLECTOR = "projects", "project_accounts", "days", "granted"
-DIVIDED_ROLES = (CHECKER, MAKER, DAYS, COLLECTOR)
+CHECKER, MAKER, DAYS, COLLECTOR, MAILER = "projects", "project_accounts", "days", "granted", "mailer"
+DIVIDED_ROLES = (CHECKER, MAKER, DAYS, COLLECTOR, MAILER)
 """Daemons of which only one acts at a time, of several processes.  New names go to the end."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import httpx
@@ -22,8 +23,11 @@ from cobblestone.domain.errors import CobblestoneError
 from cobblestone.policy.account_manager.accounting import DAY
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.account_mails import AccountMails
 from cobblestone.service.languages import N_
+from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.people import mails, one_time_codes
 from cobblestone.store.people.sessions import forget_ended
 from cobblestone.wire.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.project_pages import ProjectConfig
@@ -32,6 +36,8 @@ from cobblestone.wire.web_rpc_client import WebRpcRefused
 log = structlog.get_logger(__name__)
 
 MADE_AT_ONCE = 8
+FAILURES_OF_MAIL = 4
+"""Looks at a project in vain, in turn, after which its operators get a mail: about an hour."""
 FORGOTTEN_AFTER = 14 * DAY
 """What is expected of computers that have not called for so long is no longer expected."""
 FOR_THE_PERSON = frozenset(
@@ -59,6 +65,7 @@ class ProjectChecker:
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
         self._client = client
+        self._mails = AccountMails(ctx, ctx.settings.manager.name)
 
     async def step(self) -> int:
         """Look at the projects that are due; returns how many."""
@@ -67,8 +74,15 @@ class ProjectChecker:
         due = [each for each in known if each.next_check <= ctx.clock() and not each.stopped]
         for project in due:
             checked = await self._check(project)
-            await ctx.store.awrite(lambda tx, checked=checked: projects.put_project(tx, checked))
+            await ctx.store.awrite(lambda tx, checked=checked: self._keep(tx, checked))
         return len(due)
+
+    def _keep(self, tx: Transaction, checked: ManagedProject) -> None:
+        """Store what was seen; operators get a mail about a project that has been of no use several times in turn."""
+        projects.put_project(tx, checked)
+        if checked.failures == FAILURES_OF_MAIL:
+            for operator in accounts.operators(tx):
+                self._mails.send_text(tx, operator, _failed(checked))
 
     async def _check(self, project: ManagedProject) -> ManagedProject:
         now = self._ctx.clock()
@@ -91,6 +105,15 @@ class ProjectChecker:
             next_check=now
             + (retry_seconds(project.failures + 1) if problem else self._ctx.settings.contacts.check_seconds),
         )
+
+
+def _failed(project: ManagedProject) -> Callable[[], tuple[str, str]]:
+    """Return what writes subject and text of a mail about a project, in the language of who gets it."""
+    values = {"project": project.name or project.url, "problem": project.problem}
+    return lambda: (
+        _("%(project)s cannot be used") % values,
+        _("Computers are not sent to %(project)s until it answers well again: %(problem)s") % values,
+    )
 
 
 def _objection(config: ProjectConfig) -> str:
@@ -116,7 +139,10 @@ class AccountMaker:
         """Make those that are wanted now; returns how many were tried."""
         ctx = self._ctx
         now = ctx.clock()
-        wanted = await ctx.store.aread(lambda db: accounts.wanted_accounts(db, now=now, limit=MADE_AT_ONCE))
+        confirmed = ctx.settings.accounts.confirmed_email == "required"
+        wanted = await ctx.store.aread(
+            lambda db: accounts.wanted_accounts(db, now=now, limit=MADE_AT_ONCE, confirmed=confirmed)
+        )
         for each in wanted:
             await self._make(each)
         return len(wanted)
@@ -211,6 +237,8 @@ class DayKeeper:
         def add_up(tx: Transaction) -> None:
             ledger.fold(tx, since_day=today - 1, until_day=today)
             forget_ended(tx, now=self._ctx.clock())
+            mails.forget_old(tx, now=self._ctx.clock())
+            one_time_codes.drop_expired(tx, now=self._ctx.clock())
 
         await self._ctx.store.awrite(add_up)
         return 0

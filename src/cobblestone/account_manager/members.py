@@ -8,9 +8,12 @@ from cobblestone.account_manager.context import ManagerContext
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import Conflict
+from cobblestone.service.account_mails import AccountMails, Letter
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.passwords import Passwords
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import one_time_codes
+from cobblestone.store.people.one_time_codes import Purpose
 from cobblestone.wire.account import WebRpcError, WebRpcFailure
 from cobblestone.wire.identity import passwd_hash
 
@@ -20,6 +23,7 @@ class Members:
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx
+        self._mails = AccountMails(ctx, ctx.settings.manager.name)
         self.passwords = Passwords()
 
     async def join(
@@ -53,10 +57,15 @@ class Members:
         )
         hashed = await self.passwords.hash(passwd_hash(password, email))
         suffix = secrets.token_hex(16)
+        mailed = settings.confirmed_email != "off" and ctx.limits.mails_wait(key, email, now=now) <= 0
+        if mailed:
+            ctx.limits.mailed(key, email, now=now)
 
         def make(tx: Transaction) -> ManagerAccount:
             made = accounts.create_account(tx, new, hashed, weak_suffix=suffix)
             accounts.want_project_accounts(tx, account_id=made.id, now=now)
+            if mailed:
+                self._mails.send_confirmation(tx, made, now=now)
             return made
 
         try:
@@ -82,7 +91,86 @@ class Members:
     async def change_password(self, account: ManagerAccount, new: str) -> None:
         """Set a password; all sessions end, computers go on."""
         hashed = await self.passwords.hash(passwd_hash(new, account.email_addr))
-        key = secrets.token_hex(16)
-        await self._ctx.store.awrite(
-            lambda tx: accounts.set_password(tx, account.id, hashed, authenticator=key)
-        )
+        await self._ctx.store.awrite(lambda tx: self._set_password(tx, account, hashed))
+
+    def _set_password(self, tx: Transaction, account: ManagerAccount, hashed: str) -> None:
+        accounts.set_password(tx, account.id, hashed, authenticator=secrets.token_hex(16))
+        self._mails.send(tx, account, Letter.PASSWORD_CHANGED)
+
+    # -- links in mails -----------------------------------------------------------------------------
+
+    async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
+        """Send a link for a new password, if there is such an account; nobody learns whether there is.
+
+        Raises:
+            TooManyAttempts: too many mails were asked for.
+        """
+        self._count_mail(email_addr, address)
+        now = self._ctx.clock()
+
+        def ask(tx: Transaction) -> None:
+            found = accounts.account_by_email(tx, email_addr)
+            if found is not None:
+                self._mails.send_reset_link(tx, found[0], now=now)
+
+        await self._ctx.store.awrite(ask)
+
+    async def reset_is_good(self, code: str) -> bool:
+        """Whether a link for a new password may still be used."""
+        return await self._owner(Purpose.RESET_PASSWORD, code) is not None
+
+    async def reset_password(self, code: str, password: str) -> ManagerAccount | None:
+        """Use a link for a new password, which came to the account's address; None: it is not good any more."""
+        account, now = await self._owner(Purpose.RESET_PASSWORD, code), self._ctx.clock()
+        if account is None:
+            return None
+        hashed = await self.passwords.hash(passwd_hash(password, account.email_addr))
+
+        def change(tx: Transaction) -> ManagerAccount | None:
+            if one_time_codes.use_code(tx, Purpose.RESET_PASSWORD, code, now=now) is None:
+                return None  # somebody was quicker
+            self._set_password(tx, account, hashed)
+            accounts.set_email_verified(tx, account.id, now=now)
+            return account
+
+        return await self._ctx.store.awrite(change)
+
+    async def ask_for_confirmation(self, account: ManagerAccount, *, address: str) -> None:
+        """Send a link that confirms the account's address.
+
+        Raises:
+            TooManyAttempts: too many mails were asked for.
+        """
+        self._count_mail(account.email_addr, address)
+        now = self._ctx.clock()
+        await self._ctx.store.awrite(lambda tx: self._mails.send_confirmation(tx, account, now=now))
+
+    async def confirmation_is_good(self, code: str) -> bool:
+        """Whether a link that confirms an address may still be used."""
+        return await self._owner(Purpose.CONFIRM_EMAIL, code) is not None
+
+    async def confirm_address(self, code: str) -> bool:
+        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        now = self._ctx.clock()
+
+        def use(tx: Transaction) -> bool:
+            taken = one_time_codes.use_code(tx, Purpose.CONFIRM_EMAIL, code, now=now)
+            if taken is not None:
+                accounts.set_email_verified(tx, taken.user_id, now=now)
+                tx.wake("project_accounts")
+            return taken is not None
+
+        return await self._ctx.store.awrite(use)
+
+    async def _owner(self, purpose: Purpose, code: str) -> ManagerAccount | None:
+        def read(db: Database) -> ManagerAccount | None:
+            found = one_time_codes.find_code(db, purpose, code, now=self._ctx.clock())
+            return None if found is None else accounts.account_by_id(db, found.user_id)
+
+        return await self._ctx.store.aread(read)
+
+    def _count_mail(self, email_addr: str, address: str) -> None:
+        """Count a mail that somebody wants.  Raises TooManyAttempts."""
+        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        refuse_after(limits.mails_wait(key, email_addr, now=now))
+        limits.mailed(key, email_addr, now=now)

@@ -46,6 +46,7 @@ class ManagerAccount:
     language: str = ""
     session_epoch: int = 0
     is_operator: bool = False
+    email_verified_time: float | None = None  #: when a mail was seen to arrive
     choices: Choices = Choices()
     create_time: float = 0.0
 

@@ -26,6 +26,7 @@ from cobblestone.account_manager.folder import ManagerFolder
 from cobblestone.account_manager.projects_web import new_client
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.ops.clock import Clock, system_clock
+from cobblestone.service.mailer import Mailer
 from cobblestone.service.serving import address_of, announcing, run_service, serve_http
 from cobblestone.service.supervision import SWEEP_SECONDS, Daemon, in_turn, run_daemons
 from cobblestone.store.maintenance.upgrade import check_revision
@@ -75,6 +76,7 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
             (AccountMaker(ctx, client), CHECK_SWEEP_SECONDS),
             (CreditCollector(ctx, client), CHECK_SWEEP_SECONDS),
             (DayKeeper(ctx), DAYS_SWEEP_SECONDS),
+            (Mailer(ctx, ctx.settings.mail, ctx.folder.root), CHECK_SWEEP_SECONDS),
         )
         daemons = [
             Daemon(name=each.name, step=in_turn(ctx.processes, each.name, each.step), sweep_seconds=seconds)

@@ -13,6 +13,7 @@ from cobblestone.ops.settings import (
     FileSettings,
     LimitsSection,
     LogSection,
+    MailSection,
     Seconds,
     Section,
     ServerSection,
@@ -33,6 +34,11 @@ class JoiningSection(Section):
         "open", description="open, invitation or closed."
     )
     invitation_code: str = Field("", max_length=100, description="What people must know, with invitation.")
+    confirmed_email: Literal["off", "asked", "required"] = Field(
+        "asked",
+        description="Confirmed e-mail addresses: asked (newcomers get a mail with a link), required (without it no accounts at"
+        " projects are made) or off (no mail to newcomers).",
+    )
     min_password_length: int = Field(8, ge=1, le=100, description="Characters of a password, at least.")
 
 
@@ -80,4 +86,5 @@ class ManagerSettings(FileSettings):
     contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
     accounting: AccountingSection = AccountingSection()  # pyright: ignore[reportCallIssue]  # as above
     limits: LimitsSection = LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
     log: LogSection = LogSection()  # pyright: ignore[reportCallIssue]  # as above

@@ -62,6 +62,22 @@ def account_of_session(db: Database, account_id: int, session_key: str) -> Manag
     return None if ended else account_by_id(db, account_id)
 
 
+def operators(db: Database) -> list[ManagerAccount]:
+    """Return the accounts of those who run the account manager."""
+    return [
+        ACCOUNT.load(row)
+        for row in db.query(f"SELECT {ACCOUNT.columns} FROM account WHERE is_operator = 1 ORDER BY id")
+    ]
+
+
+def set_email_verified(tx: Transaction, account_id: int, *, now: float) -> None:
+    """Note that a mail to an account's address arrived."""
+    tx.execute(
+        "UPDATE account SET email_verified_time = ? WHERE id = ? AND email_verified_time IS NULL",
+        (now, account_id),
+    )
+
+
 def account_by_key(db: Database, key: str) -> ManagerAccount | None:
     """Return the account of a strong or weak key."""
     if not key:
@@ -99,6 +115,7 @@ def erase_account(tx: Transaction, account_id: int) -> None:
     tx.execute("DELETE FROM host WHERE account_id = ?", (account_id,))
     for table in ("project_account", "granted_account", "figure", "listed_job"):
         tx.execute(f"DELETE FROM {table} WHERE account_id = ?", (account_id,))
+    tx.execute("DELETE FROM one_time_code WHERE user_id = ?", (account_id,))
     tx.execute("DELETE FROM daily WHERE owner = 'account' AND owner_id = ?", (account_id,))
     # Without the person an entry still says what a project got on a day.
     tx.execute(
@@ -151,11 +168,12 @@ class WantedAccount:
     since: float  #: what it is wanted by, so that a wish of meanwhile is not lost
 
 
-def wanted_accounts(db: Database, *, now: float, limit: int) -> list[WantedAccount]:
-    """Return accounts that are to be made now."""
+def wanted_accounts(db: Database, *, now: float, limit: int, confirmed: bool = False) -> list[WantedAccount]:
+    """Return accounts that are to be made now; ``confirmed``: only for people whose address is confirmed."""
+    only = " AND (a.email_verified_time IS NOT NULL OR p.weak_key <> '')" if confirmed else ""
     rows = db.query(
         f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures, p.weak_key, p.next_try FROM project_account p"
-        " JOIN account a ON a.id = p.account_id WHERE p.next_try <= ? ORDER BY p.next_try LIMIT ?",
+        f" JOIN account a ON a.id = p.account_id WHERE p.next_try <= ?{only} ORDER BY p.next_try LIMIT ?",
         (now, limit),
     )
     return [

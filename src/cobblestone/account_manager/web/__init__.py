@@ -10,6 +10,7 @@ from cobblestone.account_manager.web.computers import ComputerPages
 from cobblestone.account_manager.web.joining import JoiningPages
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
+from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
@@ -17,6 +18,12 @@ def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
     return [
         *JoiningPages(site, members).routes(),
         *ChoicePages(site, members).routes(),
+        *MailedLinkPages(
+            site,
+            members,
+            min_password_length=site.ctx.settings.accounts.min_password_length,
+            again="account.php",
+        ).routes(),
         *ComputerPages(site).routes(),
         *OperatorPages(site).routes(),
         site.static_route(),

@@ -16,8 +16,9 @@ from cobblestone.account_manager.web.days import day_bars
 from cobblestone.account_manager.web.site import ManagerSite, Visit
 from cobblestone.policy.account_manager.presets import PRESETS
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import parse_number, password_problem, wrong_password
+from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.account import WebRpcFailure
@@ -157,6 +158,12 @@ class ChoicePages:
         problem = ""
         if visit.request.method == "POST":
             form = await visit.form()
+            if form.get("what") == "confirm":
+                try:
+                    await self._members.ask_for_confirmation(account, address=visit.address)
+                except TooManyAttempts as error:
+                    raise PageError(429, _("Too many mails"), too_many(error)) from error
+                return visit.go("account.php?done=confirm")
             try:
                 await self._members.log_in(account.email_addr, form.get("passwd", ""), address=visit.address)
             except WebRpcFailure:
@@ -171,7 +178,11 @@ class ChoicePages:
                     await self._members.change_password(account, new)
                     return visit.go("login.php")
         return visit.show_form(
-            "account.html", http_status=422 if problem else 200, account=account, problem=problem
+            "account.html",
+            http_status=422 if problem else 200,
+            account=account,
+            problem=problem,
+            done=visit.fields.get("done", ""),
         )
 
 

@@ -16,9 +16,9 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
-from cobblestone.server.accounts.account_mails import AccountMails, Letter
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.account_mails import AccountMails, Letter
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.one_time_password import DIGITS, STEP_SECONDS, matching_step
 from cobblestone.store.engine.database import Database, Transaction
@@ -26,7 +26,6 @@ from cobblestone.store.people import account_changes, one_time_codes, users
 from cobblestone.store.people.one_time_codes import Purpose
 from cobblestone.wire.identity import passwd_hash, weak_authenticator
 
-RESET_SECONDS = 2 * 3600.0
 LOG_IN_SECONDS = 15 * 60.0
 CHANGE_SECONDS = 24 * 3600.0
 ATTACH_SECONDS = 24 * 3600.0
@@ -49,7 +48,7 @@ class AccountSecurity:
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
         self._ctx = ctx
         self._accounts = accounts
-        self._mails = AccountMails(ctx)
+        self._mails = AccountMails(ctx, ctx.settings.project.name)
         key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor", "sha256")
         self._seal = Fernet(base64.urlsafe_b64encode(key))
         self._setup_key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor.setup", "sha256")
@@ -101,12 +100,7 @@ class AccountSecurity:
 
     def send_reset_link(self, tx: Transaction, user: User, *, by_operator: bool = False) -> None:
         """Send somebody a link for a new password; the links before it are not good any more."""
-        now, code = self._ctx.clock(), secrets.token_urlsafe(32)
-        one_time_codes.add_codes(
-            tx, user.id, Purpose.RESET_PASSWORD, [code], now=now, expire_time=now + RESET_SECONDS
-        )
-        kind = Letter.RESET_BY_OPERATOR if by_operator else Letter.RESET
-        self._mails.send(tx, user, kind, url=self._ctx.url(f"password_new.php?code={code}"))
+        self._mails.send_reset_link(tx, user, now=self._ctx.clock(), by_operator=by_operator)
 
     async def reset_is_good(self, code: str) -> bool:
         """Whether a link for a new password may still be used."""

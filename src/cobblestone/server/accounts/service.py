@@ -8,8 +8,8 @@ from functools import partial
 
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
-from cobblestone.server.accounts.account_mails import AccountMails
 from cobblestone.server.core.context import ServerContext
+from cobblestone.service.account_mails import AccountMails
 from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Transaction
@@ -35,7 +35,7 @@ class Accounts:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._mails = AccountMails(ctx)
+        self._mails = AccountMails(ctx, ctx.settings.project.name)
         self.passwords = Passwords()
 
     async def create(

@@ -35,6 +35,7 @@ from cobblestone.server.web.status import ProjectStatus
 from cobblestone.server.web.team_message_pages import TeamMessagePages
 from cobblestone.server.web.teams import TeamPages
 from cobblestone.server.web.work import WorkPages
+from cobblestone.service.pages.mailed_links import MailedLinkPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
@@ -48,6 +49,12 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *AccountPages(site, accounts, security).routes(),
         *AccountFinishPages(site).routes(),
         *MailLinkPages(site, security).routes(),
+        *MailedLinkPages(
+            site,
+            security,
+            min_password_length=site.ctx.settings.accounts.min_password_length,
+            again="security.php",
+        ).routes(),
         *AccountSettingsPages(site, security).routes(),
         *PreferencePages(site).routes(),
         *ComputePages(site).routes(),

@@ -47,11 +47,6 @@ class AccountPages:
             Route("/login.php", page(self.log_in), methods=both),
             Route("/login_code.php", page(self.log_in_code), methods=both),
             Route("/logout.php", page(self.log_out), methods=["POST"]),
-            Route("/password_reset.php", page(self.ask_for_reset), methods=both),
-            Route(
-                "/get_passwd.php", page(self.ask_for_reset), methods=both
-            ),  # where the family's Manager sends people
-            Route("/password_new.php", page(self.reset), methods=both),
             Route("/email_new.php", self._site.own_page(self.new_address), methods=both),
             Route("/home.php", self._site.own_page(self.home)),
         ]
@@ -145,46 +140,7 @@ class AccountPages:
         self._site.sessions.end(response)
         return response
 
-    # -- forgotten passwords, new addresses -----------------------------------------------------------
-
-    async def ask_for_reset(self, visit: Visit) -> Response:
-        """Have a link for a new password sent."""
-        if visit.request.method != "POST":
-            return visit.show_form("password_reset.html", sent=False, typed={}, problems={})
-        form = await visit.form()
-        email = form.get("email_addr", "").strip().lower()
-        problem = address_problem(email)
-        if not problem:
-            try:
-                await self._security.ask_for_reset(email, address=visit.address)
-                return visit.show("password_reset.html", sent=True, typed=form, problems={})
-            except TooManyAttempts as error:
-                problem = too_many(error)
-        return visit.show_form(
-            "password_reset.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-        )
-
-    async def reset(self, visit: Visit) -> Response:
-        """Set a new password with a link that was sent."""
-        code = visit.fields.get("code", "")
-        problems: dict[str, str] = {}
-        if visit.request.method == "POST":
-            form = await visit.form()
-            code = form.get("code", "")
-            problem = password_problem(
-                form.get("new_passwd", ""), visit.ctx.settings.accounts.min_password_length
-            )
-            if problem:
-                problems["new_passwd"] = problem
-            elif await self._security.reset_password(code, form["new_passwd"]) is not None:
-                response = visit.go("login.php?done=password")
-                self._site.sessions.end(response)
-                return response
-        good = await self._security.reset_is_good(code)
-        status = 422 if problems else 200 if good else 410
-        return visit.show_form(
-            "password_new.html", http_status=status, code=code, good=good, problems=problems
-        )
+    # -- new addresses --------------------------------------------------------------------------------
 
     async def new_address(self, visit: Visit, user: User) -> Response:
         """Confirm a new e-mail address with the link that was sent to it."""

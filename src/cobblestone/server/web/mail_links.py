@@ -1,4 +1,4 @@
-"""Links that were sent by mail: one that logs in, and one that confirms the address.
+"""Links that were sent by mail: one that logs in; others are in `service.pages.mailed_links`.
 
 Programs that look through mails open links too.  Opening one changes nothing, therefore; only the button on its page does.
 """
@@ -27,7 +27,6 @@ class MailLinkPages:
         return [
             Route("/login_mail.php", page(self.ask), methods=both),
             Route("/login_link.php", page(self.log_in), methods=both),
-            Route("/email_confirm.php", page(self.confirm), methods=both),
         ]
 
     async def ask(self, visit: Visit) -> Response:
@@ -57,14 +56,3 @@ class MailLinkPages:
                 return self._site.let_in(visit, user, "home.php")
         owner = await self._security.log_in_link_owner(code)
         return visit.show_form("login_link.html", http_status=200 if owner else 410, code=code, owner=owner)
-
-    async def confirm(self, visit: Visit) -> Response:
-        """Confirm an address; that needs no log-in, since the link says enough."""
-        code, confirmed = visit.fields.get("code", ""), False
-        if visit.request.method == "POST":
-            code = (await visit.form()).get("code", "")
-            confirmed = await self._security.confirm_address(code)
-        good = confirmed or await self._security.confirmation_is_good(code)
-        return visit.show_form(
-            "email_confirm.html", http_status=200 if good else 410, code=code, good=good, confirmed=confirmed
-        )

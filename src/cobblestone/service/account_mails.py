@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from enum import Enum, auto
+from typing import Protocol
 
-from cobblestone.domain.people import User
-from cobblestone.server.core.context import ServerContext
+from cobblestone.domain.ids import UserId
+from cobblestone.service.context import ServiceContext
 from cobblestone.service.languages import chosen, ngettext, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.engine.database import Transaction
@@ -14,6 +16,7 @@ from cobblestone.store.people import mails, one_time_codes
 from cobblestone.store.people.one_time_codes import Purpose
 
 CONFIRM_SECONDS = 7 * 86400.0
+RESET_SECONDS = 2 * 3600.0
 
 
 class Letter(Enum):
@@ -33,16 +36,42 @@ class Letter(Enum):
     ERASE_ASKED = auto()
 
 
+class Addressee(Protocol):
+    """Whom a mail is for."""
+
+    @property
+    def id(self) -> int:
+        """Number of the account."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """As the person wants to be called."""
+        ...
+
+    @property
+    def email_addr(self) -> str:
+        """The account's address."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """Of the pages; empty: none was chosen."""
+        ...
+
+
 class AccountMails:
     """Writes them; each is stored in the transaction of its cause."""
 
-    def __init__(self, ctx: ServerContext) -> None:
+    def __init__(self, ctx: ServiceContext, name: str) -> None:
+        """``name``: of the service, as people see it."""
         self._ctx = ctx
+        self._name = name
 
     def send(
         self,
         tx: Transaction,
-        user: User,
+        user: Addressee,
         letter: Letter,
         *,
         recipient: str = "",
@@ -50,23 +79,51 @@ class AccountMails:
         days: float = 0,
     ) -> None:
         """Put a mail into the queue.  ``recipient``: if it is not the account's own address."""
+        # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
+        self.send_text(
+            tx,
+            user,
+            lambda: _content(letter, url=url, days=days),
+            recipient=recipient,
+            named=letter is not Letter.CONFIRM,
+        )
+
+    def send_text(
+        self,
+        tx: Transaction,
+        user: Addressee,
+        content: Callable[[], tuple[str, str]],
+        *,
+        recipient: str = "",
+        named: bool = True,
+    ) -> None:
+        """Put a mail into the queue whose subject and text ``content`` writes in the language of the account."""
         with use_language(chosen(user.language)):
-            subject, text = _content(letter, url=url, days=days)
-            project = self._ctx.settings.project
-            # Who has not confirmed the address may be a stranger, whom nobody shall write to by way of a name.
-            greeting = _("Hello,") if letter is Letter.CONFIRM else _("Hello %(name)s,") % {"name": user.name}
+            subject, text = content()
+            greeting = _("Hello %(name)s,") % {"name": user.name} if named else _("Hello,")
             mails.post(
                 tx,
                 recipient=recipient or user.email_addr,
-                subject=f"{project.name}: {subject}",
-                body=f"{greeting}\n\n{text}\n\n{project.name}\n{project.url}\n",
+                subject=f"{self._name}: {subject}",
+                body=f"{greeting}\n\n{text}\n\n{self._name}\n{self._ctx.master_url}\n",
                 now=self._ctx.clock(),
             )
 
-    def send_confirmation(self, tx: Transaction, user: User, *, now: float) -> None:
+    def send_reset_link(
+        self, tx: Transaction, user: Addressee, *, now: float, by_operator: bool = False
+    ) -> None:
+        """Send somebody a link for a new password; the links before it are not good any more."""
+        code, end = secrets.token_urlsafe(32), now + RESET_SECONDS
+        one_time_codes.add_codes(
+            tx, UserId(user.id), Purpose.RESET_PASSWORD, [code], now=now, expire_time=end
+        )
+        letter = Letter.RESET_BY_OPERATOR if by_operator else Letter.RESET
+        self.send(tx, user, letter, url=self._ctx.url(f"password_new.php?code={code}"))
+
+    def send_confirmation(self, tx: Transaction, user: Addressee, *, now: float) -> None:
         """Send a link that confirms the account's address; those before it are not good any more."""
         code, end = secrets.token_urlsafe(32), now + CONFIRM_SECONDS
-        one_time_codes.add_codes(tx, user.id, Purpose.CONFIRM_EMAIL, [code], now=now, expire_time=end)
+        one_time_codes.add_codes(tx, UserId(user.id), Purpose.CONFIRM_EMAIL, [code], now=now, expire_time=end)
         self.send(tx, user, Letter.CONFIRM, url=self._ctx.url(f"email_confirm.php?code={code}"))
 
 

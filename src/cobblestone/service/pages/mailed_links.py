@@ -1,0 +1,121 @@
+"""Pages that links in mails lead to: a new password, a confirmed address; the same at every service with accounts.
+
+Programs that look through mails open links too.  Opening one changes nothing, therefore; only the button on its page does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from cobblestone.service.http.rate_limits import TooManyAttempts
+from cobblestone.service.pages.fields import address_problem, password_problem, too_many
+from cobblestone.service.pages.site import Site, Visit
+
+A = Any  # the account of a service, and its visits; these pages do not look into them
+
+
+class MailedLinks(Protocol):
+    """What a service does with such links."""
+
+    async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
+        """Send a link for a new password, if there is such an account.  Raises TooManyAttempts."""
+        ...
+
+    async def reset_is_good(self, code: str) -> bool:
+        """Whether a link for a new password may still be used."""
+        ...
+
+    async def reset_password(self, code: str, password: str) -> object | None:
+        """Use a link for a new password; None: it is not good any more."""
+        ...
+
+    async def confirmation_is_good(self, code: str) -> bool:
+        """Whether a link that confirms an address may still be used."""
+        ...
+
+    async def confirm_address(self, code: str) -> bool:
+        """Use a link that confirms the address it was sent to; False: it is not good any more."""
+        ...
+
+
+class MailedLinkPages:
+    """Where such links are asked for, and where they lead."""
+
+    def __init__(self, site: Site[A, A], links: MailedLinks, *, min_password_length: int, again: str) -> None:
+        """``again``: the page of one's own account that sends a link which confirms the address."""
+        self._site = site
+        self._links = links
+        self._min_password_length = min_password_length
+        self._again = again
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        page, both = self._site.page, ["GET", "POST"]
+        return [
+            Route("/password_reset.php", page(self.ask_for_reset), methods=both),
+            # Where the family's Manager sends people.
+            Route("/get_passwd.php", page(self.ask_for_reset), methods=both),
+            Route("/password_new.php", page(self.reset), methods=both),
+            Route("/email_confirm.php", page(self.confirm), methods=both),
+        ]
+
+    async def ask_for_reset(self, visit: Visit[A]) -> Response:
+        """Have a link for a new password sent."""
+        if visit.request.method != "POST":
+            return visit.show_form("password_reset.html", sent=False, typed={}, problems={})
+        form = await visit.form()
+        email = form.get("email_addr", "").strip().lower()
+        problem = address_problem(email)
+        if not problem:
+            try:
+                await self._links.ask_for_reset(email, address=visit.address)
+                return visit.show("password_reset.html", sent=True, typed=form, problems={})
+            except TooManyAttempts as error:
+                problem = too_many(error)
+        return visit.show_form(
+            "password_reset.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
+        )
+
+    async def reset(self, visit: Visit[A]) -> Response:
+        """Set a new password with a link that was sent."""
+        code = visit.fields.get("code", "")
+        problems: dict[str, str] = {}
+        if visit.request.method == "POST":
+            form = await visit.form()
+            code = form.get("code", "")
+            problem = password_problem(form.get("new_passwd", ""), self._min_password_length)
+            if problem:
+                problems["new_passwd"] = problem
+            elif await self._links.reset_password(code, form["new_passwd"]) is not None:
+                response = visit.go("login.php?done=password")
+                self._site.sessions.end(response)
+                return response
+        good = await self._links.reset_is_good(code)
+        status = 422 if problems else 200 if good else 410
+        return visit.show_form(
+            "password_new.html",
+            http_status=status,
+            code=code,
+            good=good,
+            problems=problems,
+            min_password_length=self._min_password_length,
+        )
+
+    async def confirm(self, visit: Visit[A]) -> Response:
+        """Confirm an address; that needs no log-in, since the link says enough."""
+        code, confirmed = visit.fields.get("code", ""), False
+        if visit.request.method == "POST":
+            code = (await visit.form()).get("code", "")
+            confirmed = await self._links.confirm_address(code)
+        good = confirmed or await self._links.confirmation_is_good(code)
+        return visit.show_form(
+            "email_confirm.html",
+            http_status=200 if good else 410,
+            code=code,
+            good=good,
+            confirmed=confirmed,
+            again=self._again,
+        )
