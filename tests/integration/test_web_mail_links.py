@@ -12,8 +12,8 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.ids import UserId
-from cobblestone.server.accounts.account_mails import CONFIRM_SECONDS
 from cobblestone.server.accounts.security import LOG_IN_SECONDS
+from cobblestone.service.account_mails import CONFIRM_SECONDS
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, users
 
