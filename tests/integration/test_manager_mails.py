@@ -1,4 +1,4 @@
-"""Mails of an account manager: confirmed addresses, forgotten passwords, projects that fail."""
+"""Mails of an account manager: confirmed addresses, forgotten passwords, projects that fail; and its news."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.integration.test_account_manager import WEAK, add, project_site, sett
 from cobblestone.account_manager.folder import create_manager
 from cobblestone.account_manager.store import accounts
 from cobblestone.service.mailer import Mailer, outbox
+from cobblestone.wire.rss import read_rss
 
 EMAIL = "ann@example.org"
 HOUR = 3600.0
@@ -107,3 +108,16 @@ def test_operators_hear_once_of_a_project_that_stays_away(make: Callable[[str], 
     (mail,) = mails(world)
     assert "http://down.example.org/ cannot be used" in mail
     assert "HTTP status 503" in mail
+
+
+def test_news_reach_clients_by_a_feed_until_they_are_withdrawn(make: Callable[[str], ManagerWorld]):
+    world = make("off")
+    caller = Caller(world, authenticator=world.join())
+    world.post("ops.php", what="news", title="New project", text="Two lines\nof *text*")
+    assert world.post("ops.php", what="news", title="", text="x").status_code == 422
+    (feed,) = caller.call().feeds
+    (item,) = read_rss(world.get(feed.removeprefix(world.ctx.master_url)).content)
+    assert item.title == "New project"
+    assert "New project" in world.get("").text
+    world.post("ops.php", what="withdraw", id="1")
+    assert "New project" not in world.get("").text

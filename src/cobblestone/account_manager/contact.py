@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cobblestone.account_manager.context import ManagerContext
+from cobblestone.account_manager.context import FEED, ManagerContext
 from cobblestone.account_manager.model import (
     HostFacts,
     HostProject,
@@ -468,6 +468,7 @@ def _reply(
             choices.preset, tuple(sorted(choices.venue_presets.items())), changed, ctx.master_url
         ),
         host_venue=host.venue,
+        feeds=(ctx.url(FEED),),
         keywords_yes=choices.yes,
         keywords_no=choices.no,
         opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>",

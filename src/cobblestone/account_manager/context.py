@@ -13,6 +13,7 @@ from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
 
 CHECKER, MAKER, DAYS, COLLECTOR, MAILER = "projects", "project_accounts", "days", "granted", "mailer"
+FEED = "rss_main.php"  # the news, as clients are told
 DIVIDED_ROLES = (CHECKER, MAKER, DAYS, COLLECTOR, MAILER)
 """Daemons of which only one acts at a time, of several processes.  New names go to the end."""
 

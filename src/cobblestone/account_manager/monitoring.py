@@ -19,6 +19,10 @@ METRICS: Mapping[str, MetricInfo] = {
     "accounts": MetricInfo("gauge", "People."),
     "computers": MetricInfo("gauge", "Computers: known, and active (called within a day).", "state"),
     "projects": MetricInfo("gauge", "Projects: usable, unusable, stopped.", "state"),
+    "projects_asked": MetricInfo(
+        "gauge", "Projects that are asked what they granted: answering, failing.", "state"
+    ),
+    "mails_waiting": MetricInfo("gauge", "Mails that are still to be sent."),
     "project_accounts_waiting": MetricInfo("gauge", "Accounts at projects that are still to be made."),
     "counted_credit": MetricInfo("gauge", "Estimated credit in the ledger."),
 }
@@ -47,6 +51,8 @@ class ManagerMonitoring(monitoring.Monitoring):
                 "unusable": found.unusable,
                 "stopped": found.stopped,
             },
+            "projects_asked": {"answering": found.telling, "failing": found.not_telling},
+            "mails_waiting": found.mails_waiting,
             "project_accounts_waiting": found.waiting,
             "counted_credit": found.credit,
         }

@@ -8,6 +8,7 @@ from cobblestone.account_manager.members import Members
 from cobblestone.account_manager.web.choices import ChoicePages
 from cobblestone.account_manager.web.computers import ComputerPages
 from cobblestone.account_manager.web.joining import JoiningPages
+from cobblestone.account_manager.web.news import NewsFeed
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.pages.mailed_links import MailedLinkPages
@@ -26,5 +27,6 @@ def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
         ).routes(),
         *ComputerPages(site).routes(),
         *OperatorPages(site).routes(),
+        *NewsFeed(site).routes(),
         site.static_route(),
     ]

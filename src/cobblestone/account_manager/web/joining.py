@@ -13,8 +13,11 @@ from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.store.people import users
 from cobblestone.store.people.sessions import end_session
 from cobblestone.wire.account import WebRpcError, WebRpcFailure
+
+SHOWN_NEWS = 5
 
 
 class JoiningPages:
@@ -37,9 +40,11 @@ class JoiningPages:
 
     async def index(self, visit: Visit) -> Response:
         """Show what this is, and which projects it knows."""
-        counted = await visit.ctx.store.aread(lambda db: ledger.sum_of(db, "all"))
+        counted, news = await visit.ctx.store.aread(
+            lambda db: (ledger.sum_of(db, "all"), users.list_news(db, limit=SHOWN_NEWS))
+        )
         known = [each for each in visit.ctx.projects.projects if not each.stopped]
-        return visit.show("index.html", projects=known, counted=counted)
+        return visit.show("index.html", projects=known, counted=counted, news=news)
 
     async def join(self, visit: Visit) -> Response:
         """Show the form for a new account."""

@@ -18,8 +18,10 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Database
+from cobblestone.store.people import users
 
 SHOWN_ENTRIES = 20
+MAX_TITLE, MAX_TEXT = 200, 5000
 
 
 class OperatorPages:
@@ -52,6 +54,7 @@ class OperatorPages:
                 "entries": ledger.largest_entries(db, since_day=today - 6, limit=SHOWN_ENTRIES),
                 "bars": day_bars(ledger.days_of(db, "all", 0, since_day=today - 29), today=today),
                 "accounting": granted.all_project_accounting(db) if asks else {},
+                "news": users.list_news(db, limit=SHOWN_ENTRIES),
                 "people": int(db.value("SELECT COUNT(*) FROM account")),
             }
 
@@ -69,7 +72,7 @@ class OperatorPages:
         )
 
     async def _change(self, visit: Visit) -> None:
-        form = await visit.form()
+        form = await visit.form(max_bytes=4 * MAX_TEXT, long_fields={"text"})
         ctx, now = visit.ctx, visit.ctx.clock()
         try:
             if form.get("what") == "add":
@@ -78,6 +81,14 @@ class OperatorPages:
                 await ctx.store.awrite(
                     lambda tx: operation.add_project(tx, url, signature=signature, now=now)
                 )
+            elif form.get("what") == "news":
+                title, text = form.get("title", "").strip(), form.get("text", "").strip()
+                if not title or not text or len(title) > MAX_TITLE or len(text) > MAX_TEXT:
+                    raise ValueError(_("News need a title and a text."))
+                await ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
+            elif form.get("what") == "withdraw":
+                number = int(form.get("id", "0"))
+                await ctx.store.awrite(lambda tx: users.withdraw_news(tx, number))
             elif form.get("what") == "entry":
                 number = int(form.get("id", "0"))
                 await ctx.store.awrite(lambda tx: ledger.delete_entries(tx, [number]))

@@ -16,13 +16,14 @@ from cobblestone.server.core.notice_feed import notice_key
 from cobblestone.server.web.standing import milestone_title
 from cobblestone.service.languages import chosen, use_language
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.feeds import feed
 from cobblestone.service.pages.markdown import markdown
 from cobblestone.store.credit import credit_days
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import team_messages, users
 from cobblestone.store.people.team_messages import TeamMessage
-from cobblestone.wire.rss import RssChannel, RssItem, write_rss
+from cobblestone.wire.rss import RssItem
 
 NOTICE_SECONDS = 30 * 86400.0
 """Older notices are not in the feed: clients do not show them."""
@@ -39,7 +40,9 @@ class Feeds:
         """Answer ``rss_main.php`` with the project's news."""
         ctx = self._ctx
         items = await ctx.store.aread(users.list_news)
-        return self._feed(
+        return feed(
+            ctx,
+            ctx.settings.project.name,
             f"News of {ctx.settings.project.name}",
             [
                 RssItem(
@@ -79,7 +82,7 @@ class Feeds:
             ]
             title = _("Notices for %(name)s") % {"name": user.name}
         items.sort(key=lambda item: item.published, reverse=True)
-        return self._feed(title, items[:MAX_NOTICES])
+        return feed(ctx, ctx.settings.project.name, title, items[:MAX_NOTICES])
 
     def _milestone(self, user: User, reached: Reached) -> RssItem:
         page = self._ctx.url(f"credit_history.php?userid={user.id}")
@@ -100,13 +103,6 @@ class Feeds:
             published=message.time,
             description=markdown(message.text, base=self._ctx.master_url),
         )
-
-    def _feed(self, description: str, items: list[RssItem]) -> Response:
-        ctx = self._ctx
-        channel = RssChannel(
-            title=ctx.settings.project.name, link=ctx.master_url, description=description, items=tuple(items)
-        )
-        return Response(write_rss(channel, built=ctx.clock()), media_type="application/rss+xml")
 
 
 def newest_message(db: Database, user: User, *, now: float) -> TeamMessage | None:

@@ -1,4 +1,4 @@
-"""Mails, the links in them, and confirmed addresses (expand)."""
+"""Mails, the links in them, confirmed addresses, and news (expand)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ CREATE TABLE one_time_code (
     used_time REAL
 );
 CREATE INDEX code_by_user ON one_time_code (user_id, purpose);
+
+CREATE TABLE news (
+    id IDENTIFIER,
+    title TEXT DEFAULT '' NOT NULL,
+    text TEXT DEFAULT '' NOT NULL,
+    time REAL DEFAULT 0 NOT NULL
+);
 """
 
 
