@@ -19,7 +19,7 @@ from cobblestone.account_manager.store import projects
 from cobblestone.service.languages import NAMES
 
 HOUR = 3600.0
-STRANGERS = ("", "join.php", "login.php", "password_reset.php", "password_new.php")
+STRANGERS = ("", "join.php", "password_reset.php", "password_new.php", "login.php")  # the last one is used
 OWN = ("home.php", "choices.php", "sharing.php", "account.php", "computer.php?id=1", "ops.php")
 
 
