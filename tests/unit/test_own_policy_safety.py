@@ -10,6 +10,7 @@ import pytest
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.distributions import DAY, JobSizes, OnOff, Progress
+from cobblestone.simulator.frontier.random_scenarios import random_scenario
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.run import RunResult, simulate
 from cobblestone.simulator.scenario import AppModel, HostModel, ProjectModel, Scenario
@@ -122,3 +123,9 @@ def test_who_halves_the_waste_of_a_project_that_is_always_late_cannot_keep_the_s
     assert found[2.0].waste < 0.5 * theirs.waste
     for metrics in found.values():  # a part w of the time is wasted: the shares differ by 2 |0.5 - w|
         assert metrics.share_violation >= 2 * (0.5 - metrics.waste) - 0.2
+
+
+def test_jobs_that_make_way_for_others_are_no_reason_to_fetch_more() -> None:
+    """They counted as if they were not there once, and were asked for again in the same second, without end."""
+    books = simulate(random_scenario(158407, 0), OURS, seed=2).books
+    assert sum(book.sent for book in books.projects) < 300

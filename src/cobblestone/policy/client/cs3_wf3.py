@@ -302,12 +302,6 @@ class OwnPolicy(Published):
         need = self._history(job).need(estimate=job.raw, used=job.done, fraction=job.fraction_done)
         return need.least > 0.0 and not can_be_in_time(need.least, left, interruptions)
 
-    def workload(self) -> list[Job] | None:
-        """Return the jobs that count for a server that checks deadlines: not those that make way for others."""
-        jobs = super().workload()
-        late = self.memory.unmeetable
-        return [job for job in jobs if job.serial not in late] if jobs is not None and late else jobs
-
     def _too_many(self) -> set[int]:
         """Return the jobs not begun for which there is no time beside those that were: better some late than all."""
         if not any(self.memory.misses):
@@ -439,9 +433,8 @@ class OwnPolicy(Published):
             if j.serial not in late
         ]
         held = [0.0] * len(projects)
-        for job in state.jobs:
-            if job.serial not in late:
-                held[job.project] += job.remaining
+        for job in state.jobs:  # also those that make way: else more of them would come without end
+            held[job.project] += job.remaining
         plan = fetch_in_time(
             projects,
             outcome,
