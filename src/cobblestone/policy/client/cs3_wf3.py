@@ -323,7 +323,7 @@ class OwnPolicy(Published):
     def _give_up(self, job: Job) -> bool:
         """Tell whether a job may be given up, and learn from it if so."""
         i, now = job.project, self.state.now
-        if job.done <= 0.0 and now > job.report_deadline:
+        if job.done <= 0.0 and now > job.report_deadline and self.connection_interval <= 0.0:
             # the project has given it up already, and its size is not known
             self.memory.unmeetable.discard(job.serial)
             self.outcome = None
