@@ -322,42 +322,42 @@ SCRIPT = b"#!/bin/sh\n"
 LINUX, WINDOWS, MAC = "x86_64-pc-linux-gnu", "windows_x86_64", "arm64-apple-darwin"
 
 
-@pytest.mark.parametrize(
-    ("main", "tool", "platform", "also_for", "refused"),
-    [
-        (ELF, None, LINUX, [], ""),
-        (ELF, None, WINDOWS, [], "main cannot be started on 'windows_x86_64', but on x86_64-pc-linux-gnu"),
-        (ELF, None, LINUX, [MAC], "main cannot be started on 'arm64-apple-darwin'"),
-        (ELF, None, "any", [], "main cannot be started on 'any'"),
-        (PE, None, LINUX, [], "but on windows_x86_64"),
-        (PE, None, WINDOWS, [], ""),
-        (MACH_O, None, MAC, [], ""),
-        (MACH_O, None, "x86_64-apple-darwin", [], "but on arm64-apple-darwin"),
-        (SCRIPT, None, WINDOWS, [], "main cannot be started on 'windows_x86_64'"),
-        (SCRIPT, ELF, "any", [], "tool cannot be started on 'any', but on x86_64-pc-linux-gnu"),
-        (SCRIPT, ELF, LINUX, [], ""),
-        (SCRIPT, ELF, LINUX, [MAC], "tool cannot be started on 'arm64-apple-darwin'"),
-        (SCRIPT, SCRIPT, "any", [], "tool cannot be started on 'any'"),
-        (ELF[:18] + b"\xf3\0" + ELF[20:], None, LINUX, [], "no client of the family"),
-        (ELF, None, "sparc-sun-solaris", [], ""),  # nothing is known of it
-        (b"a program of its own kind", None, LINUX, [], ""),
-    ],
-)
-def test_a_posted_version_is_only_for_platforms_that_can_start_its_files(
-    api: ApiClient, main: bytes, tool: bytes | None, platform: str, also_for: list[str], refused: str
-):
-    command = ["./tool", "{output}"] if tool is not None else []
-    api.post("/apps", {"name": "shell", "command": command, "outputs": [{"name": "output"}]})
-    files = [{"file": api.put(main, "main"), "open_name": "main", "main_program": True}]
-    if tool is not None:
-        files.append({"file": api.put(tool, "tool"), "open_name": "tool"})
-    version = {"platform": platform, "also_for": also_for, "files": files}
-    if refused:
-        problem = api.problem(422, "POST", "/apps/shell/versions", version)
-        assert refused in problem["message"]
-        assert api.get("/apps/shell/versions")["versions"] == []
-    else:
-        assert api.post("/apps/shell/versions", version)["platform"] == platform
+STARTED: list[tuple[bytes, bytes | None, str, list[str], str]] = [
+    (ELF, None, LINUX, [], ""),
+    (ELF, None, WINDOWS, [], "main cannot be started on 'windows_x86_64', but on x86_64-pc-linux-gnu"),
+    (ELF, None, LINUX, [MAC], "main cannot be started on 'arm64-apple-darwin'"),
+    (ELF, None, "any", [], "main cannot be started on 'any'"),
+    (PE, None, LINUX, [], "but on windows_x86_64"),
+    (PE, None, WINDOWS, [], ""),
+    (MACH_O, None, MAC, [], ""),
+    (MACH_O, None, "x86_64-apple-darwin", [], "but on arm64-apple-darwin"),
+    (SCRIPT, None, WINDOWS, [], "main cannot be started on 'windows_x86_64'"),
+    (SCRIPT, ELF, "any", [], "tool cannot be started on 'any', but on x86_64-pc-linux-gnu"),
+    (SCRIPT, ELF, LINUX, [], ""),
+    (SCRIPT, ELF, LINUX, [MAC], "tool cannot be started on 'arm64-apple-darwin'"),
+    (SCRIPT, SCRIPT, "any", [], "tool cannot be started on 'any'"),
+    (ELF[:18] + b"\xf3\0" + ELF[20:], None, LINUX, [], "no client of the family"),
+    (ELF, None, "sparc-sun-solaris", [], ""),  # nothing is known of it
+    (b"a program of its own kind", None, LINUX, [], ""),
+]
+"""Main program, the file that the command starts, platforms, and what is said against that."""
+
+
+def test_a_posted_version_is_only_for_platforms_that_can_start_its_files(api: ApiClient):
+    for number, (main, tool, platform, also_for, refused) in enumerate(STARTED):
+        command = ["./tool", "{output}"] if tool is not None else []
+        app = f"shell{number}"
+        api.post("/apps", {"name": app, "command": command, "outputs": [{"name": "output"}]})
+        files = [{"file": api.put(main, "main"), "open_name": "main", "main_program": True}]
+        if tool is not None:
+            files.append({"file": api.put(tool, "tool"), "open_name": "tool"})
+        version = {"platform": platform, "also_for": also_for, "files": files}
+        if refused:
+            problem = api.problem(422, "POST", f"/apps/{app}/versions", version)
+            assert refused in problem["message"]
+            assert api.get(f"/apps/{app}/versions")["versions"] == []
+        else:
+            assert api.post(f"/apps/{app}/versions", version)["platform"] == platform
 
 
 def test_each_platform_of_a_version_may_have_a_program_of_its_own(api: ApiClient):
