@@ -22,6 +22,7 @@ PAGES = (
     "ranking/host?project=one",
     "ranking/team?q=our",
     "ranking/country",
+    "ranking/gpu",
     f"user/{ALICE}",
     "host/900?project=one",
     "team/77?project=one",

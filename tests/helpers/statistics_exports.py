@@ -18,6 +18,7 @@ from cobblestone.domain.exports import (
     ExportedUser,
     ExportSummary,
 )
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.wire.statistics_export import (
@@ -114,6 +115,7 @@ def host(
     recent: float = 50.0,
     model: str = PROCESSORS[0],
     system: str = SYSTEMS[0],
+    gpus: Sequence[str] = (),
 ) -> ExportedHost:
     return ExportedHost(
         id=HostId(number),
@@ -122,7 +124,14 @@ def host(
         create_time=1.5e9 + number,
         rpc_time=time,
         host_cpid=cpid,
-        hardware=ExportedHardware(p_ncpus=8, p_vendor="V", p_model=model, os_name=system, p_fpops=4e9),
+        hardware=ExportedHardware(
+            p_ncpus=8,
+            p_vendor="V",
+            p_model=model,
+            os_name=system,
+            p_fpops=4e9,
+            coprocessors=tuple(Coprocessor(type="NVIDIA", name=name) for name in gpus),
+        ),
     )
 
 
@@ -167,6 +176,7 @@ def population(number: int, *, n_users: int, time: float, n_people: int | None =
                 recent=recent,
                 model=PROCESSORS[person % 3] + f" {person % 50}",
                 system=SYSTEMS[person % 4],
+                gpus=[f"Model {person % 7}"] if person % 3 == 0 else (),
             )
         )
     teams = [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
+import httpx
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
 
 from cobblestone.statistics.context import StatisticsContext
@@ -11,10 +14,26 @@ from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.settings import Source, StatisticsSettings
 from cobblestone.statistics.state import ProjectState, SiteFolder
 from cobblestone.statistics.store.build import Member, build
+from cobblestone.statistics.web.app import create_app
 
 NOON = 20_000 * DAY + DAY / 2
 ALICE = cpid("alice")
 N_DAYS = 5
+
+
+class Client:
+    """Asks an application."""
+
+    def __init__(self, ctx: StatisticsContext) -> None:
+        self._app, self._base = create_app(ctx), ctx.master_url
+
+    def get(self, address: str, **wishes: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url=self._base) as client:
+                return await client.get(address, **{"headers": {"Accept": "text/html"}, **wishes})
+
+        return asyncio.run(ask())
 
 
 def two_exports() -> dict[str, Export]:

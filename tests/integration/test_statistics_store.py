@@ -352,12 +352,62 @@ def test_countries_systems_processors_and_projects_are_added_up(site: Site):
         site.take(f"p{number}", population(number, n_users=60, time=NOON))
     published = site.publish()
     users = published.size("user")
-    for kind in ("country", "system", "processor", "project"):
+    for kind in ("country", "system", "processor", "gpu", "project"):
         ranked = published.ranking(kind, 0, by_recent=False, first=1)
         assert ranked
         assert [each.total for each in ranked] == sorted((each.total for each in ranked), reverse=True)
     assert published.size("project").total == pytest.approx(users.total)
     assert published.size("system").total == pytest.approx(published.size("host").total)
+
+
+def test_models_of_gpus_are_added_up_and_a_computer_with_two_counts_for_both(site: Site):
+    hosts = [
+        host(1, 1, 10, NOON, gpus=["Arc"]),
+        host(2, 1, 20, NOON, gpus=["RTX 9", "arc", "RTX 9"]),
+        host(3, 1, 40, NOON),
+    ]
+    site.take("one", Export(NOON, [user(1, "A", 70, NOON)], hosts))
+    published = site.publish()
+    found = {each.name.lower(): (each.total, each.n) for each in published.all_of("gpu")}
+    assert found == {"arc": (30.0, 2), "rtx 9": (20.0, 1)}
+    both = published.find("host", 1, "2")
+    assert both is not None
+    assert both.detail.endswith(" · RTX 9, arc")
+    later = NOON + DAY
+    site.take("one", Export(later, [user(1, "A", 70, NOON)], [host(1, 1, 15, NOON, gpus=["Arc"])]))
+    published = site.publish(now=later)
+    (arc,) = published.all_of("gpu")
+    assert [day.total for day in published.history(arc)] == [30.0, 15.0]
+
+
+def test_rows_of_a_version_that_knew_no_gpus_are_shown(site: Site):
+    site.take("one", Export(NOON, [user(1, "A", 70, NOON)], [host(1, 1, 10, NOON, gpus=["Arc"])]))
+    project = site.folder.project("one")
+    path = project.rows(project.read_state().generation) / "host.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("gpus"), path)
+    published = site.publish()
+    assert published.size("host", 1).n == 1
+    assert published.all_of("gpu") == []
+
+
+def test_the_members_of_a_team_over_all_projects_are_persons_with_what_they_did_for_it(site: Site):
+    one = [user(1, "Alice", 100, NOON, cpid=ALICE, team=3), user(2, "Bob", 120, NOON, team=3)]
+    two = [user(7, "alice", 50, NOON, cpid=ALICE, team=9), user(8, "Carol", 10, NOON, team=8)]
+    three = [user(5, "Alice", 1000, NOON, cpid=ALICE)]
+    site.take("one", Export(NOON, one, teams=[team(3, "Our team", 220, NOON)]))
+    site.take("two", Export(NOON, two, teams=[team(9, "our  TEAM", 50, NOON), team(8, "Other", 10, NOON)]))
+    site.take("three", Export(NOON, three))
+    published = site.publish()
+    account = published.find("team", 1, "3")
+    assert account is not None
+    whole = published.find("team", 0, account.whole or "")
+    assert whole is not None
+    members = published.children("user", whole)
+    assert [(each.name, each.total, each.rank_total) for each in members] == [
+        ("Alice", 150.0, 1),
+        ("Bob", 120.0, 2),
+    ]
+    assert published.find("user", 0, members[0].key) is not None
 
 
 def test_lists_are_leafed_through_and_searched(site: Site):

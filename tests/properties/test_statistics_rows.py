@@ -117,6 +117,12 @@ def values(name: str) -> st.SearchStrategy[str]:
         return st.sampled_from(
             [
                 "<![CDATA[]]>",
+                '<![CDATA[{"coprocs":[{"name":"RTX \u00b5","count":2},{"name":"Arc","count":1e999}]}]]>',
+                '<![CDATA[{"gpus":[{"name":" Arc "},{"name":"RTX","count":3}]}]]>',
+                '{"gpus":[{"name":"bare"}]}',
+                '<![CDATA[{"gpus":[{"name":"a]]>b"}]}]]>',
+                '<![CDATA[{"gpus":[{"name":"x"}]}]]',
+                "<![CDATA[" + "[" * 3000 + "]]>",
                 '<![CDATA[{"a":[1]}]]>',
                 "<![CDATA[<ncpus>99</ncpus>]]>",
                 "<![CDATA[a>b<ncpus>99</ncpus>]]>",
@@ -175,7 +181,8 @@ def row_of(each: ExportedUser | ExportedHost | ExportedTeam) -> Row:
     if isinstance(each, ExportedTeam):
         return *numbers, each.name, each.country
     about = each.hardware
-    return *numbers, about.p_model, each.host_cpid, about.os_name, each.user_id, about.p_ncpus
+    gpus = "\n".join(sorted({gpu.name for gpu in about.coprocessors} - {""}))
+    return *numbers, about.p_model, each.host_cpid, about.os_name, each.user_id, about.p_ncpus, gpus
 
 
 @given(st.data())

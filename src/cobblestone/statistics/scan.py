@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.wire.statistics_import import MAX_RECORD_BYTES, MAX_TEXT, ExportReader, cpid_in, resolved
+from cobblestone.wire.statistics_import import (
+    MAX_RECORD_BYTES,
+    MAX_TEXT,
+    ExportReader,
+    cpid_in,
+    gpu_models,
+    resolved,
+)
 from cobblestone.wire.statistics_rows import ELEMENTS, Element, Form, Row, row_maker
 
 numba: Any = import_module("numba")  # Any: neither Numba nor PyArrow has types
@@ -30,6 +37,7 @@ Names = tuple[Bytes, Places, Places, Places]
 """Of the record and of its elements: their letters one behind the other, where each ends, the last element of each slot, and the
 one before in its slot."""
 _SLOTS = 128
+_CDATA = np.frombuffer(b"<![CDATA[", np.uint8)
 
 AT_ONCE = 1 << 21
 """Bytes of a file that are scanned together: fewer cost more calls, more cost more memory that is not in the cache."""
@@ -45,6 +53,7 @@ _TENS = 10.0 ** np.arange(_MOST_DECIMALS + 1)
 _TYPES = {Form.ID: pa.int64(), Form.WHOLE: pa.int64(), Form.NUMBER: pa.float64()}
 _often = lru_cache(10_000)(resolved)
 """Processors, systems and countries: many records have the same."""
+_gpus_often = lru_cache(10_000)(gpu_models)
 
 
 class _Unusual(Exception):
@@ -77,6 +86,8 @@ class ColumnReader(ExportReader):
         self._elements = ELEMENTS[table]
         self._schema = schema(table)
         self._names = _listed([self._begin[1:-1].encode(), *(each.name.encode() for each in self._elements)])
+        forms = [each.form for each in self._elements]
+        self._free = forms.index(Form.GPUS) if Form.GPUS in forms else -1
         self.last_id = last_id  #: of the record before
         self.in_order = True  #: each record had a larger number than the one before
 
@@ -104,7 +115,7 @@ class ColumnReader(ExportReader):
         shape = (len(self._elements), len(data) // LEAST_RECORD + 1)
         begins, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
         scanned = np.frombuffer(data, np.uint8)
-        n = _places(scanned, *self._names, MAX_RECORD_BYTES, begins, ends)
+        n = _places(scanned, *self._names, self._free, MAX_RECORD_BYTES, begins, ends)
         if n < 1:
             raise _Unusual
         return [
@@ -172,13 +183,14 @@ def _places(
     cuts: Places,
     slots: Places,
     others: Places,
+    free: int,
     most: int,
     begins: Places,
     ends: Places,
 ) -> int:
     """Note where the values of elements begin and end in each record (0, 0: missing); return how many records there are.
 
-    ``most``: bytes of a record.  -1: unusual.
+    ``free``: the element that may hold free text, <![CDATA[...]]>; ``most``: bytes of a record.  -1: unusual.
     """
     own = np.int64(cuts[0])
     n, record = 0, -1
@@ -204,15 +216,26 @@ def _places(
                 n += 1
         else:
             element = _element_at(data, at, length, letters, cuts, slots, others)
-            at = _next(data, close + 1, 60)
+            begin = close + 1
+            at = _next(data, begin, 60)
+            end = at
+            free_text = at + len(_CDATA) if element == free and at == begin else data.size
+            if element >= 0 and free_text < data.size and _same(data, at, _CDATA, 0, len(_CDATA)):
+                begin = free_text
+                at = _next(data, begin, 60)
+                end = at - 3
+                if end < begin or not (
+                    data[end] == 93 and data[end + 1] == 93 and data[end + 2] == 62
+                ):  # ]]>
+                    return -1
             after = at + 2 + length
             closed = after < data.size and data[at + 1] == 47 and data[after] == 62  # /, >
             closed = closed and _same(data, at + 2, data, close - length, length)
             if element >= 0:
                 if ends[element, n] or not closed:
                     return -1
-                begins[element, n] = close + 1
-                ends[element, n] = at
+                begins[element, n] = begin
+                ends[element, n] = end
             if closed and not (length == own and _same(data, at + 2, letters, 0, own)):
                 at = _next(data, after + 1, 60)
             continue
@@ -280,11 +303,11 @@ def _column(data: Bytes, begins: Places, ends: Places, element: Element) -> Any:
     match element.form:
         case Form.ID | Form.WHOLE | Form.NUMBER:
             return _number_column(data, begins, ends, element)
-        case Form.FEW:
+        case Form.FEW | Form.GPUS:
+            read = _often if element.form is Form.FEW else _gpus_often
             known = _values(data, begins, ends).dictionary_encode()
-            return pa.array(
-                [_often(each.decode()) for each in known.dictionary.to_pylist()], pa.string()
-            ).take(known.indices)
+            texts = [read(each.decode()) for each in known.dictionary.to_pylist()]
+            return pa.array(texts, pa.string()).take(known.indices)
         case Form.TEXT | Form.CPID:
             return _text_column(data, begins, ends, element)
 

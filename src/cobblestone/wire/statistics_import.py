@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import (
     BadgeHolder,
@@ -25,6 +27,7 @@ from cobblestone.domain.exports import (
     ExportedTeam,
     ExportedUser,
 )
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.ids import HostId, TeamId, UserId
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.wire.statistics_export import ROOTS
@@ -42,6 +45,10 @@ LATEST = 4_000_000_000  #: Unix seconds: no time lies later
 _FIELD = re.compile(r"<(\w{1,40})>([^<]*)</\1>")
 _CDATA = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|$)", re.DOTALL)
 _EMPTY = re.compile(r"<(\w{1,40})/>")
+_MISC = re.compile(r"<misc>(?:<!\[CDATA\[)?([^<]*?)(?:\]\]>)?</misc>")
+MOST_MODELS = 8  #: of GPUs in one computer
+MOST_GPUS = 1000  #: of one model
+MAX_MODEL = 100
 _BYTES = re.compile(r"(?:&#(?:1[2-9][0-9]|2[0-5][0-9]);)+")
 _HEX = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -53,10 +60,12 @@ class RecordRefused(RemoteProtocolError):
 class Fields:
     """The elements of a record, by name; of several with one name the first."""
 
-    __slots__ = ("_texts", "empty")
+    __slots__ = ("_texts", "empty", "misc")
 
     def __init__(self, record: str) -> None:
         self._texts: dict[str, str] = {}
+        misc = _MISC.search(record)
+        self.misc = misc[1] if misc else ""  #: what has no element of its own, as JSON
         if "<![CDATA[" in record:  # free text: what looks like an element there is none
             record = _CDATA.sub("", record)
         for name, text in _FIELD.findall(record):
@@ -105,6 +114,42 @@ class Fields:
             self.number("total_credit", LARGEST_CREDIT),
             RecentAverage(self.number("expavg_credit", LARGEST_CREDIT), self.number("expavg_time", LATEST)),
         )
+
+
+class _Gpu(msgspec.Struct):
+    """What is said of the GPUs of one model; nothing else is looked at."""
+
+    name: str = ""
+    type: str = ""
+    count: float = 1.0
+
+
+class _Misc(msgspec.Struct):
+    coprocs: list[_Gpu] = []
+    gpus: list[_Gpu] = []
+
+
+def coprocessors_in(misc: str) -> tuple[Coprocessor, ...]:
+    """Return the GPUs that a computer says to have; what is no such list has none."""
+    if not misc:
+        return ()
+    try:
+        said = msgspec.json.decode(misc, type=_Misc)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ()
+    return tuple(
+        Coprocessor(
+            type=resolved(each.type, MAX_MODEL),
+            count=int(max(0.0, min(each.count, MOST_GPUS))),
+            name=resolved(each.name, MAX_MODEL),
+        )
+        for each in [*said.coprocs, *said.gpus][:MOST_MODELS]
+    )
+
+
+def gpu_models(misc: str) -> str:
+    """Return the models of a computer's GPUs, one on a line, in order."""
+    return "\n".join(sorted({each.name for each in coprocessors_in(misc)} - {""}))
 
 
 def resolved(text: str, most: int = MAX_TEXT) -> str:
@@ -169,6 +214,7 @@ def _host(fields: Fields) -> ExportedHost:
             d_free=fields.amount("d_free"),
             n_bwup=fields.amount("n_bwup"),
             n_bwdown=fields.amount("n_bwdown"),
+            coprocessors=coprocessors_in(fields.misc),
         ),
     )
 

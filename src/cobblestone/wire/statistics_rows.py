@@ -8,7 +8,14 @@ from enum import Enum, auto
 from typing import Any
 
 from cobblestone.domain.exports import ExportedTable
-from cobblestone.wire.statistics_import import LARGEST_CREDIT, LARGEST_ID, LATEST, MOST_CPUS, Fields
+from cobblestone.wire.statistics_import import (
+    LARGEST_CREDIT,
+    LARGEST_ID,
+    LATEST,
+    MOST_CPUS,
+    Fields,
+    gpu_models,
+)
 
 
 class Form(Enum):
@@ -20,6 +27,7 @@ class Form(Enum):
     TEXT = auto()
     FEW = auto()  #: a text that many records share
     CPID = auto()
+    GPUS = auto()  #: models of GPUs, from JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
         Element("system", "os_name", Form.FEW),
         Element("user_id", "userid", Form.WHOLE, LARGEST_ID),
         Element("n_cpus", "ncpus", Form.WHOLE, MOST_CPUS),
+        Element("gpus", "misc", Form.GPUS),
     ),
     ExportedTable.TEAM: (
         *_NUMBERS,
@@ -92,3 +101,5 @@ def _value(fields: Fields, element: Element) -> Any:
             return fields.text(element.name)
         case Form.CPID:
             return fields.cpid(element.name)
+        case Form.GPUS:
+            return gpu_models(fields.misc)

@@ -12,7 +12,8 @@ When an account belongs to a person.  A cross-project id is a claim that any pro
 
 An account that is not joined is a person of its own.  The order of the list alone decides, so no project can take an id
 away from one above it, rename a person, or hide what others say; at worst it adds an account of its own to a page.
-Computers are joined by their ids within one person only, teams by their names.
+Computers are joined by their ids within one person only, teams by their names.  The table ``member`` holds the
+persons of such a team, with what they did at all projects where they are in it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -31,9 +34,10 @@ from cobblestone.statistics.state import SiteFolder
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import decayed, parquet, text
 
-FORMAT = 1
+pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+FORMAT = 2
 JOINED = ("user", "host", "team")
-AGGREGATED = ("country", "system", "processor", "project")
+AGGREGATED = ("country", "system", "processor", "gpu", "project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +86,17 @@ def build(
 
 def _union(members: Iterable[Member], file: str, columns: str, now: float) -> str:
     return " UNION ALL BY NAME ".join(
-        f"SELECT {member.number}::INTEGER AS project, {columns}, total, {decayed('recent', 'recent_time', now)} AS recent"
+        f"SELECT {member.number}::INTEGER AS project, {_known(member.rows / file, columns)}, total,"
+        f" {decayed('recent', 'recent_time', now)} AS recent"
         f" FROM {parquet(member.rows / file)}"
         for member in members
     )
+
+
+def _known(path: Path, columns: str) -> str:
+    """Return columns in SQL; rows that a version before wrote have no GPUs."""
+    there = pq.read_schema(path).names
+    return ", ".join(each if each in there else f"'' AS {each}" for each in columns.split(", "))
 
 
 def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
@@ -149,7 +160,7 @@ def _persons(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
-    rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time", now)
+    rows = _union(members, "host.parquet", "id, name, cpid, system, user_id, n_cpus, create_time, gpus", now)
     db.execute(f"""
         CREATE TEMP TABLE computer AS
         SELECT rows.* REPLACE (trim(regexp_replace(rows.name, '\\s*\\[.*\\]$', '')) AS name), project.name AS project_name,
@@ -158,16 +169,17 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
             THEN md5(account.person || rows.cpid) ELSE project.name || '-' || rows.id END AS whole,
             CASE WHEN system ILIKE '%windows%' THEN 'Windows' WHEN system ILIKE '%android%' THEN 'Android'
                 WHEN system ILIKE '%linux%' THEN 'Linux' WHEN system ILIKE '%darwin%' OR system ILIKE '%mac%' THEN 'macOS'
-                WHEN system ILIKE '%bsd%' THEN 'BSD' ELSE 'other' END AS platform
+                WHEN system ILIKE '%bsd%' THEN 'BSD' ELSE 'other' END AS platform,
+            CASE WHEN gpus = '' THEN '' ELSE ' · ' || replace(gpus, chr(10), ', ') END AS gpu_text
         FROM ({rows}) AS rows JOIN project USING (project)
         LEFT JOIN account ON account.project = rows.project AND account.id = rows.user_id AND rows.user_id > 0""")
     db.execute("""
         INSERT INTO entity_raw
         SELECT 'host', project, id::VARCHAR, name, '', total, recent, n_cpus,
-            CASE WHEN user_id > 0 THEN user_id::VARCHAR END, system, create_time, whole FROM computer
+            CASE WHEN user_id > 0 THEN user_id::VARCHAR END, system || gpu_text, create_time, whole FROM computer
         UNION ALL
         SELECT 'host', 0, whole, arg_min(name, project), '', sum(total), sum(recent), max(n_cpus), any_value(person),
-            arg_min(system, project), min(create_time), NULL FROM computer GROUP BY whole""")
+            arg_min(system || gpu_text, project), min(create_time), NULL FROM computer GROUP BY whole""")
 
 
 def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float) -> None:
@@ -182,14 +194,28 @@ def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[Member], now: float)
         UNION ALL
         SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
             min(create_time), NULL FROM team GROUP BY whole""")
+    db.execute("""
+        CREATE TABLE member AS
+        SELECT *, row_number() OVER (PARTITION BY whole ORDER BY total DESC, key)::INTEGER AS rank_total,
+            row_number() OVER (PARTITION BY whole ORDER BY recent DESC, key)::INTEGER AS rank_recent
+        FROM (SELECT whole, person AS key, arg_min(account.name, account.project) AS name,
+                arg_min(account.country, account.project) AS country, sum(account.total) AS total,
+                sum(account.recent) AS recent, count(*)::INTEGER AS n, min(account.create_time) AS created
+            FROM account JOIN team ON team.project = account.project AND team.id = account.team_id GROUP BY whole, person)
+        ORDER BY whole, rank_total""")
 
 
 def _aggregates(db: duckdb.DuckDBPyConnection) -> None:
-    """Add countries (by accounts), systems and processors (by computers), and projects."""
+    """Add countries (by accounts), systems, processors and GPUs (by computers; one with two models counts for both), projects."""
     for kind, name, source in (
         ("country", "country", "account"),
         ("system", "platform", "computer"),
         ("processor", "name", "computer"),
+        (
+            "gpu",
+            "gpu",
+            "(SELECT * EXCLUDE (name), unnest(string_split(gpus, chr(10))) AS gpu FROM computer WHERE gpus <> '')",
+        ),
     ):
         db.execute(f"""
             INSERT INTO entity_raw

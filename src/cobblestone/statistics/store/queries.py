@@ -186,7 +186,17 @@ class Published:
         return [Entity(*row) for row in rows]
 
     def children(self, kind: str, entity: Entity, *, n: int = MOST_CHILDREN) -> list[Entity]:
-        """Return the computers of a user, or the users of a team at a project, the largest first."""
+        """Return the computers of a user, or the users of a team, the largest first.
+
+        Of a team over all projects: persons, with what they did for it, ranked within it.
+        """
+        if entity.kind == "team" and not entity.project:
+            rows = self._rows(
+                "SELECT 'user', 0, key, name, country, total, recent, n, NULL, '', created, NULL, rank_total, rank_recent"
+                " FROM member WHERE whole = ? ORDER BY rank_total LIMIT ?",
+                [entity.key, n],
+            )
+            return [Entity(*row) for row in rows]
         rows = self._rows(
             "FROM by_parent WHERE kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?",
             [kind, entity.project, entity.key, n],

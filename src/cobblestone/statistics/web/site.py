@@ -29,6 +29,7 @@ KINDS = {
     "country": N_("Countries"),
     "system": N_("Operating systems"),
     "processor": N_("Processors"),
+    "gpu": N_("Graphics processors"),
     "project": N_("Projects"),
 }
 """What there are lists of."""
