@@ -269,6 +269,89 @@ def endless(handler: http.server.BaseHTTPRequestHandler) -> None:
             handler.wfile.write(b"x" * 100_000)
 
 
+def trickle(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        for _ in range(600):
+            handler.wfile.write(b"x")
+            threading.Event().wait(0.05)
+
+
+def test_who_sends_byte_by_byte_is_given_up_before_the_time_for_a_file_is_over(
+    tmp_path: Path, projects: Projects
+):
+    projects.put("one", small(100))
+    projects.special["/one/user.gz"] = trickle
+    site = Site(tmp_path, projects, "one", max_seconds_per_file=600)
+    site.round()
+    assert "user.gz comes slower than 10000 bytes a second" in site.state("one").problem
+
+
+def test_who_exports_parts_without_end_is_given_up(tmp_path: Path, projects: Projects):
+    put_split(projects, [user(1, "U", 10, NOON)], NOON)
+    part = projects.files["/one/user_0.gz"]
+    projects.files |= {f"/one/user_{number}.gz": part for number in range(10_000)}
+    site = Site(tmp_path, projects, "one", max_seconds_per_project=1)
+    site.round()
+    assert site.state("one").problem == "all files together took longer than 1 s"
+
+
+def test_a_number_in_two_parts_counts_once(tmp_path: Path, projects: Projects):
+    put_split(projects, [user(number, f"U{number}", 10.0, NOON) for number in (5, 4, 2, 1)], NOON)
+    projects.files["/one/user_1.gz"] = projects.files["/one/user_0.gz"]
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    counts = site.state("one").counts
+    assert (counts.users, counts.doubled) == (2, 2)
+
+
+def test_a_file_without_its_last_byte_is_broken(tmp_path: Path, projects: Projects):
+    projects.put("one", small(100))
+    projects.files["/one/user.gz"] = projects.files["/one/user.gz"][:-1]
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    assert "the packed file is cut" in site.state("one").problem
+
+
+def test_a_clock_that_was_in_the_future_stops_nothing(tmp_path: Path, projects: Projects):
+    projects.put("one", small(100))
+    site = Site(tmp_path, projects, "one")
+    site.now = NOON + 3650 * DAY
+    site.round()
+    projects.put("one", small(150, NOON - 1))
+    site.now = NOON
+    site.round()
+    assert site.state("one").tried == NOON
+    account = site.published().find("user", 1, "1")
+    assert account is not None
+    assert account.total == 150.0
+    assert len(list(site.folder.published.iterdir())) == 1
+
+
+def test_an_export_that_changes_while_it_is_fetched_is_taken_or_refused_as_a_whole(
+    tmp_path: Path, projects: Projects
+):
+    projects.put("one", small(100))
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    many = [user(number, f"U{number}", 10.0 * number, NOON) for number in range(1, 60)]
+    later = Export(NOON + EVERY, many, [host(1, 1, 200, NOON)], [team(1, "T", 200, NOON)])
+    projects.put("one", later)
+    old = small(100).documents()
+    projects.files["/one/user.gz"] = old["user.gz"]
+    site.now += EVERY
+    site.round()
+    assert "user.gz: it holds 1 records, tables.xml counts 59" in site.state("one").problem
+    kept = site.published().find("user", 1, "1")
+    assert kept is not None
+    assert kept.total == 100.0
+    projects.put("one", later)
+    site.now += 3600
+    site.round()
+    assert (site.state("one").problem, site.state("one").counts.users) == ("", 59)
+
+
 def get(projects: Projects, path: str, target: Path, known: FetchedFile | None = None) -> FetchedFile | None:
     settings = CollectSection.model_validate({"timeout_seconds": 2})
 

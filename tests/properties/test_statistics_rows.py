@@ -120,6 +120,8 @@ def values(name: str) -> st.SearchStrategy[str]:
                 '<![CDATA[{"coprocs":[{"name":"RTX \u00b5","count":2},{"name":"Arc","count":1e999}]}]]>',
                 '<![CDATA[{"gpus":[{"name":" Arc "},{"name":"RTX","count":3}]}]]>',
                 '{"gpus":[{"name":"bare"}]}',
+                '<![CDATA[{"gpus":[{"name":[1],"count":NaN}]}]]>',
+                '<![CDATA[{"gpus":7,"coprocs":[1]}]]>',
                 '<![CDATA[{"gpus":[{"name":"a]]>b"}]}]]>',
                 '<![CDATA[{"gpus":[{"name":"x"}]}]]',
                 "<![CDATA[" + "[" * 3000 + "]]>",

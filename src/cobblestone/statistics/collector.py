@@ -73,6 +73,8 @@ class Collector:
         state = self._folder.project(source.name).read_state()
         settings = self._settings.collect
         every = settings.every_seconds
+        if state.tried > self._clock():  # the clock was wrong then
+            return self._clock()
         return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
     def next_due(self) -> Source | None:
@@ -87,7 +89,8 @@ class Collector:
         before = project.read_state()
         tried = msgspec.structs.replace(before, tried=self._clock())
         try:
-            files = await self._fetch(source, before)
+            async with asyncio.timeout(self._settings.collect.max_seconds_per_project):
+                files = await self._fetch(source, before)
             if files is None:
                 project.write_state(msgspec.structs.replace(tried, problem=""))
                 return
@@ -102,6 +105,9 @@ class Collector:
             came: Ingested = await self._run(read)
         except CobblestoneError as error:
             problem = str(error)
+        except TimeoutError:
+            seconds = self._settings.collect.max_seconds_per_project
+            problem = f"all files together took longer than {seconds:g} s"
         except (OSError, BrokenWorkerProcess) as error:
             problem = f"the export could not be read here: {error}"
         except (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import httpx
@@ -107,9 +108,18 @@ async def _receive(
     answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: CollectSection
 ) -> None:
     with part.open("ab" if resumed else "wb") as file:
-        size = file.tell()
+        began, before = time.monotonic(), file.tell()
+        size = before
         async for piece in answer.aiter_raw():
             size += len(piece)
+            seconds = time.monotonic() - began
+            if (
+                seconds > settings.timeout_seconds
+                and size - before < settings.least_bytes_per_second * seconds
+            ):
+                raise FetchFailed(
+                    f"{url} comes slower than {settings.least_bytes_per_second} bytes a second: others wait for it"
+                )
             if size > settings.max_file_bytes:
                 file.truncate(0)
                 raise FetchFailed(f"{url} sends more than {settings.max_file_bytes} bytes")

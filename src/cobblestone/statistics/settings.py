@@ -67,6 +67,8 @@ class CollectSection(_Section):
     pause_seconds: Seconds = Field(2.0, le=3600)
     timeout_seconds: Seconds = Field(60.0, ge=1)
     max_seconds_per_file: Seconds = Field(4 * 3600.0, ge=1)
+    max_seconds_per_project: Seconds = Field(6 * 3600.0, ge=1)
+    least_bytes_per_second: int = Field(10_000, ge=0)
     max_file_bytes: Bytes = Field(5_000_000_000, ge=1000)
     max_rows: int = Field(20_000_000, ge=1)
 

@@ -9,13 +9,12 @@ One without its number, or with a number that cannot be, is refused and counted;
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import (
@@ -116,35 +115,23 @@ class Fields:
         )
 
 
-class _Gpu(msgspec.Struct):
-    """What is said of the GPUs of one model; nothing else is looked at."""
-
-    name: str = ""
-    type: str = ""
-    count: float = 1.0
-
-
-class _Misc(msgspec.Struct):
-    coprocs: list[_Gpu] = []
-    gpus: list[_Gpu] = []
-
-
 def coprocessors_in(misc: str) -> tuple[Coprocessor, ...]:
-    """Return the GPUs that a computer says to have; what is no such list has none."""
+    """Return the GPUs that a computer says to have, as JSON; what is no such list has none."""
     if not misc:
         return ()
     try:
-        said = msgspec.json.decode(misc, type=_Misc)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ()
-    return tuple(
-        Coprocessor(
-            type=resolved(each.type, MAX_MODEL),
-            count=int(max(0.0, min(each.count, MOST_GPUS))),
-            name=resolved(each.name, MAX_MODEL),
+        said = json.loads(misc)
+        entries = [*said.get("coprocs", ()), *said.get("gpus", ())][:MOST_MODELS]
+        return tuple(
+            Coprocessor(
+                type=resolved(str(each.get("type", "")), MAX_MODEL),
+                count=int(max(0, min(each.get("count", 1), MOST_GPUS))),
+                name=resolved(str(each.get("name", "")), MAX_MODEL),
+            )
+            for each in entries
         )
-        for each in [*said.coprocs, *said.gpus][:MOST_MODELS]
-    )
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return ()
 
 
 def gpu_models(misc: str) -> str:

@@ -62,7 +62,8 @@ def build(
     folder.published.mkdir(parents=True, exist_ok=True)
     for left in folder.published.glob(".*"):
         left.unlink()
-    name = f"{int(now * 1000):015d}.duckdb"
+    before = published(folder)  # its name may be of the future, if the clock was wrong then
+    name = f"{max(int(now * 1000), int(before.stem) + 1 if before else 0):015d}.duckdb"
     temporary = folder.published / f".{name}.{secrets.token_hex(4)}"
     with duckdb.connect(temporary, config={"temp_directory": str(folder.published / ".scratch")}) as db:
         db.execute("CREATE MACRO fold(name) AS lower(trim(regexp_replace(name, '\\s+', ' ', 'g')))")
