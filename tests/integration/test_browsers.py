@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.ids import UserId
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.server.accounts.visitors import account_ticket
+from cobblestone.store.catalog import apps
 from cobblestone.store.people import users
 
 SMALL = JobLimits(rsc_fpops_est=1e11)
@@ -278,6 +280,39 @@ def test_rubbish_is_refused(world: World, path: str, body: object):
     assert answer.status_code == 422
     assert answer.json()["error"]["code"] == "bad_body"
     assert browser.call("POST", path, b"\xff\xfe".hex() * 60_000).status_code in (413, 422)
+
+
+@pytest.mark.parametrize("system", ["", "counted"])
+def test_a_count_that_no_tab_can_have_reached_brings_no_more_than_the_honest_one(world: World, system: str):
+    app = demo(world)
+    if system:
+        world.write(lambda tx: apps.update_app(tx, replace(app, credit_system=system)))
+    world.add_jobs(app)
+    liar, host = Browser(world), world.host(world.user("alice"))
+    (job,) = liar.ask()["jobs"]
+    host.rpc(ask=1)
+    liar.upload(job, b"same")
+    liar.report(job["name"], cpu_time=1e7, elapsed_time=1e7, instructions=1e18)
+    host.rpc(reports=[replace(host.finish(host.new_results()[0], b"same"), intops_cumulative=1e11)])
+    world.settle()
+    granted = world.query("SELECT validate_state, granted_credit FROM result ORDER BY id")
+    assert granted == [(1, granted[1][1])] * 2
+    assert 0 < granted[0][1] < 1
+
+
+def test_two_tabs_with_one_token_hold_no_more_than_one_and_count_once(world: World):
+    world.add_jobs(demo(world), 300)
+    tab = Browser(world)
+    replayed = Browser(world)
+    replayed.headers = tab.headers
+    first, second = ({job["name"] for job in each.ask(64, threads=64)["jobs"]} for each in (tab, replayed))
+    assert first == second  # each hears of what the other holds, as of lost jobs
+    assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 4") == len(first) < 10
+    name = min(first)
+    tab.finish(tab.held[name], b"one")
+    assert "<status>-1</status>" in replayed.upload(replayed.held[name], b"another")[0]
+    replayed.report(name, exit_status=1)
+    assert world.value("SELECT exit_status FROM result WHERE name = ?", name) == 0
 
 
 def test_a_flood_of_new_browsers_and_one_of_requests_run_dry(tmp_path: Path):
