@@ -176,7 +176,7 @@ class ChoicePages:
                 problem = password_problem(new, visit.ctx.settings.accounts.min_password_length)
                 if not problem:
                     await self._members.change_password(account, new)
-                    return visit.go("login.php")
+                    return visit.go("login.php?done=password")
         return visit.show_form(
             "account.html",
             http_status=422 if problem else 200,

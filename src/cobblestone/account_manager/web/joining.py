@@ -84,7 +84,9 @@ class JoiningPages:
         if visit.viewer is not None:
             return visit.go(wanted)
         if visit.request.method != "POST":
-            return visit.show_form("login.html", typed={"next": wanted}, problem="")
+            return visit.show_form(
+                "login.html", typed={"next": wanted}, problem="", done=visit.fields.get("done", "")
+            )
         form = await visit.form()
         try:
             account = await self._members.log_in(
@@ -100,7 +102,7 @@ class JoiningPages:
             response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
             self._site.sessions.start(response, account)
             return response
-        return visit.show_form("login.html", http_status=422, typed=form, problem=problem)
+        return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
     async def log_out(self, visit: Visit) -> Response:
         """End the session, also for whoever has a copy of its cookie."""

@@ -35,7 +35,7 @@ class ManagerSite(pages.Site[ManagerAccount, "Visit"]):
             values={
                 "site_name": ctx.settings.manager.name,
                 "manager": ctx.settings.manager,
-                "joining": ctx.settings.accounts,
+                "accounts": ctx.settings.accounts,
             },
         )
 
