@@ -13,8 +13,8 @@ from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.decisions import Decisions
 from cobblestone.policy.client.core.state import Job
 from cobblestone.policy.client.core.values import JobDescription
-from cobblestone.policy.client.estimates import remaining_2007
-from cobblestone.policy.client.run_list_life import Need, calm_seconds, need_2007
+from cobblestone.policy.client.estimates import remaining_2007, remaining_elapsed
+from cobblestone.policy.client.run_list_life import Need, calm_seconds, need_2007, need_recent
 from cobblestone.simulator import presets
 from cobblestone.simulator.host_tables import draw_hosts
 from cobblestone.simulator.population import PopulationRun, run_population
@@ -26,6 +26,7 @@ POLICIES = [
         "CS1_WF1_WS1_JC1",
         "CS2_WF2_WS2_JC2",
         "CS2_WF2_WS1_JC1",
+        "CS4_WF4_WS1_JC2",
     )
 ]
 FRACTIONS = st.floats(0.0, 1.0)
@@ -96,22 +97,23 @@ def test_looks_that_are_left_out_would_have_changed_nothing(
     growth=st.floats(0.0, 1.0),
     ncpus=st.integers(1, 4),
     speed=st.floats(0.01, 1.0),
-    until_cutoff=st.floats(0.0, 1e7),
+    until=st.lists(st.floats(0.0, 1e7), min_size=12, max_size=12),
     part=FRACTIONS,
 )
-def test_no_job_ends_after_the_cutoff_while_all_is_calm(
-    seconds: list[float], growth: float, ncpus: int, speed: float, until_cutoff: float, part: float
+def test_no_job_ends_after_its_cutoff_while_all_is_calm(
+    seconds: list[float], growth: float, ncpus: int, speed: float, until: list[float], part: float
 ) -> None:
     needs = [Need(each, growth) for each in seconds]
-    calm = calm_seconds(needs, ncpus=ncpus, speed=speed, until_cutoff=until_cutoff)
+    until = until[: len(seconds)]
+    calm = calm_seconds(needs, ncpus=ncpus, speed=speed, until_cutoffs=until)
     if calm <= 0.0:
         return
     later = calm * part
     processors = [0.0] * ncpus
-    for each in seconds:
+    for each, cutoff in zip(seconds, until, strict=True):
         processors.sort()
         processors[0] += (each + growth * later) / speed
-    assert max(processors) <= (until_cutoff - later) * (1.0 + 1e-9) + 1e-6
+        assert processors[0] <= (cutoff - later) * (1.0 + 1e-9) + 1e-6
 
 
 @given(
@@ -131,6 +133,48 @@ def test_no_progress_makes_a_job_need_more_than_its_bound(
     need = need_2007(job, estimate)
     found = remaining_2007(estimate=estimate, used=after, fraction_done=reached)
     assert found <= (need.seconds + need.growth * later) * (1.0 + 1e-9) + 1e-6
+
+
+@given(
+    estimate=st.floats(1.0, 1e6),
+    done=st.floats(0.0, 2e6),
+    fraction=st.one_of(st.none(), FRACTIONS),
+    exact=st.booleans(),
+    later=FRACTIONS,
+    progress=st.one_of(st.none(), FRACTIONS),
+)
+def test_nor_does_it_in_todays_family(
+    estimate: float, done: float, fraction: float | None, exact: bool, later: float, progress: float | None
+) -> None:
+    job = running(done, fraction)
+    job.exact_fraction, job.fraction_at = exact, done
+    job.remaining = remaining_elapsed(
+        estimate=estimate,
+        elapsed=done,
+        fraction_done=fraction,
+        elapsed_at_fraction=done,
+        exact_fraction=exact,
+    )
+    need = need_recent(job, estimate, 7200.0)
+    if need.lasts <= 0.0:
+        return
+    seconds = later * min(need.lasts, 1e6)
+    after, reached, at = done + seconds, fraction, done
+    if progress is not None:
+        reached, at = (fraction or 0.0) + (1.0 - (fraction or 0.0)) * progress, after
+    found = remaining_elapsed(
+        estimate=estimate, elapsed=after, fraction_done=reached, elapsed_at_fraction=at, exact_fraction=exact
+    )
+    assert found <= (need.seconds + need.growth * seconds) * (1.0 + 1e-6) + 1e-3
+
+
+def test_jobs_that_began_together_are_not_called_overdue_by_the_last_digit() -> None:
+    elapsed = 58130.06091343955
+    found = [
+        remaining_elapsed(estimate=estimate, elapsed=elapsed, fraction_done=0.5)
+        for estimate in (elapsed * (1.0 - 2e-16), elapsed * (1.0 + 2e-16))
+    ]
+    assert found[0] == pytest.approx(found[1])
 
 
 def running(done: float, fraction: float | None) -> Job:

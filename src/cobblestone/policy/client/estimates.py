@@ -16,6 +16,10 @@ DCF_TRUSTED = (0.02, 80.0)
 #: From here on all jobs of the project count as endangered.
 DCF_ENDANGERED = 90.0
 
+#: A job that has run for as long as its app version's last one needed has not run for longer, whatever rounding says: jobs
+#: that began together meet this again and again.
+TIE = 1.0 + 1e-9
+
 
 def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
     """Return the duration correction factor after a successful job.
@@ -71,7 +75,7 @@ def total_elapsed(
         return elapsed / -math.expm1(-elapsed / estimate)
     fraction = min(1.0, fraction_done)
     by_fraction = (elapsed if elapsed_at_fraction is None else elapsed_at_fraction) / fraction
-    if exact_fraction or elapsed > estimate:
+    if exact_fraction or elapsed > estimate * TIE:
         return by_fraction
     return fraction * by_fraction + (1.0 - fraction) * estimate
 

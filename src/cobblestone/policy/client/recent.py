@@ -30,6 +30,7 @@ from cobblestone.policy.client.device_work_fetch import (
 from cobblestone.policy.client.estimates import remaining_elapsed, update_dcf
 from cobblestone.policy.client.memory_watch import MemoryWatch, version_key
 from cobblestone.policy.client.rec import CREDIT_PER_FLOP, Devices, GpuType, gpu_relative_speed, update_rec
+from cobblestone.policy.client.run_list_life import stands_recent
 from cobblestone.policy.client.version_estimates import VersionHistory
 from cobblestone.policy.client.work_fetch import FETCH_PERIOD
 
@@ -362,8 +363,12 @@ class Recent:
         return why("run.rec", job=job.id, rec=self.memory.recs[job.project])
 
     def list_stands(self) -> float:
-        """Return 0: recent credit and marks of endangered jobs are looked at in each time slice."""
-        return 0.0
+        """Return until when no job can come near its deadline; 0 where there is more to look at."""
+        if self.devices.gpus or self.watch.limited or any(limits.limited for limits in self.limits):
+            return 0.0
+        if self.state.preferences.may_give_up:
+            return 0.0
+        return stands_recent(self.state, self._correction_of, self.available())
 
     def enforce_due(self) -> bool:
         """Only after a new run list."""

@@ -10,7 +10,7 @@ Journal 45, 1966).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cobblestone.policy.client.core.state import ClientState, Job
@@ -23,6 +23,7 @@ class Need(NamedTuple):
 
     seconds: float  #: of computing, now
     growth: float = 0.0  #: more per second that passes
+    lasts: float = math.inf  #: seconds for which that holds
 
 
 def need_2007(job: Job, estimate: float) -> Need:
@@ -38,19 +39,37 @@ def need_2007(job: Job, estimate: float) -> Need:
     return Need(job.remaining, max(0.0, 1.0 - fraction))
 
 
-def calm_seconds(needs: Iterable[Need], *, ncpus: int, speed: float, until_cutoff: float) -> float:
-    """Return for how long no job can be found to end after the cutoff; negative if one may be found so now.
+def need_recent(job: Job, estimate: float, span: float) -> Need:
+    """Return the bound for ``remaining_elapsed``, one that holds for more than ``span`` seconds if there is one.
 
-    Each processor yields at least ``speed`` seconds of computing per second, of which ``until_cutoff`` are left.
+    With the fraction f done and the time used u it is at most (1 - f) estimate, as long as u has not passed the estimate and the
+    app does not vouch for its fractions; and in any case, from the first fraction on, at most that or u (1 - f) / f.
     """
-    total = growth = largest = steepest = 0.0
-    for seconds, more in needs:
-        total += seconds
-        growth += more
-        largest = seconds if seconds > largest else largest
-        steepest = more if more > steepest else steepest
-    spare = until_cutoff - (total / ncpus + largest) / speed
-    return spare / (1.0 + (growth / ncpus + steepest) / speed)
+    if not job.running:
+        return Need(job.remaining)
+    left = 1.0 - (job.fraction_done or 0.0)
+    young = 0.0 if job.exact_fraction else estimate - job.done
+    if young > span or left >= 1.0:
+        return Need(max(job.remaining, left * estimate), lasts=young)
+    odds = max(0.0, left) / (1.0 - left)
+    return Need(max(job.remaining, left * estimate, odds * job.done), odds)
+
+
+def calm_seconds(needs: Sequence[Need], *, ncpus: int, speed: float, until_cutoffs: Sequence[float]) -> float:
+    """Return for how long no job can be found to end after its cutoff; negative if one may be found so now.
+
+    The jobs are in the order in which processors take them, each of which yields at least ``speed`` seconds of computing per
+    second.
+    """
+    before = steepness = 0.0  #: of the jobs that are taken earlier
+    calm = math.inf
+    for k, (need, until) in enumerate(zip(needs, until_cutoffs, strict=True)):
+        waits, slows = (before / ncpus, steepness / ncpus) if k >= ncpus else (0.0, 0.0)
+        spare = until - (waits + need.seconds) / speed
+        calm = min(calm, need.lasts, spare / (1.0 + (slows + need.growth) / speed))
+        before += need.seconds
+        steepness += need.growth
+    return calm
 
 
 def stands_2007(
@@ -63,7 +82,7 @@ def stands_2007(
     """
     if not _nothing_but_deadlines(state):
         return 0.0
-    if misses is None:
+    if misses is None or _everything_runs(state):
         return math.inf
     if misses[0] or dcf[0] >= DCF_ENDANGERED:
         return 0.0
@@ -72,8 +91,28 @@ def stands_2007(
         [need_2007(job, job.raw * dcf[0]) for job in queue],
         ncpus=state.ncpus,
         speed=min(1.0, max(0.01, speed)),
-        until_cutoff=PESSIMISM * (min([job.cutoff for job in queue], default=math.inf) - state.now),
+        until_cutoffs=[PESSIMISM * (job.cutoff - state.now) for job in queue],
     )
+
+
+def stands_recent(state: ClientState, correction: Callable[[Job], float], speed: float) -> float:
+    """Return for how long the run list of today's family stands (seconds); 0 if that is not known.
+
+    Marks of endangered jobs are worked out anew from look to look, so none may have one, nor come to have one.
+    """
+    if not _nothing_but_deadlines(state) or any(job.late_since is not None for job in state.jobs):
+        return 0.0
+    queue = [job for job in state.jobs if job.queued]
+    return calm_seconds(
+        [need_recent(job, job.raw * correction(job), 2.0 * state.slice) for job in queue],
+        ncpus=state.ncpus,
+        speed=min(1.0, max(0.01, speed)),
+        until_cutoffs=[job.cutoff - state.now for job in queue],
+    )
+
+
+def _everything_runs(state: ClientState) -> bool:
+    return all(job.running for job in state.jobs if job.runnable)
 
 
 def _nothing_but_deadlines(state: ClientState) -> bool:
