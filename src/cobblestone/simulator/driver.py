@@ -107,10 +107,8 @@ class SimulatedClient:
         """Note that the host was off for some time and is on again."""
         self._begin(self.host.now - seconds)
         on = HostOn(self.host.now)
-        if self._off is None:
-            self.core.handle(on)
-        else:
-            self.core.handle(self._off, on)
+        self.core.handle(*([on] if self._off is None else [self._off, on]))
+        self.wake = min(self.wake, self.core.state.alarm)
 
     def left_over(self) -> list[Task]:
         """Return the jobs that have not been reported."""

@@ -258,6 +258,13 @@ class Decisions:
             s.alarm = wake
             self.out.append(SetAlarm(at=wake))
 
+    def bring_alarm_forward(self) -> None:
+        """Let the alarm ring for a run list that is due earlier than was thought."""
+        s = self.state
+        if s.jobs and s.next_schedule < s.alarm:
+            s.alarm = s.next_schedule
+            self.out.append(SetAlarm(at=s.alarm))
+
     def _next_contact_wanted(self, wake: float) -> float:
         s = self.state
         now = s.now

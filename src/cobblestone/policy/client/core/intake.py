@@ -64,6 +64,7 @@ class Intake:
             s.next_schedule = min(
                 s.next_schedule, s.slice_after(since)
             )  # it was to last while the host was on
+            self.decisions.bring_alarm_forward()
             s.on.gap(seconds, event.now)
             for each, _ in s.parts_of_time_on():
                 each.since += seconds
