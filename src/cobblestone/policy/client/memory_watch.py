@@ -30,11 +30,6 @@ class MemoryWatch:
         self.ram = math.inf if allowed.ram_bytes is None else allowed.ram_bytes
         self.swap = math.inf if allowed.swap_bytes is None else allowed.swap_bytes
 
-    @property
-    def limited(self) -> bool:
-        """Whether tasks may have to wait for memory."""
-        return self.ram < math.inf or self.swap < math.inf
-
     def measure(self) -> None:
         """Take over what the running tasks were seen to need."""
         outgrown: set[tuple[int, str, str]] = set()

@@ -364,10 +364,6 @@ class Recent:
 
     def list_stands(self) -> float:
         """Return until when no job can come near its deadline; 0 where there is more to look at."""
-        if self.devices.gpus or self.watch.limited or any(limits.limited for limits in self.limits):
-            return 0.0
-        if self.state.preferences.may_give_up:
-            return 0.0
         return stands_recent(self.state, self._correction_of, self.available())
 
     def enforce_due(self) -> bool:
@@ -422,8 +418,7 @@ class Recent:
         }
 
     def _fetch_project(self, i: int) -> DeviceFetchProject:
-        state = self.state
-        now = state.now
+        state, now = self.state, self.state.now
         p = state.projects[i]
         d = p.description
         held = [job for job in state.jobs if job.project == i]

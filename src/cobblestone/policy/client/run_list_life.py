@@ -102,6 +102,11 @@ def stands_recent(state: ClientState, correction: Callable[[Job], float], speed:
     """
     if not _nothing_but_deadlines(state) or any(job.late_since is not None for job in state.jobs):
         return 0.0
+    allowed, project = state.permission, state.projects[0].description
+    memory_counts = allowed.ram_bytes is not None or allowed.swap_bytes is not None
+    limited = project.max_concurrent > 0 or any(project.app_max_concurrent.values())
+    if memory_counts or limited or state.devices.gpus or state.preferences.may_give_up:
+        return 0.0
     queue = [job for job in state.jobs if job.queued]
     return calm_seconds(
         [need_recent(job, job.raw * correction(job), 2.0 * state.slice) for job in queue],
