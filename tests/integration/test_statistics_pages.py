@@ -209,6 +209,18 @@ def _seconds(client: Client, address: str) -> float:
     return time.process_time() - began
 
 
+def test_the_members_of_a_team_are_there_for_programs_as_on_its_page(client: Client, ctx: StatisticsContext):
+    published = ctx.published
+    assert published is not None
+    first = published.ranking("team", 0, by_recent=False, first=1)[0]
+    rows = json.loads(client.get(f"team/{first.key}?of=children&format=json").text)
+    assert [row["rank_total"] for row in rows] == list(range(1, len(rows) + 1))
+    assert rows[0]["total_credit"] == max(row["total_credit"] for row in rows)
+    page = client.get(f"team/{first.key}").text
+    assert all(row["name"] in page for row in rows)
+    assert "of=children&amp;format=csv" in page
+
+
 def test_json_of_a_list_names_the_project(client: Client):
     rows = json.loads(client.get("ranking/user?project=two&format=json").text)
     assert [(row["project"], row["key"]) for row in rows] == [("two", "7")]

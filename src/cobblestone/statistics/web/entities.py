@@ -18,6 +18,7 @@ from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.queries import DayFigures, Entity, Published
 from cobblestone.statistics.web.curves import Curves, curves, value_at
+from cobblestone.statistics.web.rankings import COLUMNS, as_row
 from cobblestone.statistics.web.site import Site, Visit
 from cobblestone.wire.rss import RssChannel, RssItem, write_rss
 
@@ -147,6 +148,10 @@ class EntityPages:
         """Everything about one."""
         key = visit.request.path_params["key"]
         seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        if visit.format != "html" and visit.fields.get("of") == "children":
+            return visit.data(
+                f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
+            )
         if visit.format != "html":
             columns = ("day", "project", "total_credit", "recent_credit")
             rows = [

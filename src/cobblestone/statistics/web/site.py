@@ -29,7 +29,7 @@ KINDS = {
     "country": N_("Countries"),
     "system": N_("Operating systems"),
     "processor": N_("Processors"),
-    "gpu": N_("Graphics processors"),
+    "gpu": N_("GPUs"),
     "project": N_("Projects"),
 }
 """What there are lists of."""
