@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from tests.helpers.eventually import eventually
 from tests.helpers.float_torture import float_torture
 from tests.helpers.project_world import PLATFORM, SimHost, World
 from tests.helpers.served_world import LoopThread
+from tests.helpers.store_content import as_input
 from tests.helpers.wasm_slot import FOREVER, module, open_wasm_slot, steps
 
 from cobblestone.demo.chromium import Tab
@@ -40,7 +41,8 @@ from cobblestone.server.web import compute
 
 LIMITS = JobLimits(rsc_fpops_est=1e9, rsc_fpops_bound=1e11, rsc_memory_bound=64e6)
 PATIENCE_MS = 90_000
-OPTIONS = "--output output=output"
+OPTIONS = "--input input=input --output output=output"
+NATIVE_SECONDS = 1800.0
 #: Says how far it is, prints, and fails.
 FAILS = module("(call $put (i32.const 2) @words) unreachable", words="I cannot do this")
 CHECKPOINT_IS_KEPT = """() => new Promise((done) => {
@@ -53,6 +55,18 @@ CHECKPOINT_IS_KEPT = """() => new Promise((done) => {
 })"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What an app runs, on what input."""
+
+    module: bytes
+    words: Sequence[str] = ("program",)
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: bytes = b""
+    limits: JobLimits = LIMITS
+
+
 @dataclass
 class Computing:
     """A project with apps for browsers, served on loopback."""
@@ -61,18 +75,34 @@ class Computing:
     url: str
     chromium: Chromium
     folder: Path
-    modules: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    programs: dict[str, Program] = field(default_factory=dict[str, Program])
     pages: list[Watched] = field(default_factory=list[Watched])
 
     def app(self, name: str, code: bytes, limits: JobLimits = LIMITS) -> App:
         """Make an app of a module, for one native platform and for browsers, with one job."""
-        self.modules[name] = with_one_nan(code)
-        description = wasm_description(["program"], module="program.wasm", module_sha256="", native_sha256=())
-        app = self.world.add_app(
-            name, quorum=2, limits=limits, platform=PLATFORM, outputs=[OutputSpec(open_name="output")]
+        return self.app_of(name, Program(module=with_one_nan(code), limits=limits))
+
+    def app_of(self, name: str, program: Program) -> App:
+        """Make an app of a program whose NaNs have one form."""
+        self.programs[name] = program
+        description = wasm_description(
+            program.words,
+            module="program.wasm",
+            module_sha256="",
+            native_sha256=(),
+            files=program.files,
+            environment=program.environment,
         )
-        release(self.world, app, instrument(code, name), description)
-        self.world.add_jobs(app, command_line=OPTIONS)
+        app = self.world.add_app(
+            name,
+            quorum=2,
+            limits=program.limits,
+            platform=PLATFORM,
+            outputs=[OutputSpec(open_name="output")],
+        )
+        release(self.world, app, instrument(program.module, name), description, program.files)
+        given = as_input(self.world.store_file("input", program.given), "input")
+        self.world.add_jobs(app, command_line=OPTIONS, inputs=[given])
         return app
 
     def open(self, look: str = "desktop", path: str = "compute") -> Page:
@@ -89,10 +119,18 @@ class Computing:
         for name in host.new_results():
             workunit = name.rpartition("_")[0]
             with open_wasm_slot(self.folder / name) as slot:
-                slot.write_bounds(fpops_est=LIMITS.rsc_fpops_est, memory_bound=LIMITS.rsc_memory_bound)
+                program = self.programs[name.partition("_")[0]]
+                slot.write_bounds(
+                    fpops_est=program.limits.rsc_fpops_est, memory_bound=program.limits.rsc_memory_bound
+                )
                 about = re.sub("<wu_name>.*?<", f"<wu_name>{workunit}<", slot.read("init_data.xml"))
                 slot.write("init_data.xml", about)
-                assert slot.run_module(self.modules[name.partition("_")[0]], *OPTIONS.split()) == 0
+                slot.lay_out(
+                    program.module, words=program.words, files=program.files, environment=program.environment
+                )
+                (slot.folder / "input").write_bytes(program.given)
+                slot.start_module(*OPTIONS.split())
+                assert slot.wait(NATIVE_SECONDS) == 0, slot.read("stderr.txt")
                 output = (slot.folder / "output").read_bytes()
             host.rpc(reports=[host.finish(name, output)])
         self.world.settle()
@@ -134,9 +172,9 @@ def computes(page: Page) -> None:
     expect(page.get_by_role("progressbar")).not_to_have_js_property("value", 0, timeout=PATIENCE_MS)
 
 
-def done(page: Page, n: int = 1) -> None:
+def done(page: Page, n: int = 1, *, patience_ms: int = PATIENCE_MS) -> None:
     """Wait until so many tasks were computed and taken."""
-    expect(page.locator("[data-part=jobs]")).to_have_text(str(n), timeout=PATIENCE_MS)
+    expect(page.locator("[data-part=jobs]")).to_have_text(str(n), timeout=patience_ms)
 
 
 def test_a_tab_and_a_native_host_agree_on_every_bit_of_the_hardest_numbers_and_both_are_credited(

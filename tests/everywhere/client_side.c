@@ -14,7 +14,7 @@
 #include <string.h>
 #include <windows.h>
 
-enum { CHANNEL = 1024, CONTROL = 0, HEARTBEAT = 4, STATUS = 5, LIMIT_MS = 300000 };
+enum { CHANNEL = 1024, CONTROL = 0, HEARTBEAT = 4, STATUS = 5, LIMIT_MS = 1800000 };
 static volatile uint8_t *segment;
 static HANDLE program;
 

@@ -92,7 +92,7 @@ class Windows:
             *steps,
         ]
         done = subprocess.run(
-            command, env=self.wine, capture_output=True, text=True, check=False, timeout=600
+            command, env=self.wine, capture_output=True, text=True, check=False, timeout=1900
         )
         assert done.returncode == 0, done.stdout + self.stderr()
         return done.stdout

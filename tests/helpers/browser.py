@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -16,11 +17,16 @@ API = "/api/v1/browsers"
 
 
 def release(
-    world: World, app: App, module: bytes = b"\0asm", description: bytes = b"module program.wasm\n"
+    world: World,
+    app: App,
+    module: bytes = b"\0asm",
+    description: bytes = b"module program.wasm\n",
+    more: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Add a version for browsers to an app."""
+    """Add a version for browsers to an app; ``more`` are the app's own files."""
     files: list[AppFile] = []
-    for name, content in {"counting.wasm": module, "cobblestone_wasm.txt": description}.items():
+    contents = {"counting.wasm": module, "cobblestone_wasm.txt": description, **(more or {})}
+    for name, content in contents.items():
         stored = world.store_file(name, content)
         main = name.endswith(".wasm")
         files.append(

@@ -1,0 +1,77 @@
+"""Chromium's tabs beside the native launcher: Python, and a job whose tab is closed again and again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from tests.browser import test_compute
+from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.test_compute import CHECKPOINT_IS_KEPT, PATIENCE_MS, Computing, Program, done, start
+from tests.everywhere.test_examples import sunspots
+from tests.helpers.wasm_slot import steps
+
+from cobblestone.domain.work import JobLimits
+from cobblestone.server.web import compute
+
+pytestmark = pytest.mark.timeout(3600)
+computing = test_compute.computing
+LIMITS = JobLimits(rsc_fpops_est=2e10, rsc_fpops_bound=1e13, rsc_memory_bound=500e6)
+INTERRUPTIONS = 20
+STEPS = 6_000_000_000
+INSTRUCTIONS_PER_STEP = (10, 20)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Computing, tmp_path: Path):
+    example = sunspots(tmp_path)
+    program = Program(
+        module=example.module,
+        words=example.words,
+        files=example.files,
+        environment=example.environment,
+        given=example.given,
+        limits=LIMITS,
+    )
+    app = computing.app_of("sunspots", program)
+    page = computing.open()
+    start(page)
+    done(page, patience_ms=5 * PATIENCE_MS)
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    for seconds, elapsed in computing.world.query("SELECT cpu_time, elapsed_time FROM result ORDER BY id"):
+        print(f"\n{seconds:.1f} s of CPU time, {elapsed:.1f} s")
+
+
+def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_straight_run(
+    computing: Computing, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 0.05)
+    app = computing.app("steps", steps(STEPS))
+    page = computing.open()
+    chance = random.Random(14)
+    for _ in range(INTERRUPTIONS):
+        start(page)
+        page.wait_for_function(CHECKPOINT_IS_KEPT, timeout=PATIENCE_MS)
+        page.wait_for_timeout(chance.uniform(0, 600))
+        page.goto("about:blank")  # the tab is closed: its threads end, wherever they are
+        assert (
+            computing.world.value("SELECT COUNT(*) FROM result WHERE exit_status = 0 AND cpu_time > 0") == 0
+        )
+        page.goto(f"{computing.url}compute")
+    start(page)
+    done(page, patience_ms=5 * PATIENCE_MS)
+    computing.compute_natively(computing.world.host(computing.world.user("alice")))
+    assert computing.verdicts(app) == [(1, 1), (1, 1)]
+    least, most = INSTRUCTIONS_PER_STEP
+    assert least < computing.world.value("SELECT MAX(intops_counted) FROM result") / STEPS < most
