@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(3600)
 computing = test_compute.computing
 LIMITS = JobLimits(rsc_fpops_est=2e10, rsc_fpops_bound=1e13, rsc_memory_bound=500e6)
 INTERRUPTIONS = 20
-STEPS = 6_000_000_000
+STEPS = 5_000_000_000
 INSTRUCTIONS_PER_STEP = (10, 20)
 
 
@@ -57,7 +57,7 @@ def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_strai
     computing: Computing, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(compute, "CHECKPOINT_SECONDS", 0.05)
-    app = computing.app("steps", steps(STEPS))
+    app = computing.app("steps", steps(STEPS), LIMITS)
     page = computing.open()
     chance = random.Random(14)
     for _ in range(INTERRUPTIONS):
