@@ -49,8 +49,6 @@ def test_python_in_a_tab_gives_the_bytes_of_the_native_launcher(computing: Compu
     done(page, patience_ms=5 * PATIENCE_MS)
     computing.compute_natively(computing.world.host(computing.world.user("alice")))
     assert computing.verdicts(app) == [(1, 1), (1, 1)]
-    for seconds, elapsed in computing.world.query("SELECT cpu_time, elapsed_time FROM result ORDER BY id"):
-        print(f"\n{seconds:.1f} s of CPU time, {elapsed:.1f} s")
 
 
 def test_a_tab_that_is_closed_at_twenty_random_points_gives_the_bytes_of_a_straight_run(
